@@ -6,6 +6,8 @@ from typing import Any
 from msgspec import Struct
 
 from coterie.journal import records as r
+from coterie.planning.loop import LoopPlan
+from coterie.planning.plan import from_json
 from coterie.views.words import arrow, duration, exited, listed, pairs, path_end, plural, quoted
 
 _SAID = 200
@@ -38,6 +40,7 @@ class Timeline:
         self.lines: list[Line] = []
         self._began: float | None = None
         self._attempts: dict[str, float] = {}
+        self._limits_cost = False
 
     def apply(self, record: r.Record) -> None:
         """Take the next record in."""
@@ -49,11 +52,17 @@ class Timeline:
 
     def _say(self, record: r.Record) -> str:
         match record:
+            case r.RunStarted() | r.ConfigChanged():
+                self._limits_cost = _limits_cost(record.plan)
             case r.TurnStarted():
                 self._attempts[record.turn] = record.at
             case r.TurnFinished():
                 began = self._attempts.get(record.turn, record.at)
-                return f"{_turn_finished(record)} ({', '.join([duration(record.at - began), *_cost(record.usage)])})"
+                said = f"{_turn_finished(record)} ({', '.join([duration(record.at - began), *_cost(record.usage)])})"
+                if self._limits_cost and not record.usage.cost:
+                    self._limits_cost = False  # said once
+                    said += "; warning: it reported no cost, so event_loop.max_cost_usd may have no effect"
+                return said
         return sentence(record)
 
 
@@ -68,6 +77,15 @@ def fold(records: Iterable[r.Record]) -> Timeline:
 def sentence(record: r.Record) -> str:
     """What *record* says, by itself, as a sentence without full stop."""
     return _SENTENCES[type(record)](record)
+
+
+def _limits_cost(plan: str) -> bool:
+    """Whether *plan*, as JSON, is a loop with a limit of its cost."""
+    try:
+        coordination = from_json(plan).coordination
+    except ValueError:
+        return False
+    return isinstance(coordination, LoopPlan) and coordination.max_cost > 0
 
 
 def _run_started(record: r.RunStarted) -> str:
