@@ -226,3 +226,11 @@ def test_teams_lie_only_so_deep_in_each_other() -> None:
 
     with pytest.raises(TopologyError, match="more than 8 deep"):
         plan_or_raise(team)
+
+
+def test_a_warning_of_the_checks_is_a_python_warning() -> None:
+    """At the line of the caller, with the code of the diagnostic."""
+    with pytest.warns(UserWarning, match=r"ensemble: the slot 'aggregator' is never called.*\[spare-slot\]") as caught:
+        ensemble("haiku", "haiku", aggregator="haiku", aggregation_method="vote")
+
+    assert [Path(one.filename) for one in caught] == [Path(__file__)]

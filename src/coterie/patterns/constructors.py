@@ -12,9 +12,10 @@
 
 A slot is filled by an `agent(…)`; a text, the name of a model; a path, the file of a team; or a team: the result of
 another of these functions or of `coterie.load`. Invalid arguments are rejected at once, with all faults: the same
-diagnostics as for a pattern file.
+diagnostics as for a pattern file; its warnings are Python warnings.
 """
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -317,8 +318,14 @@ def _team(type: str, slots: Mapping[str, Filler], config: Mapping[str, Any], nam
         pattern=Pattern(type=type, config=config, slots=tuple(filled)),
         meta={"description": description} if description else {},
     )
-    if wrong := [found for found in check(team) if found.is_error]:
+    found = check(team)
+    if wrong := [one for one in found if one.is_error]:
         raise TopologyError(wrong)
+    for one in found:
+        if one.code == "own-pattern":  # says that a file's pattern is not imported yet; here its function is at hand
+            continue
+        hint = f"; {one.hint}" if one.hint else ""
+        warnings.warn(f"{name}: {one.message}{hint} [{one.code}]", stacklevel=3)
     return team
 
 
