@@ -172,7 +172,7 @@ def test_what_a_failed_iteration_printed_is_kept_and_shown(loop: Place, monkeypa
     (loop.folder / "pair" / "autoloops.toml").write_text(settings)
     said = loop.call("run", "pair", "Fix it", status=1)
 
-    assert said.out.splitlines()[-1].startswith("failed (iteration#3 failed (auth): `python3 looper.py` ended with")
+    assert "\nfailed (iteration#3 failed (auth): `python3 looper.py` ended with" in said.err
     assert "failed (exit 137 (SIGKILL)): `python3 looper.py` was ended by SIGKILL" in said.out
     assert "its last line was “half of the work with ***”" in said.out
     assert "failed (timeout, exit 143 (SIGTERM))" in said.out

@@ -1,13 +1,18 @@
+import asyncio
 import io
 import sys
 
 import pytest
 from rich.console import Console
 
-from coterie.cli.display import Display, Lines, choose
+from coterie.backends.base import AttemptRef, Request, Text
+from coterie.cli.display import Display, Lines, Watch, choose
 from coterie.cli.live import LiveTree
+from coterie.cli.text.outcomes import outcome
 from coterie.clock import VirtualClock
-from coterie.journal.records import RunFinished, RunOwned, RunStarted, TurnFinished, TurnStarted, Usage
+from coterie.journal.records import RunFinished, RunOwned, RunStarted, TurnFailed, TurnFinished, TurnStarted, Usage
+from coterie.planning.plan import AgentPlan, Wanted
+from coterie.runs.outcome import Outcome
 
 
 class Screen(io.StringIO):
@@ -31,9 +36,9 @@ class Screen(io.StringIO):
         (True, True, True, False, True, False),
         (True, False, None, False, True, False),
         (False, True, None, False, True, False),
-        (False, False, False, False, False, False),
+        (False, False, False, False, False, True),
         (True, True, None, True, True, False),
-        (True, True, False, True, False, False),
+        (True, True, False, True, False, True),
     ],
 )
 def test_a_person_is_asked_only_where_there_is_one(
@@ -45,7 +50,7 @@ def test_a_person_is_asked_only_where_there_is_one(
     asks: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Without a terminal on both sides a run parks, unless it is told to wait for the inbox."""
+    """Without a terminal on both sides a run parks, or else says how its questions are answered."""
     monkeypatch.setattr(sys, "stdout", Screen(output))
     monkeypatch.setattr(sys, "stdin", Screen(keyboard))
 
@@ -93,3 +98,52 @@ def test_the_live_tree_makes_room_for_a_question() -> None:
 
     assert "▶ team" in before
     assert "✓ team  completed" in after
+
+
+def test_the_live_tree_shows_the_last_line_of_each_running_agent() -> None:
+    """Escape sequences of an agent are dropped and other control characters escaped: they never reach the screen."""
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=80, height=20, color_system=None)
+    with LiveTree(console, VirtualClock(start=100.0)) as tree:
+        tree.observe("r1", RunStarted(at=100.0, run="r1", engine="flow", topology="team"))
+        tree.observe("r1", TurnStarted(at=100.0, turn="w#1", agent="w"))
+        ref = AttemptRef(run="r1", turn="w#1", attempt=1, epoch=1)
+        for said in ("step 1\nst", "ep \x1b[2J\x1b[31m2\x07", "\n"):
+            tree.heard(ref, Text(text=said))
+    last = screen.getvalue().split("▶ team")[-1]
+
+    assert "▶ w#1  running  0.0 s  step 2\\x07" in last
+    assert "\x1b[2J" not in last
+
+
+def test_a_question_without_a_terminal_says_how_it_is_answered(capsys: pytest.CaptureFixture[str]) -> None:
+    """With --no-park a run that waits for a person prints the question and the command, and waits."""
+    boss = AgentPlan(name="boss", kind="human", outputs=(Wanted(name="verdict", values=("approve", "revise")),))
+    asked = Request(run="r1/in#1.1", turn="boss#1", attempt=1, agent=boss, prompt="Shall we?")
+
+    async def main() -> None:
+        human = Watch(Lines(), parks=False, at_terminal=False, where=" --state-dir there").human
+        assert human is not None
+        asking = asyncio.ensure_future(human(asked))
+        await asyncio.sleep(0)
+        assert not asking.done()
+        asking.cancel()
+
+    asyncio.run(main())
+    said = capsys.readouterr().err
+    assert "Shall we?" in said
+    assert "coterie control respond r1 'in#1.1/boss#1' TEXT --output verdict=approve|revise --state-dir there\n" in said
+
+
+def test_failed_turns_are_counted_of_all_owners() -> None:
+    """Those below a turn that failed itself are part of its failure."""
+    watch = Watch(Display(), parks=True, at_terminal=False)
+    watch.recall([("r1", TurnFailed(turn="a#1", kind="exit", reason="x"))])
+    watch.observe("r1/b#1.1", TurnFailed(turn="c#1", kind="exit", reason="x"))
+    watch.observe("r1", TurnFailed(turn="b#1", kind="failed", reason="x"))
+    ended = Outcome(run="r1", status="completed", result="done", usage=Usage(turns=3), seconds=1.0)
+
+    assert list(watch.failed) == ["a#1", "b#1.1/c#1", "b#1"]
+    assert outcome(ended, watch.failed) == (
+        "done\ncompleted: 3 turns, 1.0 s, run r1, 2 failed turns skipped or replaced: a#1 and b#1"
+    )

@@ -75,11 +75,12 @@ def test_a_finished_run_cannot_be_resumed(place: Place) -> None:
 
 
 def test_a_failed_run_ends_with_1_and_says_why(place: Place) -> None:
-    """The reason is the failing agent's own last line."""
+    """The reason is the failing agent's own last line; the outcome goes to standard error, where errors belong."""
     said = place.call("run", "broken.at", status=1)
 
-    assert "failed" in said.out
-    assert "it is broken" in said.out
+    assert "failed (" in said.err
+    assert "failed (broken" not in said.out
+    assert "it is broken" in said.err
     assert "coterie inspect" in said.err
     assert place.started() == ["writer#1", "broken#1"]
 

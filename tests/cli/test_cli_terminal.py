@@ -102,3 +102,36 @@ def test_the_end_of_the_input_leaves_the_question_open(pseudo: Pseudo, monkeypat
         return not asking.done() and asking.cancel()
 
     assert asyncio.run(main())
+
+
+VERDICT = Wanted(name="verdict", values=("approve", "revise"), declared=False)
+
+
+def test_an_output_may_be_typed_with_its_name(pseudo: Pseudo, capsys: pytest.CaptureFixture[str]) -> None:
+    """A text first, then `verdict: approve`; before that, a value that no condition knows is refused with a reason."""
+    pseudo.type("Fine\naprove\nverdict: approve\n")
+
+    assert asyncio.run(pseudo.terminal.ask(request(VERDICT))) == "Fine\nverdict: approve"
+    assert "no condition compares verdict with 'aprove'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("line", ["approve", "verdict: approve", "**Verdict:** approve"])
+def test_an_output_that_the_first_line_holds_is_not_asked_for_again(pseudo: Pseudo, line: str) -> None:
+    """One line is enough where it says it all."""
+    pseudo.type(f"{line}\n")
+
+    assert asyncio.run(pseudo.terminal.ask(request(VERDICT))) == line
+
+
+def test_a_question_answered_elsewhere_is_taken_down(pseudo: Pseudo, capsys: pytest.CaptureFixture[str]) -> None:
+    """The screen says so on a line of its own, instead of going on behind the prompt."""
+
+    async def main() -> None:
+        asking = asyncio.create_task(pseudo.terminal.ask(request()))
+        await pseudo.taken.wait()
+        await asyncio.sleep(0)
+        asking.cancel()
+        await pseudo.freed.wait()
+
+    asyncio.run(main())
+    assert capsys.readouterr().out.endswith("> \n(boss#1 no longer waits for an answer here)\n")

@@ -178,7 +178,7 @@ def test_a_condition_that_nothing_satisfies_is_shown_with_the_value_that_was_fou
         '00:00.0  the path ended after r#1: no arrow\'s condition held (r.verdict is "maybe")',
     ]
     (turn,) = tree(view, {}, now=0.0).children
-    assert turn.detail == 'r.score has no value; no arrow\'s condition held (r.verdict is "maybe")'
+    assert turn.detail == 'r.score has no value; no arrow\'s condition held (r.verdict is "maybe"); verdict = "maybe"'
 
 
 def node(name: str, state: str, *children: RunNode) -> RunNode:

@@ -7,17 +7,24 @@ import pytest
 from coterie.journal.codec import Decoder
 from coterie.journal.records import (
     AttemptFailed,
+    ConfigRejected,
+    EventEmitted,
+    EventInvalid,
+    IterationStarted,
     Record,
     RunFinished,
     RunOwned,
     RunStarted,
     RunStopped,
+    TreeMerged,
     TurnCancelled,
     TurnFailed,
     TurnFinished,
     TurnStarted,
     Usage,
 )
+from coterie.planning.loop import LoopPlan
+from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
 from coterie.views import run, usage
 from coterie.views.tree import RunNode, tree
 
@@ -161,11 +168,12 @@ def test_a_tree_holds_child_runs_where_they_belong() -> None:
     root = tree(parent(), {"r1/debate#1.1": child()}, now=15.0)
 
     assert root == RunNode(
-        id="r1", label="team", state="running", seconds=5.0, cost=0.75,
+        id="r1", label="team", state="running", seconds=5.0, cost=0.75, detail="1 finished, 1 running",
         children=(
             RunNode(id="debate#1", label="debate#1", state="running", seconds=4.0, cost=0.5,
                  children=(
                      RunNode(id="r1/debate#1.1", label="debate", state="running", seconds=4.0, cost=0.5,
+                          detail="1 finished, 1 running",
                           children=(
                               RunNode(id="pro#1", label="pro#1", state="finished", seconds=1.5, cost=0.5),
                               RunNode(id="con#1", label="con#1", state="running", seconds=2.0),
@@ -206,3 +214,50 @@ def test_a_tree_says_what_is_out_of_the_ordinary() -> None:
         details.append(node.children[2].detail)
 
     assert details == ["attempt 1 failed: status 2", "attempt 2", "status 2"]
+
+
+def test_a_tree_of_a_flow_shows_pending_nodes_and_who_waits_for_a_person() -> None:
+    """A pipe's reader can tell neither; a person who looks at a terminal has nothing else."""
+    nodes = {"w": AgentPlan(name="w"), "boss": AgentPlan(name="boss", kind="human"), "end": AgentPlan(name="end")}
+    plan = Plan(name="team", agents=nodes, coordination=FlowPlan(mentions=("w", "boss", "end"), groups=()))
+    view = run.fold(
+        [
+            RunStarted(at=1.0, run="r1", engine="flow", topology="team"),
+            TurnStarted(at=1.0, turn="w#1", agent="w"),
+            TurnStarted(at=1.0, turn="boss#1", agent="boss"),
+        ]
+    )
+    root = tree(view, {}, now=2.0, plan=plan, printed={"r1/w#1.1": "step 2"})
+
+    assert root.detail == "1 running, 1 waiting, 1 pending"
+    assert [(node.label, node.state, node.detail) for node in root.children] == [
+        ("w#1", "running", "step 2"),
+        ("boss#1", "waiting", "answer with: coterie control respond r1 'boss#1' TEXT"),
+        ("end", "pending", ""),
+    ]
+
+
+def test_a_tree_of_a_loop_shows_what_its_lines_say() -> None:
+    """Role, event, N of max, rejected emits, failed reloads and merges."""
+    plan = Plan(name="loop", coordination=LoopPlan(max_iterations=5))
+    view = run.fold(
+        [
+            RunStarted(at=1.0, run="r1", engine="loop", topology="loop"),
+            RunOwned(at=1.0, epoch=1, limits=Limits(add_iterations=2)),
+            IterationStarted(at=1.0, n=1, role="writer", event="loop.start"),
+            TurnStarted(at=1.0, turn="iteration#1", agent="writer"),
+            EventInvalid(at=1.0, turn="iteration#1", event="done", allowed=("draft",)),
+            EventEmitted(at=1.0, turn="iteration#1", event="draft"),
+            TurnFinished(at=2.0, turn="iteration#1", attempt=1, text="ok"),
+            ConfigRejected(at=2.0, reason="loop.toml: no"),
+            TreeMerged(at=2.0, status="merged", path="p", branch="b", into="main"),
+        ]
+    )
+    turn, rejected, merged = tree(view, {}, now=2.0, plan=plan).children
+
+    assert turn.label == "iteration#1 of 7  writer  after loop.start  → draft"
+    assert [(note.state, note.label) for note in turn.children] == [
+        ("note", "iteration#1 emitted done, which was not allowed (allowed: draft)")
+    ]
+    assert rejected.label == "the plan could not be read again; the last valid one is kept: loop.toml: no"
+    assert merged.label == "the work on b was merged into main"

@@ -10,11 +10,10 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TextIO
 
+from coterie.cli.text.words import printable
+
 if TYPE_CHECKING:
     from coterie.diagnostics import Diagnostic
-
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
-"""Escapes for control characters, so that an agent's output cannot control the terminal that shows it."""
 
 
 def say(text: str) -> None:
@@ -85,7 +84,7 @@ def _write(stream: TextIO | None, text: str) -> None:
     if stream is None:  # closed by the caller: `coterie … >&-`
         return
     try:
-        stream.write(text.translate(_CONTROL))
+        stream.write(printable(text))
         stream.flush()
     except OSError as error:
         nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -77,6 +77,7 @@ def run(
             observe=watch.observe,
             human=watch.human,
             cassette=tape,
+            attach=watch.attach,
             snapshots=not no_snapshots,
             tell=complain,
         )
@@ -127,6 +128,7 @@ def resume(
             human=watch.human,
             reload=plan,
             cassette=tape,
+            attach=watch.attach,
             recall=watch.recall,
         )
 
@@ -195,11 +197,15 @@ def _watched(main: "Callable[[Watch], Coroutine[Any, Any, Outcome]]", options: D
     from coterie.cli.signals import drive
     from coterie.cli.text import outcomes as text
 
-    with choose(options.park, options.as_json) as watch:
+    with choose(options.park, options.as_json, text.state_dir_option(state_dir)) as watch:
         outcome = drive(main(watch))
     for notice in outcome.notices:
         complain(notice)
-    print_result(options.as_json, text.outcome_data(outcome), lambda: text.outcome(outcome))
+    if outcome.status == "failed" and not options.as_json:
+        complain(text.outcome(outcome))
+    else:
+        data = text.outcome_data(outcome, watch.failed)
+        print_result(options.as_json, data, lambda: text.outcome(outcome, watch.failed))
     if not options.as_json and (hint := text.next_steps(outcome, state_dir)):
         complain(hint)
     return outcome.exit

@@ -3,13 +3,17 @@
 import asyncio
 import os
 import sys
+import termios
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
+from typing import Any
 
 from coterie.backends.base import Request
 from coterie.cli.output import say
 from coterie.cli.text import runs as text
+from coterie.engines.replies import expectation, find_outputs, fit
 from coterie.planning.plan import Wanted
+from coterie.topology.conditions import equal, is_number
 
 AskAside = Callable[[], AbstractContextManager[object]]
 """Returns a context in which a question has the terminal."""
@@ -32,23 +36,42 @@ class Terminal:
         self._free = asyncio.Lock()
 
     async def ask(self, request: Request) -> str:
-        """Print the question of *request* and wait for the answer: a line of text, then each output."""
+        """Print the question of *request* and wait for the answer: a line of text, then each output it lacks."""
         async with self._free:
             with self._aside():
                 say(text.question(request))
-                answer = await self._line("> ")
-                for wanted in request.agent.outputs:
-                    answer += f"\n{wanted.name}: {await self._output(wanted)}"
-                return answer
+                try:
+                    return await self._answer(request.agent.outputs)
+                except asyncio.CancelledError:
+                    self._forget_typed()
+                    say(f"\n({request.turn} no longer waits for an answer here)")
+                    raise
+
+    async def _answer(self, outputs: tuple[Wanted, ...]) -> str:
+        """Read the text, then each output that it does not hold; the value of an only output may come alone."""
+        answer = await self._line("> ")
+        if len(outputs) == 1 and outputs[0].values and _fitting(outputs[0], answer.strip()) is not None:
+            return answer
+        for wanted in outputs:
+            if _given(wanted, answer) is None:
+                answer += f"\n{await self._output(wanted)}"
+        return answer
 
     async def _output(self, wanted: Wanted) -> str:
-        """Read one output; repeat the question while the line is empty or no member of the enum."""
-        choice = [str(value) for value in wanted.values]
-        prompt = f"{wanted.name} ({' | '.join(choice) or wanted.type}): "
+        """Read the line of one output; say why a line is none, and read another."""
+        choice, refused = " | ".join(map(str, wanted.values)) or wanted.type, ""
         while True:
-            given = (await self._line(prompt)).strip()
-            if given and not (wanted.type == "enum" and given not in choice):
-                return given
+            line = (await self._line(f"{wanted.name} ({choice}): ")).strip()
+            named = line if find_outputs(line, [wanted]) else f"{wanted.name}: {line}"
+            if line and (_given(wanted, named) is not None or wanted.type == "list" or line == refused):
+                return named
+            if not line:
+                say(f"{wanted.name} is needed")
+            elif wanted.declared:
+                say(f"{wanted.name} must be {expectation(wanted)}, not {line!r}")
+            else:
+                say(f"no condition compares {wanted.name} with {line!r}; enter it again to give it anyway")
+                refused = line
 
     async def _line(self, prompt: str) -> str:
         sys.stdout.write(prompt)
@@ -70,3 +93,20 @@ class Terminal:
             say("(no answer here; you can still answer with `coterie control respond`)")
             await loop.create_future()
         return line.decode("utf-8", "replace").rstrip("\r\n")
+
+    def _forget_typed(self) -> None:
+        """Discard what was typed so far, which would otherwise begin the answer to the next question."""
+        with suppress(termios.error):
+            termios.tcflush(self._source, termios.TCIFLUSH)
+
+
+def _given(wanted: Wanted, text: str) -> Any:
+    """The value that *text* names for *wanted*; None if there is none that fits."""
+    return _fitting(wanted, find_outputs(text, [wanted]).get(wanted.name))
+
+
+def _fitting(wanted: Wanted, value: Any) -> Any:
+    """*value* if it fits *wanted*, else None; an undeclared one fits where conditions compare it with it."""
+    if wanted.declared or not wanted.values:
+        return fit(value, wanted)
+    return value if any(equal(value, one) for one in wanted.values) or is_number(value) else None

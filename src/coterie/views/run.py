@@ -10,19 +10,55 @@ from coterie.journal.records import (
     AttemptInterrupted,
     AttemptLaunched,
     ConditionUnknown,
+    ConfigChanged,
+    ConfigRejected,
+    EventEmitted,
+    EventInvalid,
+    EventNoted,
+    IterationStarted,
+    JournalRepaired,
+    LoopExhausted,
+    MessageRefused,
+    OperatorSaid,
     PathEnded,
+    PlanReloaded,
     Record,
     RunFinished,
     RunOwned,
     RunStarted,
     RunStopped,
+    TreeMerged,
+    TreesJoined,
     TurnCancelled,
     TurnFailed,
     TurnFinished,
     TurnStarted,
     Usage,
+    WaveJoined,
+    WaveStarted,
+    WaveTimeout,
 )
 from coterie.views.words import path_end
+
+NOTED = (
+    AttemptFailed,
+    AttemptInterrupted,
+    ConfigChanged,
+    ConfigRejected,
+    EventEmitted,
+    EventInvalid,
+    EventNoted,
+    JournalRepaired,
+    LoopExhausted,
+    MessageRefused,
+    OperatorSaid,
+    TreeMerged,
+    TreesJoined,
+    WaveJoined,
+    WaveStarted,
+    WaveTimeout,
+)
+"""Records that a run's view keeps whole, because they change no state that it has."""
 
 
 @dataclass(slots=True)
@@ -69,6 +105,8 @@ class TurnView:
         kind: Of its failure; *reason* says why it failed or was cancelled.
         note: Why the flow does not continue after it, and the outputs that its conditions lacked.
         usage: Of all its attempts together.
+        iteration: The start of the loop's iteration that it is; None in other runs.
+        noted: The records about it, of those in `NOTED`.
     """
 
     id: str
@@ -84,6 +122,8 @@ class TurnView:
     kind: str = ""
     reason: str = ""
     note: str = ""
+    iteration: IterationStarted | None = None
+    noted: list[Record] = field(default_factory=list)
 
     @property
     def n(self) -> int:
@@ -119,6 +159,9 @@ class RunView:
         started: Unix seconds; *finished* likewise, None unless it stopped or ended.
         seq: The last record seen, and *at* its time.
         turns: In start order.
+        plan: The current plan as JSON; empty in a child run.
+        added: The iterations allowed beyond the plan of a loop.
+        noted: The records in `NOTED` that are about no turn, each with the number of turns before it.
     """
 
     def __init__(self) -> None:
@@ -131,6 +174,9 @@ class RunView:
         self.started: float | None = None
         self.finished: float | None = None
         self.seq, self.at = 0, 0.0
+        self.added = 0
+        self.noted: list[tuple[int, Record]] = []
+        self._iteration: IterationStarted | None = None
         self._turns: dict[str, TurnView] = {}
 
     @property
@@ -151,17 +197,24 @@ class RunView:
     def apply(self, record: Record) -> None:
         """Take the next record in."""
         self.seq, self.at = record.seq, record.at
+        if isinstance(record, NOTED):
+            self._note(record)
         match record:
             case RunStarted():
                 self._start(record)
             case RunOwned():
                 self.epoch, self.state, self.reason, self.finished = record.epoch, "running", "", None
+                self.added += record.limits.add_iterations
             case RunStopped():
                 self.state = "waiting" if record.reason == "waiting" else "stopped"
                 self.reason, self.finished = record.reason, record.at
             case RunFinished():
                 self.state, self.reason, self.finished = record.outcome, record.reason, record.at
                 self.result = record.result
+            case ConfigChanged() | PlanReloaded():
+                self.plan = record.plan
+            case IterationStarted():
+                self._iteration = record
             case _:
                 self._apply_to_turn(record)
 
@@ -170,10 +223,20 @@ class RunView:
         self.parent, self.plan, self.cwd = record.parent, record.plan, record.cwd
         self.started = record.at
 
+    def _note(self, record: Record) -> None:
+        """Keep *record* with the turn that it names; a wave joins the turns of a loop, so it is kept between them."""
+        turn = None if isinstance(record, WaveStarted) else self._turns.get(getattr(record, "turn", ""))
+        if turn is not None:
+            turn.noted.append(record)
+        else:
+            self.noted.append((len(self._turns), record))
+
     def _apply_to_turn(self, record: Record) -> None:
         match record:
             case TurnStarted():
                 fresh = TurnView(record.turn, record.agent, record.at, record.inputs)
+                if self._iteration is not None and fresh.id == f"iteration#{self._iteration.n}":
+                    fresh.iteration = self._iteration
                 started = self._turns.setdefault(record.turn, fresh)
                 started.state = "running"
                 started.attempts.append(AttemptView(record.attempt, record.at))

@@ -1,23 +1,32 @@
-"""A run as a tree: the run, its turns, and the runs that those turns are."""
+"""A run as a tree: the run, its turns, what else happened to them, and their child runs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
 from coterie.ids import child_run_id
+from coterie.journal.records import EventEmitted, Record
+from coterie.planning.loop import LoopPlan
+from coterie.planning.plan import Plan
 from coterie.views.run import RunView, TurnView
+from coterie.views.timeline import sentence
+from coterie.views.words import pairs, quoted, respond_command
+
+_COUNTED = ("finished", "failed", "cancelled", "running", "waiting", "pending")
+_NO_LINES: Mapping[str, str] = {}
 
 
 class RunNode(Struct, frozen=True, kw_only=True):
     """One line of the tree.
 
     Attributes:
-        id: Of the run or the turn.
+        id: Of the run or the turn; empty for a node that has not started and for a note.
         label: What to show: the team's name, or `reviewer#2`.
-        state: As `RunView` and `TurnView` name it.
+        state: As `RunView` and `TurnView` name it; `pending` for a node of a flow that has not started, `note` for
+            something else that happened.
         seconds: How long it has taken.
         cost: US dollars, what lies below it included.
-        detail: Why it failed or stopped, which attempt it is in, or why nothing follows; often empty.
+        detail: The answer, the last line that was printed, the reason of a failure or stop, …; often empty.
         children: In start order.
     """
 
@@ -30,39 +39,113 @@ class RunNode(Struct, frozen=True, kw_only=True):
     children: tuple["RunNode", ...] = ()
 
 
-def tree(run: RunView, children: Mapping[str, RunView], now: float) -> RunNode:
-    """*run* at the time *now*; *children* are the child runs that are known, by id, at any depth."""
-    turns = tuple(_turn_node(run.id, turn, children, now) for turn in run.turns)
-    return RunNode(
-        id=run.id,
-        label=run.topology or run.id,
-        state=run.state,
-        seconds=run.seconds(now),
-        cost=sum(turn.cost for turn in turns),
-        detail=run.reason,
-        children=turns,
-    )
+def tree(
+    run: RunView,
+    children: Mapping[str, RunView],
+    now: float,
+    plan: Plan | None = None,
+    printed: Mapping[str, str] = _NO_LINES,
+) -> RunNode:
+    """*run* at the time *now*.
+
+    Args:
+        children: The child runs that are known, by id, at any depth.
+        plan: What *run* obeys; without it no pending nodes, humans and limits are shown.
+        printed: The last line that each attempt printed, by its marker.
+    """
+    return _Tree(children, now, printed).run(run, plan)
 
 
-def _turn_node(run: str, turn: TurnView, children: Mapping[str, RunView], now: float) -> RunNode:
-    """A turn; each child run that it is or was lies below it, the failed ones too."""
-    ids = [child_run_id(run, turn.id, attempt.n) for attempt in turn.attempts]
-    below = tuple(tree(children[id], children, now) for id in ids if id in children)
-    return RunNode(
-        id=turn.id,
-        label=turn.id,
-        state=turn.state,
-        seconds=turn.seconds(now),
-        cost=max(turn.usage.cost, sum(node.cost for node in below)),  # the turn knows its child's cost once it ended
-        detail=_detail(turn),
-        children=below,
-    )
+class _Tree:
+    """The tree of all runs at one time."""
+
+    def __init__(self, children: Mapping[str, RunView], now: float, printed: Mapping[str, str]) -> None:
+        self._children, self._now, self._printed = children, now, printed
+
+    def run(self, run: RunView, plan: Plan | None) -> RunNode:
+        turns = [self._turn(run, turn, plan) for turn in run.turns]
+        pending = list(_pending(run, plan)) if run.state in ("running", "waiting") else []
+        return RunNode(
+            id=run.id,
+            label=run.topology or run.id,
+            state=run.state,
+            seconds=run.seconds(self._now),
+            cost=sum(turn.cost for turn in turns),
+            detail=run.reason or (_counts([*turns, *pending]) if run.state == "running" else ""),
+            children=(*_with_notes(turns, run.noted), *pending),
+        )
+
+    def _turn(self, run: RunView, turn: TurnView, plan: Plan | None) -> RunNode:
+        """A turn; each of its child runs lies below it, the failed ones too."""
+        ids = [child_run_id(run.id, turn.id, attempt.n) for attempt in turn.attempts]
+        agent = plan.agents.get(turn.agent) if plan is not None else None
+        inner = agent.child if agent is not None else None
+        below = [self.run(self._children[id], inner) for id in ids if id in self._children]
+        asks = turn.state == "running" and agent is not None and agent.kind == "human"
+        detail = f"answer with: {respond_command(run.id, turn.id)}" if asks else _detail(turn)
+        if turn.state == "running" and not asks and not below and ids and (line := self._printed.get(ids[-1])):
+            detail = "; ".join(filter(None, (detail, line)))
+        notes = [record for record in turn.noted if not isinstance(record, EventEmitted)]
+        return RunNode(
+            id=turn.id,
+            label=_label(run, turn, plan),
+            state="waiting" if asks else turn.state,
+            seconds=turn.seconds(self._now),
+            # the turn knows its child's cost once it ended
+            cost=max(turn.usage.cost, sum(node.cost for node in below)),
+            detail=detail,
+            children=(*map(_note, notes), *below),
+        )
+
+
+def _label(run: RunView, turn: TurnView, plan: Plan | None) -> str:
+    """`writer#1`; of an iteration also the maximum, the role, the event that led to it and those that it emitted."""
+    if (started := turn.iteration) is None:
+        return turn.id
+    loop = plan.coordination if plan is not None else None
+    most = f" of {loop.max_iterations + run.added}" if isinstance(loop, LoopPlan) else ""
+    after = f"after {started.event}" if started.event else ""
+    emitted = ", ".join(record.event for record in turn.noted if isinstance(record, EventEmitted))
+    return "  ".join(filter(None, (f"{turn.id}{most}", started.role, after, emitted and f"→ {emitted}")))
+
+
+def _pending(run: RunView, plan: Plan | None) -> Iterator[RunNode]:
+    """The nodes of a flow that have not started."""
+    if plan is not None and plan.flow is not None:
+        started = {turn.agent for turn in run.turns}
+        for name in plan.flow.mentions:
+            if name not in started:
+                yield RunNode(id="", label=name, state="pending")
+
+
+def _counts(nodes: list[RunNode]) -> str:
+    """`2 finished, 1 running, 3 pending`."""
+    states = [node.state for node in nodes]
+    return ", ".join(f"{states.count(state)} {state}" for state in _COUNTED if state in states)
+
+
+def _with_notes(turns: list[RunNode], noted: list[tuple[int, Record]]) -> Iterator[RunNode]:
+    """*turns*, with each note after the turns that had started before it."""
+    begin = 0
+    for before, record in noted:
+        yield from turns[begin:before]
+        yield _note(record)
+        begin = max(begin, before)
+    yield from turns[begin:]
+
+
+def _note(record: Record) -> RunNode:
+    return RunNode(id="", label=sentence(record), state="note")
 
 
 def _detail(turn: TurnView) -> str:
     last = turn.attempts[-1] if turn.attempts else None
-    if turn.state in ("failed", "cancelled"):
-        return turn.reason
-    if turn.state == "waiting" and last:
-        return f"attempt {last.n} {last.state}: {last.reason}"
+    match turn.state:
+        case "failed" | "cancelled":
+            return turn.reason
+        case "waiting" if last is not None:
+            return f"attempt {last.n} {last.state}: {last.reason}"
+        case "finished":
+            answer = pairs(turn.outputs) or (quoted(turn.text) if turn.text else "")
+            return "; ".join(filter(None, (turn.note, answer)))
     return "; ".join(filter(None, (f"attempt {turn.attempt}" if turn.attempt > 1 else "", turn.note)))

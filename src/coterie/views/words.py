@@ -1,6 +1,7 @@
 """How views put values into sentences."""
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -49,6 +50,12 @@ def path_end(reason: str, found: Mapping[str, str]) -> str:
     why = {"no_match": "no arrow's condition held", "failed": "the turn failed"}.get(reason, reason)
     values = ", ".join(f"{name} is {value}" for name, value in found.items())
     return why + (f" ({values})" if values else "")
+
+
+def respond_command(run: str, turn: str) -> str:
+    """The command that answers the question of *turn* of *run*, which may be a child run."""
+    root, _, below = run.partition("/")
+    return f"coterie control respond {root} {shlex.quote('/'.join(filter(None, (below, turn))))} TEXT"
 
 
 def plural(n: int, noun: str, many: str = "") -> str:

@@ -2,13 +2,14 @@
 
 import re
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.cli.options import STATE_DIR
 from coterie.cli.text.words import as_json
 from coterie.runs.index import OF_LOOPS
-from coterie.views.words import duration, plural, quoted
+from coterie.views.words import duration, listed, plural, quoted, respond_command
 
 if TYPE_CHECKING:
     from coterie.journal.records import Usage
@@ -19,32 +20,42 @@ _OUTPUTS = re.compile(r"\n\s*```(?:json)?\s*\{[^`]*\}\s*```$")
 """The block of outputs at the end of an answer, which only the flow needs."""
 
 
+_NAMED = 5
+"""Failed turns that the final line names."""
 _QUESTION = 400
 """Characters shown of a question that a run waits for."""
 
 
-def outcome(ended: "Outcome") -> str:
-    """Return the result, the outcome and the usage of a run."""
+def outcome(ended: "Outcome", failed: Iterable[str] = ()) -> str:
+    """Return the result, the outcome and the usage of a run, of which the turns *failed* have failed."""
     head = ended.status + (f" ({ended.reason})" if ended.reason else "")
     lines = [
         *([said] if (said := result(ended.result)) else []),
-        f"{head}: {usage(ended.usage, ended.seconds)}, run {ended.run}",
+        f"{head}: {usage(ended.usage, ended.seconds)}, run {ended.run}{_survived(ended, list(failed))}",
     ]
     if ended.overshoot:
         lines.append(ended.overshoot)
     return "\n".join(lines)
 
 
+def _survived(ended: "Outcome", failed: list[str]) -> str:
+    """Return the number and the names of failed turns in spite of which a run went on."""
+    if ended.status == "failed":
+        return ""
+    outer = [turn for turn in failed if not any(turn.startswith(f"{other}.") for other in failed)]
+    names = [*outer[:_NAMED], *([f"{len(outer) - _NAMED} more"] if len(outer) > _NAMED else [])]
+    return f", {plural(len(outer), 'failed turn')} skipped or replaced: {listed(names)}" if outer else ""
+
+
 def next_steps(ended: "Outcome", state_dir: Path) -> str:
     """Return the commands for a run that can be resumed or has failed; empty if it completed."""
-    where = "" if str(state_dir) in (str(STATE_DIR), OF_LOOPS) else f" --state-dir {shlex.quote(str(state_dir))}"
-    lines = []
+    where, lines = state_dir_option(state_dir), []
     for question in ended.waiting:
         turn = "/".join([*question.run.split("/")[1:], question.turn])
         lines.append(f"{turn} asks: {quoted(question.prompt, _QUESTION)}")
         if len(" ".join(question.prompt.split())) > _QUESTION:
             lines.append(f"  coterie inspect {question.run} prompt {shlex.quote(question.turn)}{where}  # in full")
-        lines.append(f"  coterie control respond {ended.run} {shlex.quote(turn)} TEXT{where}")
+        lines.append(f"  {respond_command(question.run, question.turn)}{where}")
     match ended.status:
         case "stopped":
             first = f" (first raise {_SETTINGS[ended.reason]})" if ended.reason in _SETTINGS else ""
@@ -54,6 +65,11 @@ def next_steps(ended: "Outcome", state_dir: Path) -> str:
         case "failed":
             lines.append(f"inspect it with:\n  coterie inspect {ended.run}{where}")
     return "\n".join(lines)
+
+
+def state_dir_option(state_dir: Path) -> str:
+    """Return the option that names *state_dir* to a further command; empty if it looks there anyway."""
+    return "" if str(state_dir) in (str(STATE_DIR), OF_LOOPS) else f" --state-dir {shlex.quote(str(state_dir))}"
 
 
 _SETTINGS = {"max_runtime": "event_loop.max_runtime", "cost_budget": "event_loop.max_cost_usd"}
@@ -102,8 +118,8 @@ def replayed(report: "ReplayReport") -> str:
     return "\n".join(lines)
 
 
-def outcome_data(ended: "Outcome") -> dict[str, Any]:
-    """Return the outcome as plain data, for `--json`."""
+def outcome_data(ended: "Outcome", failed: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the outcome as plain data, for `--json`; *failed* are the turns that have failed."""
     from msgspec import structs
 
     return {
@@ -117,4 +133,5 @@ def outcome_data(ended: "Outcome") -> dict[str, Any]:
         "waiting": [structs.asdict(question) for question in ended.waiting],
         "overshoot": ended.overshoot,
         "notices": ended.notices,
+        "failed_turns": list(failed),
     }

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from coterie.cli.text.words import clock
+from coterie.cli.text.words import clock, printable
 from coterie.journal import records
 from coterie.views.timeline import Timeline
 from coterie.views.words import duration
@@ -45,6 +45,8 @@ SIGNS = {
     "failed": "✗",
     "cancelled": "–",
     "stopped": "■",
+    "pending": "·",
+    "note": "!",
 }
 
 
@@ -73,13 +75,14 @@ class Progress:
 def tree(root: "RunNode", most: int) -> list[tuple[str, str]]:
     """Return *root* and its descendants as (state, line), in at most *most* lines.
 
-    If there are more, those that ended first are omitted, and a line gives their number.
+    If there are more, those that ended first are omitted, then pending ones, and a line gives their number.
     """
     nodes = list(_flat(root, 0))
     if len(nodes) <= most:
         return [(node.state, _line(node, depth)) for depth, node in nodes]
     room = max(most - 2, 0)  # besides the root and the line with the number of omitted nodes
-    ended = [i for i, (_, node) in enumerate(nodes) if i and node.state not in ("running", "waiting")]
+    ended = [i for i, (_, node) in enumerate(nodes) if i and node.state not in ("running", "waiting", "pending")]
+    ended += [i for i, (_, node) in enumerate(nodes) if node.state == "pending"]
     left_out = set(ended[: len(nodes) - 1 - room])
     kept = [node for i, node in enumerate(nodes[1:], 1) if i not in left_out][:room]
     shown = [(node.state, _line(node, depth)) for depth, node in (nodes[0], *kept)]
@@ -93,9 +96,13 @@ def _flat(node: "RunNode", depth: int) -> Iterator[tuple[int, "RunNode"]]:
 
 
 def _line(node: "RunNode", depth: int) -> str:
-    parts = [f"{'  ' * depth}{SIGNS.get(node.state, '?')} {node.label}", node.state, duration(node.seconds)]
+    parts = [f"{'  ' * depth}{SIGNS.get(node.state, '?')} {node.label}"]
+    if node.state != "note":
+        parts.append(node.state)
+    if node.id:
+        parts.append(duration(node.seconds))
     if node.cost:
         parts.append(f"${node.cost:.4f}")
     if node.detail:
         parts.append(" ".join(node.detail.split()))
-    return "  ".join(parts)
+    return printable("  ".join(parts).replace("\n", " "))

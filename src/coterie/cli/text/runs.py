@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.cli.text.words import as_json, clock, table
 from coterie.journal.records import MERGE_CONFLICT
-from coterie.views.words import duration, exited, listed, plural, quoted
+from coterie.views.words import duration, exited, listed, plural, quoted, respond_command
 
 if TYPE_CHECKING:
     from coterie.backends.base import Request
@@ -91,6 +91,15 @@ def failed_output(one: Mapping[str, Any]) -> str:
 def question(request: "Request") -> str:
     """Return a question to a human at the terminal."""
     return f"\n── {request.turn} asks you ──\n{request.prompt}"
+
+
+def how_to_answer(request: "Request", where: str) -> str:
+    """Return the command that answers *request* from elsewhere; *where* is its option for the state directory."""
+    options = "".join(
+        f" --output {wanted.name}={'|'.join(map(str, wanted.values)) or wanted.type.upper()}"
+        for wanted in request.agent.outputs
+    )
+    return f"answer with:\n  {respond_command(request.run, request.turn)}{options}{where}"
 
 
 def _attempt(one: Mapping[str, Any], began: float) -> str:
