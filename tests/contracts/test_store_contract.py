@@ -363,7 +363,7 @@ def test_a_run_is_listed_read_and_located_by_others_than_its_owner(store: Archiv
         await writer.durable(writer.append([RunStopped(seq=3, at=3.0, reason="waiting")]))
         await writer.close()
 
-        assert store.status("r1") == ("stopped: waiting", "")
+        assert store.status("r1")[:2] == ("stopped: waiting", "")
         assert await store.load("r1") == tuple(store.read("r1")) == tuple(store.load_for_claim("r1"))
         assert store.place("r1", 3)[1] == 3
         writer = store.claim("r1")
@@ -375,6 +375,6 @@ def test_a_run_is_listed_read_and_located_by_others_than_its_owner(store: Archiv
         await writer.durable(writer.append([RunFinished(seq=5, at=5.0, outcome="failed", reason="stuck")]))
         await writer.close()
 
-        assert store.status("r1") == ("failed", "stuck")
+        assert store.status("r1")[:2] == ("failed", "stuck")
 
     asyncio.run(main())

@@ -43,13 +43,13 @@ def check(
 
     words = params or ()
     found = examine(file, params=dict(map(pair, words)), given=LoopGiven(overrides=tuple(words))).for_a_run()
+    found.check_options()
     if found.plan is None or not found.valid:
         if as_json:
             say_json(found.to_dict())
         else:
             report(found.diagnostics, found.text)
         return found.exit
-    report(found.of_the_command_line, found.text)
     proved = prove(found.plan, _prices(price or [], found.plan), states=states or STATES, topology=found.topology)
     written = _write(proved, scripts) if scripts is not None else {}
     value = {"file": str(file), **proved.to_dict()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coterie.cli.options import STATE_DIR, AsJson, Set
-from coterie.cli.output import complain, report, rewrite, say, say_json
+from coterie.cli.output import complain, rewrite, say, say_json
 
 if TYPE_CHECKING:
     from coterie.planning.plan import Plan
@@ -83,8 +83,7 @@ def simulate(
     else:
         why = "--{} applies to crash schedules, not to a comparison with --accuracy; see --runs and --seed"
         _refuse({"seeds": seeds, "from": first, "jobs": jobs, "state-dir": state_dir}, why)
-    plan, found = plan_for_a_run(target, LoopGiven(overrides=tuple(params or ())))
-    report(found.of_the_command_line, found.text)
+    plan, _ = plan_for_a_run(target, LoopGiven(overrides=tuple(params or ())))
     if accuracy is not None:
         from coterie.cli.laboratory import compare_options
 

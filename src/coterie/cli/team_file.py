@@ -52,10 +52,15 @@ class Examined:
         """The warnings among the diagnostics."""
         return tuple(one for one in self.diagnostics if one.severity is Severity.WARNING)
 
-    @property
-    def of_the_command_line(self) -> tuple[Diagnostic, ...]:
-        """The warnings about options of the command, not about the file."""
-        return tuple(one for one in self.warnings if one.file == GIVEN)
+    def check_options(self) -> None:
+        """Check the options of the command.
+
+        Raises:
+            UsageError: If one is unknown or has a wrong value.
+        """
+        for one in self.diagnostics:
+            if one.code in OF_OPTIONS or (one.file == GIVEN and (one.is_error or one.code == "unknown-setting")):
+                raise UsageError("; ".join(filter(None, (one.message, one.hint))))
 
     def for_a_run(self) -> "Examined":
         """Return a copy in which diagnostics that only prevent a run are errors if there is no plan."""
@@ -112,9 +117,7 @@ def plan_for_a_run(target: str, given: LoopGiven) -> tuple[Plan, Examined]:
         _refuse_for_files(target, given)
         found = examine(path, given.backend or None, dict(map(pair, given.overrides)))
     found = found.for_a_run()
-    for one in found.diagnostics:
-        if one.code in OF_OPTIONS or (one.file == GIVEN and (one.is_error or one.code == "unknown-setting")):
-            raise UsageError("; ".join(filter(None, (one.message, one.hint))))
+    found.check_options()
     if found.plan is None or found.errors:
         raise TopologyError(found.errors, found.text)
     return found.plan, found
