@@ -124,6 +124,37 @@ def test_guidance_waits_for_a_loop_that_is_stopped_and_no_human_takes_it(loop: P
     assert "operator.said" not in (run / "journal.jsonl").read_text()  # no interrupt either
 
 
+GATES = """
+topology gates : [pipeline] {
+  human ada { outputs { verdict: yes | no } }
+  human bob { outputs { verdict: yes | no } }
+  flow { [ada, bob] }
+}
+"""
+
+
+def test_answers_to_a_parked_run_are_checked_at_once(place: Place) -> None:
+    """What the next owner would refuse is refused now, also while an answer to another question waits."""
+    (place.folder / "gates.at").write_text(GATES)
+    place.call("run", "gates.at", status=4)
+
+    def respond(*words: str, status: int = 0) -> str:
+        said = place.look("control", "respond", "last", *words, status=status)
+        return said.err if status else said.out
+
+    assert "unknown output 'verdct'; ada#1 asks for: verdict" in respond(
+        "ada#1", "ok", "--output", "verdct=yes", status=1
+    )
+    assert "queued" in respond("ada#1", "Yes.")
+    assert "ada#1 has an answer already" in respond("ada#1", "no", status=1)
+    assert "expected the output 'verdict'" in respond("bob#1", "maybe", status=1)
+    assert "is not waiting for an answer" in respond("eve#1", "yes", status=1)
+    assert "queued" in respond("bob#1", "no")
+
+    done = json.loads(place.call("resume", "last", "--json").out)
+    assert done["result"]["outputs"] == {"ada": {"verdict": "yes"}, "bob": {"verdict": "no"}}
+
+
 def test_what_an_iteration_was_asked_and_answered_is_looked_up_by_its_number(loop: Place) -> None:
     """Its exact prompt, although the memory of the loop has changed since."""
     loop.call("run", "pair", "Fix it")

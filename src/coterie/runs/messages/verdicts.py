@@ -17,7 +17,7 @@ from coterie.journal.records import (
 )
 from coterie.runs.driver.commands import Turn
 from coterie.runs.driver.driven_run import DrivenRun
-from coterie.runs.driver.fold import refusal
+from coterie.runs.driver.fold import Fold, refusal
 from coterie.runs.driver.shell import Shell
 from coterie.runs.messages import UNREADABLE, WAITS, RunMessage, Verdict, verdict
 from coterie.runs.messages.tokens import Tokens
@@ -138,6 +138,8 @@ def _answer(shell: Shell, live: DrivenRun, turn: str, message: RunMessage) -> st
         return not_asking(turn, asking)
     if turn in live.held:
         return shell.tree.decide(live, turn, message.text, message.id)
+    if problem := unknown_outputs(live.core, live.core.turns[turn], message):
+        return problem
     attempt = asking[turn].attempt
     reply = Reply(
         turn=turn,
@@ -152,6 +154,17 @@ def _answer(shell: Shell, live: DrivenRun, turn: str, message: RunMessage) -> st
         return judged.reason
     shell.tree.hear(live, reply, "operator")
     return ""
+
+
+def unknown_outputs(fold: Fold, turn: Turn, message: RunMessage) -> str:
+    """The problem with the outputs of an answer to *turn* if some are not among those that it asks for."""
+    agent = fold.agents.get(turn.ask.instead_of or turn.ask.agent)
+    wanted = [one.name for one in turn.ask.wanted or (agent.outputs if agent is not None else ())]
+    known = {name.lower() for name in wanted}
+    unknown = [name for name in message.outputs or () if name.lower() not in known]
+    if not wanted or not unknown:
+        return ""
+    return f"unknown output {unknown[0]!r}; {turn.ask.turn} asks for: {', '.join(wanted)}"
 
 
 def not_asking(turn: str, asking: Iterable[str]) -> str:
