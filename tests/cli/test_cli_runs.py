@@ -315,7 +315,7 @@ def test_a_run_is_named_by_the_beginning_of_its_id(place: Place) -> None:
 
 
 def test_an_answer_that_cannot_be_used_is_refused_though_nobody_runs_the_run(place: Place) -> None:
-    """It would be at the next resume, and does not wait for that. One that can be used waits, and what follows it."""
+    """It would be at the next resume. One that can be used waits, and so does one for a turn that may follow it."""
     place.call("run", "human.at", status=4)
     unfit = place.call("control", "respond", "last", "Well", "--output", "verdict=maybe", status=1)
     nobody = place.call("control", "respond", "last", "boss", "approve", status=1)
@@ -327,7 +327,8 @@ def test_an_answer_that_cannot_be_used_is_refused_though_nobody_runs_the_run(pla
     )
     assert not list((folder / "inbox").glob("*.json"))
     place.call("control", "respond", "last", "boss#1", "Go", "--output", "verdict=approve")
-    assert "queued" in place.call("control", "respond", "last", "boss", "approve").out
+    assert "is not waiting" in place.call("control", "respond", "last", "boss", "approve", status=1).err
+    assert "queued" in place.call("control", "respond", "last", "boss#2", "approve").out
     place.call("resume", "last")
 
 

@@ -84,7 +84,8 @@ def _unusable(fold: Fold, turn: str, message: RunMessage, earlier: Sequence[str]
     only = next(iter(asking)) if len(asking) == 1 else ""
     turn = turn or only
     if turn not in asking:
-        return not_asking(turn, asking)
+        next_turn = earlier and turn not in fold.turns and turn.rpartition("#")[0] in fold.agents
+        return "" if next_turn else not_asking(turn, asking)  # an earlier answer may lead to it
     if turn in [name or only for name in earlier]:
         return f"{turn} has an answer already; it waits in the inbox for `coterie resume {fold.run.partition('/')[0]}`"
     if problem := unknown_outputs(fold, asking[turn], message):
