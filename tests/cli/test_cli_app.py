@@ -77,7 +77,6 @@ def test_a_defect_shows_its_traceback_when_asked_to(
         ["run", "a.at", "--max-parallel", "0"],
         ["topology", "validate"],
         ["inspect", "last", "fly"],
-        ["inspect", "last", "turn"],
         ["inspect", "last", "usage", "a#1"],
         ["run", "nowhere.at"],
         ["run", "topology.yaml"],

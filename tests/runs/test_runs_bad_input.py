@@ -65,7 +65,8 @@ def test_an_agent_that_cannot_answer_fails_its_run_with_one_reason(place: Place,
     said = place.call("run", "one.at", "go", status=1)
 
     assert why in said.out.splitlines()[-1]
-    assert said.err.splitlines()[0] == "inspect it with:"
+    assert why in said.err.splitlines()[0]
+    assert said.err.splitlines()[1] == "inspect it with:"
     assert reads(place)[-2:] == ["turn.failed", "run.finished"]
 
 

@@ -4,7 +4,7 @@ from typing import Any, assert_type
 
 import coterie
 from coterie.patterns import agent, debate
-from coterie.runs.outcome import Result
+from coterie.runs.outcome import RunResult
 
 team = debate(proponent="haiku", opponent=agent(command=["cat"]), mediator="haiku", max_rounds=2)
 assert_type(team, coterie.Topology)
@@ -15,7 +15,7 @@ assert_type(coterie.plan(team), coterie.Plan)
 async def play() -> None:
     outcome = await coterie.run(team, {"question": "Will it rain?"})
     assert_type(outcome, coterie.Outcome)
-    assert_type(outcome.result, Result)
+    assert_type(outcome.result, RunResult)
     assert_type(outcome.result.text, str)
     assert_type(outcome.result.to_dict(), dict[str, Any])
     assert_type(await coterie.resume(outcome.run), coterie.Outcome)

@@ -27,7 +27,7 @@ class Values(dict[str, Any]):
         return dict(self)
 
 
-class Result(dict[str, Any]):
+class RunResult(dict[str, Any]):
     """The result of a run: a dictionary with typed access; empty without a result."""
 
     @property
@@ -63,7 +63,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     run: str
     status: str
     reason: str = ""
-    result: Result = field(default_factory=Result)
+    result: RunResult = field(default_factory=RunResult)
     exit: int = EXIT_COMPLETED
     usage: Usage = NO_USAGE
     seconds: float = 0.0
@@ -79,7 +79,7 @@ def outcome_of(ended: Ended, limits: Limits) -> Outcome:
         run=ended.run,
         status=ended.status,
         reason=ended.reason,
-        result=Result(ended.result) if isinstance(ended.result, dict) else Result(),
+        result=RunResult(ended.result) if isinstance(ended.result, dict) else RunResult(),
         exit=exit_of(ended),
         usage=ended.usage,
         seconds=ended.seconds,

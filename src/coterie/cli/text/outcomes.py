@@ -30,7 +30,7 @@ def outcome(ended: "Outcome", failed: Iterable[str] = ()) -> str:
     """Return the result, the outcome and the usage of a run, of which the turns *failed* have failed."""
     head = ended.status + (f" ({ended.reason})" if ended.reason else "")
     lines = [
-        *([said] if (said := result(ended.result)) else []),
+        *([said] if ended.result and (said := result(ended.result)) else []),
         f"{head}: {usage(ended.usage, ended.seconds)}, run {ended.run}{_survived(ended, list(failed))}",
     ]
     if ended.overshoot:
