@@ -64,8 +64,8 @@ def answer(name: str = "m1", turn: str = "boss#1") -> RunMessage:
     return RunMessage(id=name, kind="answer", turn=turn, text="yes")
 
 
-def results(state: Path) -> list[str]:
-    return [record.turn for record in JsonlStore(state).read("r") if isinstance(record, TurnFinished)]
+def results(state: Path, run: str = "r") -> list[str]:
+    return [record.turn for record in JsonlStore(state).read(run) if isinstance(record, TurnFinished)]
 
 
 def test_a_message_is_found_without_its_doorbell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,16 +137,17 @@ def test_a_message_that_cannot_be_read_is_put_aside(tmp_path: Path, data: bytes)
 
 def test_an_answer_that_waits_is_taken_by_the_next_owner(tmp_path: Path) -> None:
     """Nobody owns the run: the message is queued, and the answer is the turn's result."""
+    run = "r-without-an-owner"  # no other test's processes bear its mark
     outcome = asyncio.run(
-        launch.start(PLAN, {}, state_dir=tmp_path, park=True, turns=Asked(lambda: None), run_id="r", cwd=tmp_path)
+        launch.start(PLAN, {}, state_dir=tmp_path, park=True, turns=Asked(lambda: None), run_id=run, cwd=tmp_path)
     )
     assert outcome.reason == "waiting"
 
-    said = send(tmp_path / "runs/r", answer())
+    said = send(tmp_path / "runs" / run, answer())
     assert (said.status, "coterie resume" in said.detail) == ("queued", True)
-    outcome = asyncio.run(launch.resume("r", state_dir=tmp_path, turns=Asked(lambda: None)))
+    outcome = asyncio.run(launch.resume(run, state_dir=tmp_path, turns=Asked(lambda: None)))
     assert outcome.status == "completed"
-    assert results(tmp_path) == ["a#1", "boss#1"]
+    assert results(tmp_path, run) == ["a#1", "boss#1"]
 
 
 def test_an_answer_that_is_no_text_is_not_sent(tmp_path: Path) -> None:
