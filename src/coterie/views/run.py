@@ -40,25 +40,29 @@ from coterie.journal.records import (
 )
 from coterie.views.words import path_end
 
-NOTED = (
-    AttemptFailed,
-    AttemptInterrupted,
-    ConfigChanged,
-    ConfigRejected,
-    EventEmitted,
-    EventInvalid,
-    EventNoted,
-    JournalRepaired,
-    LoopExhausted,
-    MessageRefused,
-    OperatorSaid,
-    TreeMerged,
-    TreesJoined,
-    WaveJoined,
-    WaveStarted,
-    WaveTimeout,
+NOTED = frozenset(
+    {
+        AttemptFailed,
+        AttemptInterrupted,
+        ConfigChanged,
+        ConfigRejected,
+        EventEmitted,
+        EventInvalid,
+        EventNoted,
+        JournalRepaired,
+        LoopExhausted,
+        MessageRefused,
+        OperatorSaid,
+        TreeMerged,
+        TreesJoined,
+        WaveJoined,
+        WaveStarted,
+        WaveTimeout,
+    }
 )
 """Records that a run's view keeps whole, because they change no state that it has."""
+OF_RUNS = frozenset({ConfigChanged, IterationStarted, PlanReloaded, RunFinished, RunOwned, RunStarted, RunStopped})
+"""Records that change the state of a run; all others concern a turn."""
 
 
 @dataclass(slots=True)
@@ -197,8 +201,12 @@ class RunView:
     def apply(self, record: Record) -> None:
         """Take the next record in."""
         self.seq, self.at = record.seq, record.at
-        if isinstance(record, NOTED):
+        kind = type(record)
+        if kind in NOTED:
             self._note(record)
+        if kind not in OF_RUNS:
+            self._apply_to_turn(record)
+            return
         match record:
             case RunStarted():
                 self._start(record)
@@ -215,8 +223,6 @@ class RunView:
                 self.plan = record.plan
             case IterationStarted():
                 self._iteration = record
-            case _:
-                self._apply_to_turn(record)
 
     def _start(self, record: RunStarted) -> None:
         self.id, self.topology, self.input = record.run, record.topology, record.input
