@@ -1,24 +1,32 @@
 """What every store of journals keeps to: one suite over all of them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
+from exported import ExportedStore
 
 from coterie.errors import JournalFailed, NoSuchRun, RunIsOwned
-from coterie.journal.base import Archive
+from coterie.journal.base import Archive, Store
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import Record, RunFinished, RunOwned, RunStarted, RunStopped, TurnFinished
 
-Make = Callable[[], Archive]
+
+class Kept(Archive, Store, Protocol):
+    """A store that is written and read."""
 
 
-@pytest.fixture(params=["memory", "jsonl"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Archive:
-    return MemoryStore() if request.param == "memory" else JsonlStore(tmp_path, poll=0.001)
+@pytest.fixture(params=["memory", "jsonl", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+    if request.param != "postgres":
+        yield MemoryStore() if request.param == "memory" else JsonlStore(tmp_path, poll=0.001)
+        return
+    kept = ExportedStore(request.getfixturevalue("new_export")())
+    yield kept
+    kept.close()
 
 
 def started(run: str = "r1", at: float = 1.0) -> RunStarted:
@@ -33,13 +41,13 @@ def owned(seq: int, epoch: int = 1) -> RunOwned:
     return RunOwned(seq=seq, at=float(seq), epoch=epoch)
 
 
-async def write(store: Archive, run: str, *records: Record) -> None:
+async def write(store: Kept, run: str, *records: Record) -> None:
     writer = store.claim(run)
     await writer.durable(writer.append(records))
     await writer.close()
 
 
-def test_what_was_appended_is_read_in_order(store: Archive) -> None:
+def test_what_was_appended_is_read_in_order(store: Kept) -> None:
     """Records come back as they went in, from the seq asked for, after the owner has gone and for the next owner."""
     records = [started(), owned(2), finished(3, "x" * 3000, deep=["é" * 2000, {"k": None}]), finished(4, "@text:1")]
 
@@ -58,7 +66,7 @@ def test_what_was_appended_is_read_in_order(store: Archive) -> None:
     assert list(store.read("r1", from_seq=6)) == []
 
 
-def test_order_is_given_at_once_and_durability_on_demand(store: Archive) -> None:
+def test_order_is_given_at_once_and_durability_on_demand(store: Kept) -> None:
     """`append` returns the last seq without suspending; what a waiter waited for is then durable and can be read."""
 
     async def main() -> None:
@@ -76,7 +84,7 @@ def test_order_is_given_at_once_and_durability_on_demand(store: Archive) -> None
     assert [record.seq for record in store.read("r1")] == [1, 2, 3], "a close makes durable what was appended"
 
 
-def test_a_commit_is_begun_and_waited_for(store: Archive) -> None:
+def test_a_commit_is_begun_and_waited_for(store: Kept) -> None:
     """What was begun is durable after `sync`, with what was appended in between; beginning twice is no more."""
 
     async def main() -> None:
@@ -99,7 +107,7 @@ def test_a_commit_is_begun_and_waited_for(store: Archive) -> None:
     assert [record.seq for record in store.read("r1")] == [1, 2, 3, 4, 5]
 
 
-def test_many_tasks_share_one_journal(store: Archive) -> None:
+def test_many_tasks_share_one_journal(store: Kept) -> None:
     """Fifty tasks that append and wait get one order, and each finds its own record durable."""
 
     async def one(writer: Any, n: int) -> None:
@@ -119,7 +127,7 @@ def test_many_tasks_share_one_journal(store: Archive) -> None:
     assert sorted(record.text for record in found) == sorted(f"from {n}" for n in range(50) for _ in range(n % 4))
 
 
-def test_a_cancelled_waiter_harms_nobody(store: Archive) -> None:
+def test_a_cancelled_waiter_harms_nobody(store: Kept) -> None:
     """A task that is cancelled while it waits loses its wait, not its record, and others are told as ever."""
 
     async def main() -> None:
@@ -136,7 +144,7 @@ def test_a_cancelled_waiter_harms_nobody(store: Archive) -> None:
 
 
 @pytest.mark.parametrize("seqs", [[2], [0], [1, 3], [1, 1]])
-def test_a_gap_in_the_seqs_is_refused_whole(store: Archive, seqs: list[int]) -> None:
+def test_a_gap_in_the_seqs_is_refused_whole(store: Kept, seqs: list[int]) -> None:
     """The seqs continue the journal's; otherwise nothing of the append is kept."""
 
     async def main() -> None:
@@ -153,7 +161,7 @@ def test_a_gap_in_the_seqs_is_refused_whole(store: Archive, seqs: list[int]) -> 
     assert list(store.read("r1")) == [owned(1)]
 
 
-def test_a_run_has_one_owner(store: Archive) -> None:
+def test_a_run_has_one_owner(store: Kept) -> None:
     """A second claim is refused, by name, until the first owner lets go; other runs are free."""
 
     async def main() -> None:
@@ -169,7 +177,7 @@ def test_a_run_has_one_owner(store: Archive) -> None:
     asyncio.run(main())
 
 
-def test_a_former_owner_cannot_write(store: Archive) -> None:
+def test_a_former_owner_cannot_write(store: Kept) -> None:
     """After its close an owner is fenced: what it appends reaches nobody, and it does not free the new owner's run."""
 
     async def main() -> None:
@@ -188,7 +196,7 @@ def test_a_former_owner_cannot_write(store: Archive) -> None:
     assert list(store.read("r1")) == [owned(1, epoch=2)]
 
 
-def test_a_run_nobody_knows(store: Archive) -> None:
+def test_a_run_nobody_knows(store: Kept) -> None:
     """Reading and following an unknown run is an error at once, with a likely name."""
     asyncio.run(write(store, "r1", started()))
 
@@ -204,7 +212,7 @@ def test_a_run_nobody_knows(store: Archive) -> None:
 
 
 @pytest.mark.parametrize("run", ["../r1", "..", "a/../../b#1.1", "ü / %2F?", "a#1.1"])
-def test_any_name_is_only_a_name(store: Archive, run: str, tmp_path: Path) -> None:
+def test_any_name_is_only_a_name(store: Kept, run: str, tmp_path: Path) -> None:
     """Ids lead to no other place and to no other run."""
 
     async def main() -> None:
@@ -221,7 +229,7 @@ def test_any_name_is_only_a_name(store: Archive, run: str, tmp_path: Path) -> No
     assert not [path for path in tmp_path.parent.iterdir() if path.name in ("r1", "journal.jsonl", "runs")]
 
 
-def test_runs_are_listed_oldest_first(store: Archive) -> None:
+def test_runs_are_listed_oldest_first(store: Kept) -> None:
     """The order is that of their beginnings; children are not listed, nor a run without a record."""
 
     async def main() -> None:
@@ -237,7 +245,7 @@ def test_runs_are_listed_oldest_first(store: Archive) -> None:
     assert store.list() == ["c", "a", "d", "b"]
 
 
-def test_a_child_is_covered_by_its_root(store: Archive) -> None:
+def test_a_child_is_covered_by_its_root(store: Kept) -> None:
     """It cannot be claimed without its root, nor twice; when its root lets go, it ends too, and keeps its records."""
 
     async def main() -> None:
@@ -261,7 +269,7 @@ def test_a_child_is_covered_by_its_root(store: Archive) -> None:
         assert list(store.read(run)) == [started(run)]
 
 
-def test_what_lies_below_a_run_goes_with_it_whatever_was_claimed_between(store: Archive) -> None:
+def test_what_lies_below_a_run_goes_with_it_whatever_was_claimed_between(store: Kept) -> None:
     """A child takes its own, and the root those too whose parents have let go, or were never claimed."""
 
     async def main() -> None:
@@ -282,7 +290,7 @@ def test_what_lies_below_a_run_goes_with_it_whatever_was_claimed_between(store: 
     asyncio.run(main())
 
 
-def test_a_closed_child_leaves_its_root_alone(store: Archive) -> None:
+def test_a_closed_child_leaves_its_root_alone(store: Kept) -> None:
     """A child ends before its root; the root writes on, and another child begins."""
 
     async def main() -> None:
@@ -297,7 +305,7 @@ def test_a_closed_child_leaves_its_root_alone(store: Archive) -> None:
     asyncio.run(main())
 
 
-def test_a_follower_sees_everything_and_ends_with_the_run(store: Archive) -> None:
+def test_a_follower_sees_everything_and_ends_with_the_run(store: Kept) -> None:
     """It begins where it was told, hears of what comes, and ends after `run.finished`."""
     seen: list[int] = []
 
@@ -327,7 +335,7 @@ def test_a_follower_sees_everything_and_ends_with_the_run(store: Archive) -> Non
     assert seen == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_follower_of_a_stopped_run_stays_while_somebody_owns_it(store: Archive) -> None:
+def test_a_follower_of_a_stopped_run_stays_while_somebody_owns_it(store: Kept) -> None:
     """`run.stopped` ends it only when nobody owns the run: the next owner may be at work already."""
     seen: list[str] = []
 
@@ -349,7 +357,7 @@ def test_a_follower_of_a_stopped_run_stays_while_somebody_owns_it(store: Archive
     assert seen == ["RunStarted", "RunStopped", "RunOwned", "RunStopped"]
 
 
-def test_a_run_is_listed_read_and_located_by_others_than_its_owner(store: Archive) -> None:
+def test_a_run_is_listed_read_and_located_by_others_than_its_owner(store: Kept) -> None:
     """Its state follows from its last record and its owner; reading it can be awaited."""
 
     async def main() -> None:

@@ -171,6 +171,113 @@ def noted() -> list[r.Record]:
     ]
 
 
+def attention() -> list[r.Record]:
+    """An agent that asks for a permission, which an operator gives, and for one that nobody answers in time."""
+    asked = {"turn": "build#1", "attempt": 1, "tool": "Bash", "due": 1780000000.0}
+    return [
+        r.RunStarted(run="attention", engine="flow", topology="build", input={"prompt": "Ship it"}),
+        r.RunOwned(epoch=1),
+        r.TurnStarted(cause=(1, 0), turn="build#1", agent="build"),
+        r.AttentionAsked(source="agent", id="build#1?1", question="toolu_1", detail="make test", **asked),
+        r.AttentionAnswered(source="operator", id="build#1?1", turn="build#1", attempt=1, answer="allow", message="m1"),
+        r.AttentionAsked(source="agent", id="build#1?2", question="toolu_2", policy="park", **asked),
+        r.AttentionAnswered(id="build#1?2", turn="build#1", attempt=1, answer="park"),
+        r.AttemptInterrupted(turn="build#1", attempt=1, reason="parked"),
+        r.RunStopped(reason="waiting"),
+    ]
+
+
+def gates() -> list[r.Record]:
+    """A flow whose agent answers before its tests pass, and a second time when they do."""
+    test, lint = ("make", "test"), ("make", "lint")
+    due = {"turn": "build#1", "gates": (test, lint)}
+    return [
+        r.RunStarted(run="gates", engine="flow", topology="build", input={"prompt": "Ship it"}),
+        r.RunOwned(epoch=1),
+        r.TurnStarted(cause=(1, 0), turn="build#1", agent="build"),
+        r.GatesDue(source="agent", attempt=1, text="done, all tests pass", usage=r.Usage(cost=0.1), **due),
+        r.GateChecked(
+            turn="build#1", attempt=1, argv=test, status=2, reason="it failed", output="1 failed", seconds=2.5
+        ),
+        r.AttemptFailed(
+            source="agent",
+            turn="build#1",
+            attempt=1,
+            kind="invalid_output",
+            reason="it failed",
+            text="1 failed",
+            exit_code=2,
+            usage=r.Usage(cost=0.1),
+        ),
+        r.TurnStarted(cause=(6, 0), turn="build#1", agent="build", attempt=2),
+        r.GatesDue(source="agent", attempt=2, text="done", outputs={"ok": True}, brought_by="m1", **due),
+        r.GateChecked(turn="build#1", attempt=2, argv=test, passed=True, status=0),
+        r.GateChecked(turn="build#1", attempt=2, argv=lint, passed=True, status=0),
+        r.TurnFinished(source="agent", turn="build#1", attempt=2, text="done", outputs={"ok": True}),
+    ]
+
+
+def budget() -> list[r.Record]:
+    """Attempts for which an estimate was reserved: one is lost, the next one is cut off for its cost, a third answers.
+
+    More may be spent from then on.
+    """
+    return [
+        r.RunStarted(run="budget", engine="flow", topology="build", input={"prompt": "Ship it"}),
+        r.RunOwned(epoch=1, limits=Limits(max_cost=1.0)),
+        r.TurnStarted(cause=(1, 0), turn="build#1", agent="build", reserved=0.5),
+        r.RunOwned(epoch=2, limits=Limits(max_cost=1.0)),
+        r.AttemptInterrupted(
+            turn="build#1", attempt=1, reason="crash", usage=r.Usage(cost=0.25, output_tokens=90, unsettled=0.25)
+        ),
+        r.TurnStarted(cause=(5, 0), turn="build#1", agent="build", attempt=2, reserved=0.25),
+        r.AttemptInterrupted(turn="build#1", attempt=2, reason="max_cost", usage=r.Usage(cost=0.75)),
+        r.RunStopped(reason="max_cost"),
+        r.RunOwned(epoch=3, limits=Limits(max_cost=9.0)),
+        r.TurnStarted(cause=(7, 0), turn="build#1", agent="build", attempt=3, reserved=0.75),
+        r.TurnFinished(source="agent", turn="build#1", attempt=3, text="done", usage=r.Usage(cost=0.5)),
+    ]
+
+
+def parked() -> list[r.Record]:
+    """An agent whose quota was spent, and that went on in its session, or was to, once it opened."""
+    usage = r.Usage(cost=0.4, seconds=90.0)
+    until = 1780000000.0
+    return [
+        r.RunStarted(run="parked", engine="flow", topology="build", input={"prompt": "Ship it"}),
+        r.RunOwned(epoch=1, limits=Limits(max_cost=2.0)),
+        r.TurnStarted(cause=(1, 0), turn="build#1", agent="build"),
+        r.AttemptSession(turn="build#1", attempt=1, session="8a1f"),
+        r.AttemptFailed(
+            turn="build#1", attempt=1, kind="quota", reason="limit reached", usage=usage, wait=7200.0, until=until
+        ),
+        r.RunStopped(reason="quota until 2026-05-28T20:26:40Z", until=until),
+        r.RunOwned(epoch=2, limits=Limits(max_cost=2.0)),
+        r.TurnStarted(cause=(5, 0), turn="build#1", agent="build", attempt=2, session="8a1f"),
+        r.AttemptSession(turn="build#1", attempt=2, session="77c0", lost="8a1f", reason="the agent began another one"),
+        r.AttemptInterrupted(turn="build#1", attempt=2, reason="crash"),
+    ]
+
+
+def attested() -> list[r.Record]:
+    """A flow whose agent switches the branch of its work tree, and stays on it the second time."""
+    here = r.TreePosition(top="/r/tree", repository="/r/.git", head="a" * 40, branch="coterie/x", main="b" * 40)
+    away = r.TreePosition(top="/r/tree", repository="/r/.git", head="a" * 40, branch="feature", main="b" * 40)
+    done = r.TreePosition(top="/r/tree", repository="/r/.git", head="c" * 40, branch="coterie/x", main="b" * 40)
+    return [
+        r.RunStarted(run="attested", engine="flow", topology="build", input={"prompt": "Ship it"}),
+        r.RunOwned(epoch=1),
+        r.TurnStarted(cause=(1, 0), turn="build#1", agent="build"),
+        r.AttemptQuiet(turn="build#1", attempt=1, signs=("event", "cpu"), seconds=600.0),
+        r.AttemptQuiet(turn="build#1", attempt=1),
+        r.TreeAttested(turn="build#1", attempt=1, before=here, after=away, problem="it is on the branch feature"),
+        r.AttemptFailed(turn="build#1", attempt=1, kind="failed", reason="it is on the branch feature"),
+        r.TurnStarted(cause=(7, 0), turn="build#1", agent="build", attempt=2),
+        r.TreeAttested(turn="build#1", attempt=2, before=here, after=done),
+        r.TurnFinished(source="agent", turn="build#1", attempt=2, text="done"),
+    ]
+
+
 def pattern() -> list[r.Record]:
     """A debate that told what was said, and one side of which somebody else stood in for."""
     argued = {"argument": LONG}
@@ -282,11 +389,82 @@ def adopted() -> list[r.Record]:
     ]
 
 
+def system() -> list[r.Record]:
+    """A supervised system: an agent is restarted, a message is lost, a flow is asked, a limit is reached."""
+    return [
+        r.RunStarted(run="system", engine="system", topology="shop", cwd="/shop"),
+        r.RunOwned(epoch=1),
+        r.ActorStarted(name="root", kind="supervisor"),
+        r.ActorStarted(name="clerk", path="root", type="shop.Clerk"),
+        r.ActorStarted(name="review", kind="flow", path="root", process="worker"),
+        r.CallAsked(turn="review#1", agent="review", given={"prompt": "Go"}),
+        r.TurnStarted(cause=(6, 0), turn="review#1", agent="review"),
+        r.ActorCrashed(name="clerk", error="KeyError: 'price'", trace="Traceback", message="m1", type="order",
+                       sender="review"),
+        r.LetterDead(id="m1", recipient="clerk", sender="review", type="order", reason="crashed",
+                     detail="KeyError: 'price'"),
+        r.RestartPlanned(supervisor="root", name="clerk", names=("clerk",), count=1, limit=1, delay=1.0),
+        r.ActorStarted(name="clerk", path="root", type="shop.Clerk", incarnation=2),
+        r.TurnFinished(source="agent", turn="review#1", attempt=1, text="done"),
+        r.ActorCrashed(name="clerk", incarnation=2, error="OSError: no disk", during="task"),
+        r.ActorStopped(name="review", reason="killed", error="ValueError: late"),
+        r.SupervisorFailed(name="root", child="clerk", restarts=1, window=60.0,
+                           reason="clerk crashed: OSError: no disk"),
+        r.RunFinished(outcome="failed", reason="root gave up on clerk"),
+    ]  # fmt: skip
+
+
+def corrected() -> list[r.Record]:
+    """A supervised system: an eval agent corrects an agent, up to its limit, then halts it."""
+    return [
+        r.RunStarted(run="corrected", engine="system", topology="shop", cwd="/shop"),
+        r.RunOwned(epoch=1),
+        r.ActorStarted(name="clerk", path="root", type="shop.Clerk"),
+        r.ActorStarted(name="monitor", kind="eval_agent", path="root", type="shop.Monitor"),
+        r.EvalReported(agent="clerk", type="answer", payload={"words": 900}),
+        r.CorrectionSent(evaluator="monitor", agent="clerk", kind="nudge", reason="be brief", payload={"words": 500}),
+        r.EvalReported(agent="clerk", type="answer"),
+        r.CorrectionDropped(evaluator="monitor", agent="clerk", kind="nudge", reason="be brief",
+                            problem="more than 1 within 60 s"),
+        r.CallAsked(turn="review#1", agent="review", given={"prompt": "Go"}),
+        r.TurnStarted(cause=(9, 0), turn="review#1", agent="review"),
+        r.TurnFinished(source="agent", turn="review#1", attempt=1, text="done"),
+        r.CorrectionSent(evaluator="monitor", agent="clerk", kind="halt"),
+        r.ActorStopped(name="clerk"),
+        r.RunFinished(outcome="completed", reason="stopped"),
+    ]  # fmt: skip
+
+
+def streamed() -> list[r.Record]:
+    """A supervised system: one reply is streamed to its end, another ends with its agent's crash."""
+    first, second = "5f" * 16, "6e" * 16
+    return [
+        r.RunStarted(run="streamed", engine="system", topology="shop", cwd="/shop"),
+        r.RunOwned(epoch=1),
+        r.ActorStarted(name="clerk", path="root", type="shop.Clerk"),
+        r.ActorStarted(name="api", kind="http_gateway", path="root"),
+        r.ReplyPiece(ask=first, agent="clerk", payload={"text": "Good"}),
+        r.ReplyPiece(ask=second, agent="clerk", payload="Wait"),
+        r.ReplyEnded(ask=first, agent="clerk", payload={"text": "Good day"}),
+        r.ReplyEnded(ask=second, agent="clerk", kind="crashed", reason="KeyError: 'price'"),
+        r.ActorStopped(name="api"),
+        r.ActorStopped(name="clerk"),
+        r.RunFinished(outcome="completed", reason="stopped"),
+    ]
+
+
 HISTORIES = {
+    "streamed": streamed,
+    "corrected": corrected,
     "adopted": adopted,
+    "attested": attested,
+    "attention": attention,
+    "budget": budget,
+    "parked": parked,
     "closed": closed,
     "program": program,
     "files": files,
+    "gates": gates,
     "noted": noted,
     "waves": waves,
     "review": review,
@@ -295,6 +473,7 @@ HISTORIES = {
     "reloaded": reloaded,
     "forked": forked,
     "pattern": pattern,
+    "system": system,
 }
 
 

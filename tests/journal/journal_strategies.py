@@ -40,6 +40,7 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     float | None: st.none() | st.floats(0, 1e10),
     str | None: st.none() | texts,
     tuple[dict[str, Any], ...]: st.lists(objects, max_size=2).map(tuple),
+    r.TreePosition | None: st.none() | st.builds(r.TreePosition, top=texts, repository=texts, head=texts, branch=texts),
     tuple[r.KeptTree, ...]: st.lists(
         st.builds(r.KeptTree, turn=texts, path=texts, branch=texts, reason=texts, files=st.lists(texts).map(tuple)),
         max_size=2,
@@ -50,6 +51,7 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     Limits: st.builds(Limits, max_turns=st.none() | counts),
     tuple[str, ...]: st.lists(texts, max_size=3).map(tuple),
     tuple[tuple[str, tuple[str, ...]], ...]: st.lists(groups, max_size=2).map(tuple),
+    tuple[tuple[str, ...], ...]: st.lists(st.lists(texts, max_size=2).map(tuple), max_size=2).map(tuple),
     tuple[tuple[str, str], ...]: st.lists(st.tuples(texts, texts), max_size=2).map(tuple),
     tuple[str, tuple[str, ...]] | None: st.none() | groups,
     int | None: st.none() | counts,

@@ -6,8 +6,10 @@ PostgreSQL refuses to be run by root; then the user `postgres` runs it, where th
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,35 +31,51 @@ def missing() -> str:
 def server() -> Iterator[str]:
     """A server, as a URL without a database; it ends, and its folder goes, with the block."""
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # a socket's path is at most 100 bytes long
-    owner = _owner() if os.geteuid() == 0 else None
-    if owner is not None:
+    if (owner := _owner()) is not None and os.geteuid() == 0:
         os.chown(folder, owner.pw_uid, owner.pw_gid)
     data = folder / "data"
-
-    def run(*words: str) -> None:
-        done = subprocess.run(
-            words,
-            capture_output=True,
-            text=True,
-            cwd=folder,
-            timeout=60,
-            check=False,
-            user=owner.pw_uid if owner else None,
-            group=owner.pw_gid if owner else None,
-            extra_groups=[] if owner else None,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-
     try:
-        run("initdb", "-D", str(data), "-U", "tester", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-        settings = [f"-c {word}" for word in (*_QUICK, "listen_addresses=", f"unix_socket_directories={folder}")]
-        run("pg_ctl", "-D", str(data), "-w", "-l", str(folder / "log"), "-o", " ".join(settings), "start")
+        _run(folder, "initdb", "-D", str(data), "-U", "tester", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+        start(folder)
         try:
             yield f"postgresql+asyncpg://tester@/{{}}?host={folder}"
         finally:
-            run("pg_ctl", "-D", str(data), "-w", "-m", "immediate", "stop")
+            _run(folder, "pg_ctl", "-D", str(data), "-w", "-m", "immediate", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def start(folder: Path) -> None:
+    """Start the server in *folder*; it may have been killed."""
+    settings = [f"-c {word}" for word in (*_QUICK, "listen_addresses=", f"unix_socket_directories={folder}")]
+    log = str(folder / "log")
+    _run(folder, "pg_ctl", "-D", str(folder / "data"), "-w", "-l", log, "-o", " ".join(settings), "start")
+
+
+def kill(folder: Path) -> None:
+    """SIGKILL the server in *folder*, and wait until its other processes have noticed."""
+    pid = int((folder / "data" / "postmaster.pid").read_text().split()[0])
+    children = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()
+    os.kill(pid, signal.SIGKILL)
+    for child in children:
+        while Path(f"/proc/{child}").exists():
+            time.sleep(0.02)
+
+
+def _run(folder: Path, *words: str) -> None:
+    owner = _owner() if os.geteuid() == 0 else None
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=60,
+        check=False,
+        user=owner.pw_uid if owner else None,
+        group=owner.pw_gid if owner else None,
+        extra_groups=[] if owner else None,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def _owner() -> pwd.struct_passwd | None:

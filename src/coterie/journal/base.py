@@ -83,8 +83,8 @@ class Store(Reader, Protocol):
         """
 
 
-class Archive(Store, Protocol):
-    """A store whose runs can be listed, followed and read by others than their owner."""
+class Archive(Reader, Protocol):
+    """Runs that can be listed, followed and read by others than their owner."""
 
     def list(self) -> list[str]:
         """The ids of the root runs here, oldest first."""

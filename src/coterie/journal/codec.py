@@ -42,7 +42,8 @@ ROOM = b"\t"
 
 S = TypeVar("S", bound=Struct)
 
-_REFERENCE = "@text:"
+REFERENCE = "@text:"
+"""Begins a reference to a text; its hash follows."""
 _QUOTED_REFERENCE = b'"@text:'
 
 
@@ -57,6 +58,11 @@ class TextLine(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="text"
     hash: str
     text: str
     escaped: bool = False
+
+    @property
+    def whole(self) -> str:
+        """The text as the record has it."""
+        return self.text.encode("ascii").decode("unicode_escape") if self.escaped else self.text
 
 
 _to_json = msgspec.json.Encoder().encode
@@ -150,14 +156,14 @@ class Encoder:
             fresh.add(digest)
             kept = text.encode("unicode_escape").decode("ascii") if escaped else text
             lines.append(_to_json(TextLine(hash=digest, text=kept, escaped=escaped)))
-        return _REFERENCE + digest
+        return REFERENCE + digest
 
     def _line(self, record: Record, lines: list[bytes], fresh: set[str]) -> bytes:
         """The line of *record*; those of its new texts are added to *lines*, and their hashes to *fresh*."""
 
         def shorten(text: str) -> str:
             escaped, size = _measure(text)
-            if size <= LIMIT and not escaped and not text.startswith(_REFERENCE):
+            if size <= LIMIT and not escaped and not text.startswith(REFERENCE):
                 return text
             return self._refer(text, escaped, lines, fresh)
 
@@ -277,15 +283,15 @@ class Decoder:
         return found
 
     def _checked(self, line: TextLine) -> str:
-        text = _unescape(line.text) if line.escaped else line.text
+        text = line.whole
         if _hash(text) != line.hash:
             self._fail("the text on this line is damaged: it is not the one that its hash names")
         return text
 
     def _whole(self, text: str) -> str:
-        if not text.startswith(_REFERENCE):
+        if not text.startswith(REFERENCE):
             return text
-        found = self.texts.get(text[len(_REFERENCE) :])
+        found = self.texts.get(text[len(REFERENCE) :])
         if found is None:
             self._fail(f"it refers to the text {text!r}, which no earlier line contains")
         return found
@@ -350,10 +356,6 @@ def _measure(text: str) -> tuple[bool, int]:
         return False, len(text.encode())
     except UnicodeEncodeError:
         return True, len(text)
-
-
-def _unescape(text: str) -> str:
-    return text.encode("ascii").decode("unicode_escape")
 
 
 def _map_texts(value: Any, change: Callable[[str], str]) -> Any:

@@ -27,6 +27,10 @@ from coterie.journal.syncer import Syncer
 from coterie.journal.writer import JsonlWriter
 
 JOURNAL = "journal.jsonl"
+STREAM = "stream.jsonl"
+"""What an attempt prints and does, in the folder that a child run of it would have."""
+STREAM_MOST = 32_000_000
+"""Bytes of that file."""
 _SHARED = ("memory.jsonl", "tasks.jsonl", "waves", "worktrees")
 """What lies in the state directory beside the folders of runs."""
 

@@ -68,6 +68,10 @@ class MemoryStore:
         finally:
             journal.followers.discard(more)
 
+    def fill(self, run: str, records: Sequence[Record]) -> None:
+        """Begin the journal of *run*, which has no owner yet, with *records* from elsewhere."""
+        self._journals.setdefault(run, _Journal()).records += records
+
     def has(self, run: str) -> bool:
         """Whether *run* has a journal."""
         return run in self._journals
@@ -82,8 +86,8 @@ class MemoryStore:
         match records[-1] if records and not self.owned(run) else None:
             case RunFinished(outcome=outcome, reason=reason):
                 return RunStatus(outcome, reason)
-            case RunStopped(reason=reason):
-                return RunStatus(f"stopped: {reason}")
+            case RunStopped(reason=reason, until=until):
+                return RunStatus(f"stopped: {reason}", until=until)
         return RunStatus("running" if self.owned(run) else "cut off")
 
     def place(self, run: str, seq: int = 1) -> tuple[str, int]:

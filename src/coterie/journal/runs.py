@@ -144,13 +144,15 @@ class RunReader:
         news: asyncio.Queue[RunRecord] = asyncio.Queue()
         readers = [asyncio.create_task(self._put(run, news))]
         children: list[str] = []
+        came: list[RunRecord] = []
         quiet = 0
         try:
             while quiet < QUIET_CHECKS:
-                owned, heard = self.store.owned(run), False
+                owned = self.store.owned(run)
                 while not news.empty():
-                    which, record = news.get_nowait()
-                    heard = True
+                    came.append(news.get_nowait())
+                heard = bool(came)
+                for which, record in came:
                     if isinstance(record, TurnStarted):
                         children.append(child_run_id(which, record.turn, record.attempt))
                     yield which, record
@@ -162,7 +164,10 @@ class RunReader:
                     if reader.done():
                         reader.result()  # raises what made a journal unreadable
                 quiet = 0 if owned or heard else quiet + 1
-                await asyncio.sleep(check_every)
+                came = []
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(check_every):
+                        came.append(await news.get())
         finally:
             for reader in readers:
                 reader.cancel()

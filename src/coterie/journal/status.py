@@ -22,25 +22,34 @@ class RunStatus(NamedTuple):
             died, and it can be resumed.
         reason: Why it failed; empty otherwise.
         at: When its last record was written, if it is over.
+        until: When the quota opens until which it was stopped, in Unix seconds; 0: it was not.
     """
 
     state: str
     reason: str = ""
     at: float = 0.0
+    until: float = 0.0
 
 
 def read_status(journal: Path, lock: Path) -> RunStatus:
     """The status of the run with the files *journal* and *lock*; only the end of its journal is read."""
-    if is_held(lock):
-        return RunStatus("running")
-    last = last_line(journal)
+    return RunStatus("running") if is_held(lock) else status_after(last_line(journal))
+
+
+def status_after(last: dict[str, Any]) -> RunStatus:
+    """The status of a run without an owner whose last line holds *last*."""
     match last.get("topic"):
         case "run.finished":
             return RunStatus(str(last.get("outcome")), str(last.get("reason", "")), last.get("at", 0.0))
         case "run.stopped":
-            return RunStatus(f"stopped: {last.get('reason')}")
+            return RunStatus(f"stopped: {last.get('reason')}", until=last.get("until", 0.0))
         case _:
             return RunStatus("cut off")
+
+
+def goes_on(last: dict[str, Any]) -> bool:
+    """Whether a run whose last line holds *last* has neither ended nor stopped, whatever may drive it."""
+    return last.get("topic") not in (None, "run.finished", "run.stopped")
 
 
 def last_line(journal: Path) -> dict[str, Any]:

@@ -12,22 +12,61 @@ from operator import or_
 from types import ModuleType
 from typing import Any
 
-from coterie.journal.records import attempt, config, event, flow, loop, message, notes, program, run, tree, turn
+from coterie.journal.records import (
+    actor,
+    attempt,
+    attention,
+    config,
+    evaluation,
+    event,
+    flow,
+    gate,
+    loop,
+    message,
+    notes,
+    program,
+    reply,
+    run,
+    tree,
+    turn,
+)
+from coterie.journal.records.actor import *
 from coterie.journal.records.attempt import *
+from coterie.journal.records.attention import *
 from coterie.journal.records.base import *
 from coterie.journal.records.base import Record
 from coterie.journal.records.config import *
+from coterie.journal.records.evaluation import *
 from coterie.journal.records.event import *
 from coterie.journal.records.flow import *
+from coterie.journal.records.gate import *
 from coterie.journal.records.loop import *
 from coterie.journal.records.message import *
 from coterie.journal.records.notes import *
 from coterie.journal.records.program import *
+from coterie.journal.records.reply import *
 from coterie.journal.records.run import *
 from coterie.journal.records.tree import *
 from coterie.journal.records.turn import *
 
-NOUNS = (run, turn, attempt, event, message, program, notes, flow, config, loop, tree)
+NOUNS = (
+    run,
+    turn,
+    attempt,
+    attention,
+    gate,
+    event,
+    message,
+    program,
+    notes,
+    flow,
+    config,
+    loop,
+    tree,
+    actor,
+    evaluation,
+    reply,
+)
 
 
 def _records(noun: ModuleType) -> list[type[Record]]:

@@ -30,6 +30,7 @@ class AttemptFailed(Record, frozen=True, kw_only=True, tag="attempt.failed", gc=
 
     Attributes:
         wait: The provider's Retry-After in seconds, if given.
+        until: When the provider's quota opens again, in Unix seconds: the turn waits until then. 0: not known, or soon.
         text: The text that the agent had written; the end of a long output. It is no answer of the turn.
         log: The end of what its program wrote to standard error.
         exit_code: The exit status of its program, as a shell counts it: 128 and the number of a signal.
@@ -46,16 +47,51 @@ class AttemptFailed(Record, frozen=True, kw_only=True, tag="attempt.failed", gc=
     log: str = ""
     exit_code: int | None = None
     signal: str = ""
+    until: float = 0.0
+
+
+class AttemptSession(Record, frozen=True, kw_only=True, tag="attempt.session", gc=False):
+    """An attempt works in the agent's *session*.
+
+    *lost* is the session of an earlier attempt in which it was to go on, if it did not; *reason* says what showed it.
+    """
+
+    turn: str
+    attempt: int
+    session: str
+    lost: str = ""
+    reason: str = ""
+
+
+class AttemptQuiet(Record, frozen=True, kw_only=True, tag="attempt.quiet", gc=False):
+    """Signs of life that an attempt has not shown for some *seconds*, when they became more or fewer.
+
+    *signs*: `event` (it said nothing), `cpu` (its processes computed nothing), `process` (none of them began or ended),
+    `file` (no file in its working directory changed). None alone says that it is stuck; all together may.
+    """
+
+    turn: str
+    attempt: int
+    signs: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+OVER_BUDGET = "max_cost"
+"""Why an attempt was cut off that cost more than was reserved for it and the budget allows."""
+PARKED = "parked"
+"""Why an attempt was cut off that needed a person whose answer did not come in time."""
 
 
 class AttemptInterrupted(Record, frozen=True, kw_only=True, tag="attempt.interrupted", gc=False):
     """An attempt was cut off.
 
     *reason* is `crash` (its owner died), `lost` (what ran it died), `interrupted` (Ctrl-C, `control interrupt`),
-    `shortage` (the machine lacked space, descriptors or memory) or `forked` (it belongs to the run that this one was
-    forked from).
+    `shortage` (the machine lacked space, descriptors or memory), `parked` (no person answered in time:
+    one decides whether it is tried again), `max_cost` (it passed what was reserved for it, and the budget) or `forked`
+    (it belongs to the run that this one was forked from). *usage* is what it had reported by then.
     """
 
     turn: str
     attempt: int
     reason: str
+    usage: Usage = NO_USAGE

@@ -18,6 +18,8 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         unpriced: Answers of models without a known price; *cost* leaves them out.
         seconds: Time the attempts ran.
         turns: Turns of agents inside, when the turn was a child run.
+        unsettled: US dollars that were reserved for attempts which were lost, beyond what they had reported.
+        context_tokens: Tokens in the agent's context window at the end, of *context_window*; 0: not known.
     """
 
     input_tokens: int = 0
@@ -27,6 +29,9 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     turns: int = 0
     cached_tokens: int = 0
     unpriced: int = 0
+    context_tokens: int = 0
+    context_window: int = 0
+    unsettled: float = 0.0
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -37,6 +42,9 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
             turns=self.turns + other.turns,
             cached_tokens=self.cached_tokens + other.cached_tokens,
             unpriced=self.unpriced + other.unpriced,
+            context_tokens=other.context_tokens or self.context_tokens,
+            context_window=other.context_window or self.context_window,
+            unsettled=self.unsettled + other.unsettled,
         )
 
 

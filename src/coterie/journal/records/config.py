@@ -10,12 +10,14 @@ class ConfigChanged(Record, frozen=True, kw_only=True, tag="config.changed", gc=
         plan: The new plan as JSON text.
         keys: What differs, by the name of the setting where it has one.
         diff: The same line by line, for people.
+        warnings: New warnings about the files.
     """
 
     plan: str
     plan_hash: str = ""
     keys: tuple[str, ...] = ()
     diff: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 class ConfigRejected(Record, frozen=True, kw_only=True, tag="config.rejected", gc=False):
@@ -25,7 +27,13 @@ class ConfigRejected(Record, frozen=True, kw_only=True, tag="config.rejected", g
 
 
 class ConfigKept(Record, frozen=True, kw_only=True, tag="config.kept", gc=False):
-    """The plan was read again and is what it was."""
+    """The plan was read again and is what it was.
+
+    Attributes:
+        warnings: New warnings about the files.
+    """
+
+    warnings: tuple[str, ...] = ()
 
 
 ConfigAnswer = ConfigChanged | ConfigRejected | ConfigKept

@@ -29,7 +29,10 @@ class MessageSent(Record, frozen=True, kw_only=True, tag="message.sent", gc=Fals
 
 
 class OperatorSaid(Record, frozen=True, kw_only=True, tag="operator.said", gc=False):
-    """A command of an operator: *what* is `interrupt`, `retry`, `cancel` or `guide`; an empty *turn* means all."""
+    """A command of an operator; an empty *turn* means all.
+
+    *what* is `interrupt`, `retry`, `cancel` or `guide`; of a turn that was parked for a permission `allow` or `deny`.
+    """
 
     message: str
     what: str

@@ -6,7 +6,7 @@ from coterie.journal.records.base import Record
 
 
 class CallAsked(Record, frozen=True, kw_only=True, tag="call.asked", gc=False):
-    """A program asks an agent: its *n*-th call there is the turn `agent#n`.
+    """A program, or an actor of a system, calls an agent: the *n*-th call of it is the turn `agent#n`.
 
     Attributes:
         hash: SHA-256 of the program's request, in hex, before anything was added; a replay must repeat it.
@@ -24,7 +24,7 @@ class CallAsked(Record, frozen=True, kw_only=True, tag="call.asked", gc=False):
 
 
 class CallDropped(Record, frozen=True, kw_only=True, tag="call.dropped", gc=False):
-    """A program cancelled one of its calls."""
+    """A program, or an actor of a system, cancelled one of its calls."""
 
     turn: str
 

@@ -44,17 +44,26 @@ class RunStarted(Record, frozen=True, kw_only=True, tag="run.started", gc=False)
 
 
 class RunOwned(Record, frozen=True, kw_only=True, tag="run.owned", gc=False):
-    """A process took the run over; messages of earlier owners are stale from here on."""
+    """A process took the run over; messages of earlier owners are stale from here on.
+
+    Attributes:
+        warnings: What the run should have on this machine, or had, and goes on without.
+    """
 
     epoch: int
     limits: Limits = Limits()
+    warnings: tuple[str, ...] = ()
 
 
 class RunStopped(Record, frozen=True, kw_only=True, tag="run.stopped", gc=False):
     """The owner gave the run up; it can be resumed. *reason*: `max_turns`, `waiting`, `interrupted`, `forked`,
-    `shortage: …` (what the machine lacked), …"""
+    `shortage: …` (what the machine lacked), `quota until …`, …
+
+    *until*: when the first of the quotas that it waits for opens, in Unix seconds.
+    """
 
     reason: str
+    until: float = 0.0
 
 
 class RunFinished(Record, frozen=True, kw_only=True, tag="run.finished", gc=False):

@@ -21,6 +21,35 @@ class TreeSaved(Record, frozen=True, kw_only=True, tag="tree.saved", gc=False):
     apart: bool = False
 
 
+class TreePosition(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Where a git work tree is.
+
+    Attributes:
+        top: Its topmost folder; *repository* is git's folder of the whole repository.
+        head: The commit that is checked out, on *branch*; empty: on none.
+        main: The commit that is checked out in the repository's main work tree, if that is another one.
+    """
+
+    top: str
+    repository: str
+    head: str = ""
+    branch: str = ""
+    main: str = ""
+
+
+class TreeAttested(Record, frozen=True, kw_only=True, tag="tree.attested", gc=False):
+    """Where the git work tree of an attempt was *before* and *after* it; None: there was none.
+
+    *problem*: how the attempt left its tree, which made it fail.
+    """
+
+    turn: str
+    attempt: int
+    before: TreePosition | None = None
+    after: TreePosition | None = None
+    problem: str = ""
+
+
 class KeptTree(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The work of the branch *turn* of a wave, which stays where it is: at *path*, on a git *branch*.
 

@@ -15,6 +15,8 @@ class TurnStarted(Record, frozen=True, kw_only=True, tag="turn.started", gc=Fals
         used: The parts of the prompt that no other record holds, by name: `memory`, `tasks` and `tool` of a loop,
             `file:NAME` for a file that an agent `reads` (null: it is missing), `said` for the output of an attempt
             that was interrupted.
+        reserved: US dollars of the budget that are set aside until the attempt has ended.
+        session: The agent's session, begun by an earlier attempt, in which this one goes on.
     """
 
     turn: str
@@ -23,6 +25,8 @@ class TurnStarted(Record, frozen=True, kw_only=True, tag="turn.started", gc=Fals
     inputs: tuple[str, ...] = ()
     prompt: str = ""
     used: dict[str, str | None] = {}
+    session: str = ""
+    reserved: float = 0.0
 
 
 class TurnFinished(Record, frozen=True, kw_only=True, tag="turn.finished", gc=False):

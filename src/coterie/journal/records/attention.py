@@ -1,0 +1,53 @@
+"""Records of what needs a person while an attempt runs."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from coterie.journal.records.base import Record
+
+ATTENTION_ANSWERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"permission": ("allow", "deny", "park", "fail"), "stall": ("wait", "interrupt")}
+)
+"""The answers to each kind of `attention.asked`."""
+
+DECISIONS = ("retry", "cancel")
+"""The answers to the question whether a turn that was cut off is tried again."""
+PARKED_DECISIONS = ("allow", "deny", *DECISIONS)
+"""The same if the run was parked for its `attention.asked`: it is tried again with the permission, or without."""
+
+
+class AttentionAsked(Record, frozen=True, kw_only=True, tag="attention.asked", gc=False):
+    """An attempt waits for a person's word.
+
+    Attributes:
+        id: `<turn>?<n>`, the *n*-th of its run.
+        kind: `permission`, to use a tool; or `stall`: the attempt shows signs of being stuck.
+        question: The id by which the attempt knows it; empty for a stall.
+        tool: The tool that is to be used, and *detail* for what; of a stall *detail* gives the signs.
+        due: When *policy* answers, in Unix seconds; None: it waits as long as the attempt may run.
+        policy: The answer at *due*. To a permission: `deny`, `allow`, `park` (the run stops and waits) or `fail` (the
+            attempt fails); to a stall: `wait` (nothing happens) or `interrupt` (the turn is tried again).
+    """
+
+    id: str
+    turn: str
+    attempt: int
+    kind: str = "permission"
+    question: str = ""
+    tool: str = ""
+    detail: str = ""
+    due: float | None = None
+    policy: str = "deny"
+
+
+class AttentionAnswered(Record, frozen=True, kw_only=True, tag="attention.answered", gc=False):
+    """An `attention.asked` was answered, by an operator's *message* or, at its deadline, by the policy.
+
+    *answer* is one of `ATTENTION_ANSWERS` for its kind.
+    """
+
+    id: str
+    turn: str
+    attempt: int
+    answer: str
+    message: str = ""
