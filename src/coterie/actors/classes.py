@@ -1,0 +1,85 @@
+"""Classes of users: their dotted paths, and the arguments that an instance was made with."""
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from coterie.diagnostics import did_you_mean
+from coterie.errors import CannotStart, ClassNotFound
+
+
+def arguments(instance: object) -> dict[str, Any]:
+    """The arguments that *instance* was made with, by name; empty if it does not keep them.
+
+    Raises:
+        TypeError: Some of them have no name.
+    """
+    args, kwargs = getattr(instance, "constructed_with", ((), {}))  # kept by AgentProcess
+    bound = inspect.signature(type(instance).__init__).bind(instance, *args, **kwargs)
+    given: dict[str, Any] = {}
+    for name, value in list(bound.arguments.items())[1:]:
+        match bound.signature.parameters[name].kind:
+            case inspect.Parameter.VAR_KEYWORD:
+                given |= value
+            case inspect.Parameter.VAR_POSITIONAL:
+                raise TypeError(f"{type(instance).__name__} was given arguments without names (*{name}): name them")
+            case _:
+                given[name] = value
+    return given
+
+
+def importable(folder: str) -> None:
+    """Let classes be imported from *folder* and from the working directory, after all else.
+
+    A file beside a topology hides no other module.
+    """
+    for each in (folder, os.getcwd()):
+        if each and each not in sys.path:
+            sys.path.append(each)
+
+
+def class_path(cls: type) -> str:
+    """The dotted path of *cls*."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def load_class(path: str) -> type:
+    """Import the class at a dotted path.
+
+    Raises:
+        ClassNotFound: There is no such module or class, or its import failed.
+    """
+    found: type = _load(path, "class", lambda value: isinstance(value, type))
+    return found
+
+
+def load_middleware(path: str) -> Any:
+    """Import the middleware of a gateway at a dotted path; see `load_class`.
+
+    Raises:
+        CannotStart: It is not `async def`, nor an object that is called so, nor a wrapper of either.
+    """
+    found = _load(path, "function", callable)
+    forms = (found, inspect.unwrap(found), type(found).__call__)
+    if not any(inspect.iscoroutinefunction(form) for form in forms):
+        raise CannotStart(f"the middleware {path!r} must have the form `async def middleware(request, next)`")
+    return found
+
+
+def _load(path: str, what: str, fits: Callable[[Any], bool]) -> Any:
+    module_name, _, name = path.rpartition(".")
+    if not module_name:
+        raise ClassNotFound(path, "a name without a dot must be given in agent_classes", what)
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # user code runs here
+        raise ClassNotFound(path, f"importing {module_name!r} failed: {type(error).__name__}: {error}", what) from error
+    found = getattr(module, name, None)
+    if not fits(found):
+        hint = did_you_mean(name, [key for key, value in vars(module).items() if fits(value)])
+        why = f"module {module_name!r} has no {what} {name!r}" + (f"; {hint}" if hint else "")
+        raise ClassNotFound(path, why, what)
+    return found

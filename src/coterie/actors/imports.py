@@ -1,0 +1,78 @@
+"""Import the classes that a supervised system names, before it starts."""
+
+from collections.abc import Iterator
+
+from coterie.actors.classes import importable, load_class, load_middleware
+from coterie.actors.evaluation import EvalAgent
+from coterie.actors.plugins.loading import faults
+from coterie.actors.process import AgentProcess
+from coterie.diagnostics import Diagnostic, error
+from coterie.errors import CannotStart, ClassNotFound, PluginError
+from coterie.topology.system.fields import AgentFields, DynamicFields, EvalFields, GatewayFields
+from coterie.topology.system.model import System, SystemNode
+
+
+def import_classes(
+    system: System, folder: str = "", *, to_run: bool = False, process: str | None = None
+) -> list[Diagnostic]:
+    """Import what *system* names by dotted paths: classes of agents, and plugins; an error for each failure.
+
+    Searches the working directory and *folder*, that of its file, too. Runs code of the user: their modules.
+
+    Args:
+        to_run: Report short names of classes, too, which only a program can resolve.
+        process: Only what this process hosts: a worker of that name, or empty: that of the supervisors.
+    """
+    importable(folder)
+    hosted = (
+        node
+        for node in system.root.walk()
+        if process is None or system.transport.type == "in_process" or getattr(node.fields, "process", "") == process
+    )
+    return [*_plugins(system), *(found for node in hosted for found in _check(node, to_run))]
+
+
+def _plugins(system: System) -> Iterator[Diagnostic]:
+    for fault in faults(system.plugins):
+        yield plugin_fault(system, fault)
+
+
+def plugin_fault(system: System, fault: PluginError) -> Diagnostic:
+    """The diagnostic of *fault*, a plugin of *system*, where the file declares it."""
+    place = f"{fault.place}.type"
+    while place and place not in system.spans:
+        place = place.rpartition(".")[0]
+    return error(
+        "bad-plugin", f"{fault.kind} plugin {fault.name!r}: {fault.reason}", system.spans.get(place), fault.hint
+    )
+
+
+def _check(node: SystemNode, to_run: bool) -> Iterator[Diagnostic]:
+    named: dict[str, tuple[str, type | None]] = {}
+    match node.fields:
+        case AgentFields(type=path):
+            named = {"type": (path, AgentProcess)}
+        case EvalFields(class_=path) if path:
+            named = {"class": (path, EvalAgent)}
+        case DynamicFields(config=config):
+            named = {f"config.allow.{at}": (path, AgentProcess) for at, path in enumerate(config.allow)}
+        case GatewayFields(config=gateway):
+            named = {f"config.middleware.{at}": (path, None) for at, path in enumerate(gateway.middleware)}
+    for place, (path, base) in named.items():
+        span = node.spans.get(place) or node.span
+        if "." not in path:
+            if to_run:
+                hint = "write package.module.Class; short names are for Runtime.from_config"
+                yield error("no-such-class", f"{node.title}: {path!r} has no module", span, hint)
+            continue
+        try:
+            found = load_class(path) if base is not None else load_middleware(path)
+        except ClassNotFound as failure:
+            hint = "searched: the working directory, the file's folder, installed packages"
+            yield error("no-such-class", f"{node.title}: {failure}", span, hint)
+            continue
+        except CannotStart as failure:
+            yield error("no-such-class", f"{node.title}: {failure}", span)
+            continue
+        if base is not None and not issubclass(found, base):
+            yield error("no-such-class", f"{node.title}: {path!r} is no {base.__name__}", span)

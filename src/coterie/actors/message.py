@@ -1,0 +1,92 @@
+"""The envelope in which actors are sent everything."""
+
+from contextvars import ContextVar
+from typing import Any
+
+from msgspec import Struct
+
+RUNTIME = "_runtime"
+"""The sender of messages that come from outside of the agents."""
+
+TURN = "turn"
+"""The type of a message that carries a turn of a run; its run alone repeats it, so `on_error` cannot."""
+
+TURN_FAILED = "turn.failed"
+"""The type of a reply to a turn that failed; its payload has the keys `kind` and `reason`."""
+
+STEER, INTERRUPT, STATUS = "turn.steer", "turn.interrupt", "turn.status"
+TURN_CONTROLS = frozenset({STEER, INTERRUPT, STATUS})
+"""Types of messages about a turn that is queued or in hand (`turn` in the payload); the process answers them itself."""
+
+REFUSED = "_refused"
+"""The type of a reply that carries an error, as a `AskRefusal`."""
+
+CORRECTION, TERMINATED = "_correction", "_terminated"
+"""Types of messages that call `on_correction` and `on_child_terminated` instead of `handle`."""
+
+EVAL_EVENT = "_eval"
+"""The type of a message that gives an event to an eval agent."""
+
+MONITOR = "_monitor"
+"""The type of an ask between nodes whose reply is the end of the recipient's incarnation."""
+
+BETWEEN_NODES = frozenset({CORRECTION, EVAL_EVENT, TERMINATED})
+"""The reserved types that another node of the system may send."""
+
+AHEAD = 1 << 20
+"""The priority of messages of the runtime itself; those of agents are below."""
+
+
+class Message(Struct, frozen=True, repr_omit_defaults=True, array_like=True):
+    """What one actor sends to another. In process the payload is passed as it is, without a copy.
+
+    Attributes:
+        id: 16 hexadecimal digits, also the id of the span between sending and the end of handling.
+        sender: The name of an agent, or `_runtime`.
+        sent_at: Unix seconds.
+        trace_id: The id of the message that began the chain of messages.
+        parent_span_id: The id of the message that was in hand when this one was sent.
+        correlation_id: Of a reply: the id of the message that it answers.
+        reply_to: The node that waits for a reply; None: nothing waits.
+        attempt: Above 1 when `on_error` chose RETRY, or a transport delivered it again.
+        priority: Messages above 0 go ahead of others, the highest first.
+        stream: Of an ask that wants pieces of its reply: the key of their records.
+    """
+
+    id: str
+    type: str
+    sender: str
+    recipient: str
+    payload: Any = None
+    sent_at: float = 0.0
+    trace_id: str = ""
+    parent_span_id: str | None = None
+    reply_to: str | None = None
+    correlation_id: str | None = None
+    attempt: int = 1
+    priority: int = 0
+    stream: str = ""
+
+    @property
+    def span_id(self) -> str:
+        """The id of its span, which is that of the message."""
+        return self.id
+
+
+class AskRefusal(Struct, frozen=True, omit_defaults=True):
+    """Why an ask has no answer, as plain data: the asker's node makes an error of it.
+
+    Attributes:
+        kind: `crashed`, `stopped`, `unknown` or `lost`.
+        agent: The recipient of the ask.
+        reason: The error, or why the agent stopped.
+    """
+
+    kind: str
+    agent: str
+    reason: str = ""
+    trace: str = ""
+
+
+IN_HAND: ContextVar[Message | None] = ContextVar("IN_HAND", default=None)
+"""The message that the running code handles; tasks that a handler starts inherit it."""

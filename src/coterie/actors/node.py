@@ -1,0 +1,635 @@
+"""The actors of one process: their names, and the way of messages between them."""
+
+import asyncio
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from contextvars import Context, copy_context
+from fnmatch import translate
+from functools import lru_cache
+from itertools import count
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from coterie.actors.child import AgentChild, AgentHealth
+from coterie.actors.exits import Crashed, Down, Shutdown, plain_end
+from coterie.actors.feed import end_of
+from coterie.actors.letters import DeadLetters, Sink
+from coterie.actors.message import (
+    AHEAD,
+    BETWEEN_NODES,
+    CORRECTION,
+    EVAL_EVENT,
+    IN_HAND,
+    MONITOR,
+    REFUSED,
+    RUNTIME,
+    TURN_CONTROLS,
+    AskRefusal,
+    Message,
+)
+from coterie.actors.plain import plain
+from coterie.actors.process import Tree
+from coterie.actors.registry import Registry
+from coterie.actors.state import checkpoints
+from coterie.actors.state.base import StateStore
+from coterie.actors.state.in_memory import InMemoryStateStore
+from coterie.actors.transports.base import Transport
+from coterie.actors.transports.in_process import InProcessTransport
+from coterie.actors.turn_control import control_turn
+from coterie.clock import Clock, SystemClock
+from coterie.errors import (
+    ActorError,
+    AgentCrashed,
+    AgentStopped,
+    AskCycle,
+    AskTimedOut,
+    MailboxFull,
+    NoSuchAgent,
+    WorkerLost,
+    error_line,
+)
+from coterie.journal.records import EvalReported, Record
+
+T = TypeVar("T")
+
+_PLAIN = "message"
+
+
+class ActorNode:
+    """The agents of one process, each reached by its name.
+
+    Messages from outside of the agents have the sender `_runtime`. Within one node a message is passed as it is, so an
+    agent must not change a payload after sending it.
+
+    Args:
+        sink: Receives the records of agents.
+        store: Keeps checkpoints; without one they live in memory.
+        transport: Reaches agents of other processes.
+        plugins: Has `models` and `tools`, which agents use as `self.llm` and `self.tools`.
+        evaluators: The names of the system's eval agents, wherever they live.
+
+    Attributes:
+        letters: Messages that were not handled.
+        tree: Where agents spawn others.
+        elsewhere: The agents that live in other processes by the plan, whether these are there or not.
+        reach: Waits until such an agent is there, also after its worker was lost; raises if it has stopped.
+        late: Replies that came after their ask had ended.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock | None = None,
+        sink: Sink | None = None,
+        store: StateStore | None = None,
+        transport: Transport | None = None,
+        plugins: Any = None,
+        evaluators: Sequence[str] = (),
+    ) -> None:
+        self.now = (clock or SystemClock()).now
+        self.sink: Sink = sink or _discard
+        self.letters = DeadLetters(self.sink)
+        self.registry: Registry[AgentChild] = Registry()
+        self.transport: Transport = transport or InProcessTransport()
+        self.plugins, self.evaluators = plugins, evaluators
+        self.tree: Tree | None = None
+        self.elsewhere: Collection[str] = ()
+        self.reach: Callable[[str], Awaitable[None]] | None = None
+        self.late = 0
+        self.on_span: Callable[[Message, float, BaseException | None], None] | None = None
+        self.loop: asyncio.AbstractEventLoop
+        self.address = f"_node.{secrets.token_hex(6)}"
+        self._store: StateStore = store or InMemoryStateStore()
+        self._answering: set[asyncio.Task[None]] = set()
+        self._entries = self.registry.entries
+        self._asks: dict[str, asyncio.Future[Message]] = {}
+        self._monitors: dict[str, dict[object, Callable[[Down], None]]] = {}
+        self._monitoring: dict[str, asyncio.Task[None]] = {}
+        self._ids = count((1 << 60) + secrets.randbits(62))  # 16 hexadecimal digits each
+        self._context: Context
+
+    async def start(self) -> None:
+        """Connect to other processes, if the transport has any."""
+        self.loop = asyncio.get_running_loop()
+        self._context = copy_context()
+        self._context.run(IN_HAND.set, None)
+        await self.transport.start(self)
+
+    async def stop(self) -> None:
+        """Disconnect; agents must have been stopped by their supervisors. Asks that still wait get `AgentStopped`."""
+        await self.transport.stop()
+        self.letters.flush()
+        for future in self._asks.values():
+            if not future.done():
+                future.set_exception(AgentStopped(RUNTIME, "the system has stopped"))
+
+    # Messages
+
+    async def send(
+        self,
+        recipient: str,
+        payload: Any = None,
+        message_type: str = "message",
+        *,
+        priority: int = 0,
+        sender: str = RUNTIME,
+    ) -> None:
+        """Send a message; wait while the recipient's mailbox is full.
+
+        Raises:
+            NoSuchAgent, AgentStopped: There is no such agent, or no longer.
+            MailboxFull: Waiting for room would never end.
+        """
+        held = IN_HAND.get()
+        id = hex(next(self._ids))[2:]
+        trace, parent = (id, None) if held is None else (held.trace_id, held.id)
+        given = {} if payload is None else payload
+        message = Message(
+            id, message_type, sender, recipient, given, self.now(), trace, parent, None, None, 1, priority
+        )
+        child = self._entries.get(recipient)
+        if message_type is not _PLAIN and self._special(message, child):
+            return
+        if child is not None and child.mailbox.offer(message):
+            if child.idle:
+                child.wake()
+        else:
+            await self._send_slowly(message, child)
+
+    async def _send_slowly(self, message: Message, child: AgentChild | None) -> None:
+        if child is None:
+            await self._carry(message)
+            return
+        name, size = child.spec.name, child.mailbox.size
+        if message.sender == name:
+            raise MailboxFull(name, size)
+        held = IN_HAND.get()
+        asker = None if held is None else self._waiting_agent(held)
+        if asker is not None and (chain := self._chain(child, asker.spec.name)):
+            raise MailboxFull(name, size, (asker.spec.name, *chain))
+        edges = [] if asker is None else asker.waits_for(name)
+        try:
+            await self._wait_for_room(message, child)
+        finally:
+            if edges:
+                edges.remove(name)
+
+    async def _wait_for_room(self, message: Message, child: AgentChild) -> None:
+        taken: asyncio.Future[None] = self.loop.create_future()
+        child.mailbox.wait(message, taken)
+        try:
+            await taken
+        except asyncio.CancelledError:
+            child.mailbox.withdraw(message)
+            raise
+
+    async def _carry(self, message: Message) -> None:
+        """Send a message to an agent of another node; return when its mailbox has it."""
+        taken = self._elsewhere(message)
+        try:
+            if taken is not None:
+                await taken
+        except asyncio.CancelledError:
+            self.transport.recall(message)
+            raise
+
+    async def ask(
+        self,
+        recipient: str,
+        payload: Any = None,
+        message_type: str = "message",
+        *,
+        timeout: float | None = 30.0,  # noqa: ASYNC109 - the keyword of agents' code
+        priority: int = 0,
+        sender: str = RUNTIME,
+        waiting: str = "",
+        stream: str = "",
+    ) -> Message:
+        """Send a message and return the reply.
+
+        Args:
+            waiting: The agent whose handler waits for the reply, if the caller is not that handler itself.
+            stream: The key of the records of its pieces, if they are wanted.
+
+        Raises:
+            AgentCrashed, AgentStopped, NoSuchAgent, WorkerLost: At once, never after the timeout.
+            AskCycle: Agents would wait for each other.
+            AskTimedOut: No reply within *timeout* seconds, the wait for room in the mailbox included; from 0 down at
+                once, and nothing is sent.
+        """
+        if timeout is not None and not timeout > 0:
+            raise AskTimedOut(recipient, timeout)
+        held = IN_HAND.get()
+        id = hex(next(self._ids))[2:]
+        trace, parent = (id, None) if held is None else (held.trace_id, held.id)
+        given = {} if payload is None else payload
+        message = Message(
+            id,
+            message_type,
+            sender,
+            recipient,
+            given,
+            self.now(),
+            trace,
+            parent,
+            self.address,
+            None,
+            1,
+            priority,
+            stream,
+        )
+        child = self._entries.get(recipient)
+        asker = self._entries.get(waiting) if waiting else None if held is None else self._waiting_agent(held)
+        edges: list[str] | None = None
+        future: asyncio.Future[Message] = self.loop.create_future()
+        self._asks[id] = future
+        timer = None if timeout is None else self.loop.call_later(timeout, _expire, future, recipient, timeout)
+        try:
+            if child is None:
+                self._elsewhere(message)
+                return await future
+            if (message_type is not _PLAIN or type(payload) is dict) and self._special(message, child):
+                return await future
+            if asker is not None:
+                if chain := self._chain(child, asker.spec.name):
+                    raise AskCycle((asker.spec.name, *chain))
+                edges = asker.waits_for(recipient)
+            if not child.mailbox.offer(message):
+                child.mailbox.wait(message, None)
+            elif child.idle:
+                child.wake()
+            return await future
+        except (AskTimedOut, asyncio.CancelledError):
+            if child is not None:
+                child.mailbox.withdraw(message)
+            else:
+                self.transport.recall(message)
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+            if edges is not None:
+                edges.remove(recipient)
+            self._asks.pop(id, None)
+
+    async def broadcast(
+        self,
+        glob: str,
+        payload: Any = None,
+        message_type: str = "message",
+        *,
+        priority: int = 0,
+        sender: str = RUNTIME,
+    ) -> tuple[str, ...]:
+        """Send a message to all agents whose names match *glob*, but to *sender* itself; return those reached.
+
+        A full mailbox holds up no other agent. An agent that stops meanwhile is not among those returned.
+        """
+        names = [name for name in matching(glob, (*self._entries, *self.transport.names())) if name != sender]
+        waiting: dict[str, asyncio.Task[None]] = {}
+        reached = set()
+        for name in names:
+            one = self.send(name, payload, message_type, priority=priority, sender=sender)
+            child = self._entries.get(name)
+            if child is None or not child.mailbox.has_room(priority):
+                waiting[name] = self.loop.create_task(one)
+                continue
+            await one
+            reached.add(name)
+        if waiting:
+            try:
+                await asyncio.wait(waiting.values())
+            except asyncio.CancelledError:
+                for task in waiting.values():
+                    task.cancel()
+                raise
+            for name, task in waiting.items():
+                if not isinstance(task.exception(), ActorError):
+                    task.result()
+                    reached.add(name)
+        return tuple(name for name in names if name in reached)
+
+    async def call(self, recipient: str, payload: Any = None, *, timeout: float | None = 5.0) -> Any:  # noqa: ASYNC109
+        """Ask, and return the payload of the reply."""
+        return (await self.ask(recipient, payload, "call", timeout=timeout)).payload
+
+    async def cast(self, recipient: str, payload: Any = None) -> None:
+        """Send a message of the type `cast`, which a `GenServer` gives to `handle_cast`."""
+        await self.send(recipient, payload, "cast")
+
+    def post(self, recipient: str, payload: Any, message_type: str, sender: str, *, ahead: bool = False) -> bool:
+        """Put a message of the runtime into a mailbox, even a full one; whether there is such an agent."""
+        child = self._entries.get(recipient)
+        if child is None:
+            return False
+        id = self.new_id()
+        child.mailbox.post(
+            Message(id, message_type, sender, recipient, payload, self.now(), id, priority=AHEAD if ahead else 0)
+        )
+        if child.idle:
+            child.wake()
+        return True
+
+    def notify(self, recipient: str, payload: Any, message_type: str, sender: str) -> None:
+        """Send a message of the runtime itself to an agent here or elsewhere; one that has stopped gets none."""
+        if not self.post(recipient, payload, message_type, sender, ahead=True) and recipient in self.transport.names():
+            taken = self.transport.deliver(self._message(recipient, payload, message_type, sender))
+            if taken is not None:
+                taken.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def receive(self, message: Message) -> "asyncio.Future[None] | None":
+        """Put a message from another node into the mailbox of its recipient; a future if that is full."""
+        child = self._entries.get(message.recipient)
+        if child is None:
+            raise self.missing(message.recipient)
+        if message.type == MONITOR:
+            self.monitor(message.recipient, lambda down: self.answer(message, plain_end(down)), watcher=message.id)
+            return None
+        if message.type not in BETWEEN_NODES and self._special(message, child):
+            return None
+        if not child.mailbox.offer(message):
+            taken: asyncio.Future[None] = self.loop.create_future()
+            child.mailbox.wait(message, taken)
+            return taken
+        if child.idle:
+            child.wake()
+        return None
+
+    def recall(self, message: Message) -> bool:
+        """Remove a message from another node, unless its handler has begun."""
+        child = self._entries.get(message.recipient)
+        return child is not None and child.mailbox.withdraw(message)
+
+    def fail(self, asked: str, error: Exception) -> None:
+        """Give *error* to the ask of the message *asked*, if it still waits."""
+        future = self._asks.get(asked)
+        if future is not None and not future.done():
+            future.set_exception(error)
+
+    def on_settled(self, callback: Callable[[Message], None]) -> None:
+        """Call *callback* with each message that was handled or became a dead letter."""
+        before = self.on_span
+
+        def settled(message: Message, began: float, error: BaseException | None) -> None:
+            if before is not None:
+                before(message, began, error)
+            callback(message)
+
+        self.on_span, self.letters.on_add = settled, callback
+
+    def reply(self, message: Message, answer: Message) -> None:
+        """Give *answer* to the ask that sent *message*."""
+        if message.stream:
+            self.sink(end_of(message, answer))
+        if message.reply_to != self.address:
+            assert message.reply_to is not None
+            self.transport.reply(message.reply_to, answer)
+            return
+        future = self._asks.get(message.id)
+        if future is None or future.done():
+            self.late += 1
+        elif answer.type == REFUSED:
+            future.set_exception(error_of(answer.payload))
+        else:
+            future.set_result(answer)
+
+    def receive_reply(self, answer: Message) -> None:
+        """Give a reply from another node to the ask that waits for it."""
+        asked = answer.correlation_id or ""
+        self.reply(Message(asked, "", "", "", reply_to=self.address), answer)
+
+    def refuse(self, message: Message, refusal: AskRefusal) -> None:
+        """Answer an ask with an error."""
+        self.answer(message, refusal, REFUSED)
+
+    def answer(self, message: Message, payload: Any, message_type: str = "reply") -> None:
+        """Answer an ask in the name of its recipient."""
+        self.reply(message, self.answer_to(message, payload, message_type))
+
+    def answer_to(self, message: Message, payload: Any, message_type: str = "reply") -> Message:
+        """The reply to *message*."""
+        id, sender, recipient = self.new_id(), message.recipient, message.sender
+        return Message(
+            id, message_type, sender, recipient, payload, self.now(), message.trace_id, message.id, None, message.id
+        )
+
+    def _special(self, message: Message, child: AgentChild | None) -> bool:
+        """Do what a message asks of the process itself, not of its handler; whether it did."""
+        if message.type.startswith("_"):
+            raise ValueError(f"message types that begin with '_' are reserved: {message.type!r}")
+        if child is None:
+            return False
+        if message.type in TURN_CONTROLS:
+            control_turn(child, message)
+            return True
+        if message.reply_to is None or type(message.payload) is not dict or message.payload.get("__op__") != "state":
+            return False
+        task = self.create_task(child.answer_state(message))
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
+        return True
+
+    def _elsewhere(self, message: Message) -> "asyncio.Future[None] | None":
+        if (reason := self.registry.stopped(message.recipient)) is not None:
+            raise AgentStopped(message.recipient, reason)
+        return self.transport.deliver(message)
+
+    def _waiting_agent(self, held: Message) -> AgentChild | None:
+        """The agent that handles *held*, which waits for what its handler calls; None if it has been handled."""
+        child = self._entries.get(held.recipient)
+        return child if child is not None and child.current is held else None
+
+    def _chain(self, start: AgentChild, end: str) -> list[str] | None:
+        """The agents that wait for each other from *start* to *end*, if they do."""
+        name = start.spec.name
+        if name == end:
+            return [name]
+        seen = {name}
+        paths = [[name]]
+        while paths:
+            path = paths.pop()
+            child = self._entries.get(path[-1])
+            for other in (child.asking or ()) if child is not None else ():
+                if other == end:
+                    return [*path, other]
+                if other not in seen:
+                    seen.add(other)
+                    paths.append([*path, other])
+        return None
+
+    # Agents
+
+    def register(self, child: AgentChild) -> bool:
+        """Give *child* its name; whether it did not have it.
+
+        Raises:
+            ValueError: Another agent has it.
+        """
+        known = child.spec.name in self._entries
+        self.registry.add(child.spec.name, child)
+        if not known:
+            self.transport.announce(child.spec.name)
+        return not known
+
+    def unregister(self, child: AgentChild, reason: str) -> bool:
+        """Take the name from *child*; whether it had it."""
+        if self._entries.get(child.spec.name) is not child:
+            return False
+        self.registry.remove(child.spec.name, reason)
+        self.transport.withdraw(child.spec.name, reason)
+        return True
+
+    def names(self) -> list[str]:
+        """The agents of this node."""
+        return list(self._entries)
+
+    def missing(self, name: str) -> ActorError:
+        """The error for a message to *name*, which is not registered."""
+        reason = self.registry.stopped(name)
+        return NoSuchAgent(name, self._entries) if reason is None else AgentStopped(name, reason)
+
+    def health(self, name: str) -> AgentHealth:
+        """How the agent *name* is.
+
+        Raises:
+            NoSuchAgent, AgentStopped: There is no such agent, or no longer.
+        """
+        if name not in self._entries:
+            raise self.missing(name)
+        return self._entries[name].health()
+
+    def monitor(self, name: str, callback: Callable[[Down], None], *, watcher: object = None) -> Callable[[], None]:
+        """Call *callback* once, when the current incarnation of *name* ends; return what cancels it.
+
+        Raises:
+            NoSuchAgent, AgentStopped: There is no such agent, or no longer.
+        """
+        if name not in self._entries:
+            if name not in self.elsewhere and name not in self.transport.names():
+                raise self.missing(name)
+            if name not in self._monitoring:
+                self._monitoring[name] = self.create_task(self._monitor_elsewhere(name))
+        key = watcher if watcher is not None else object()
+        watching = self._monitors.setdefault(name, {})
+        watching[key] = callback
+        return lambda: watching.pop(key, None) and None
+
+    async def _monitor_elsewhere(self, name: str) -> None:
+        """Ask the node of *name* for the end of its incarnation, which is the reply."""
+        message = replace(self._message(name, {}, MONITOR, RUNTIME), reply_to=self.address)
+        future = self._asks[message.id] = self.loop.create_future()
+        try:
+            self._elsewhere(message)
+            down = msgspec.convert((await future).payload, Down)
+        except WorkerLost as lost:
+            down = Down(name, 0, Crashed(error_line(lost)))
+        except ActorError as gone:
+            down = Down(name, 0, Shutdown((str(gone),)))
+        finally:
+            del self._asks[message.id], self._monitoring[name]
+        self.fire_monitors(down)
+
+    def fire_monitors(self, down: Down) -> None:
+        """Report the end of an incarnation to those that monitor it."""
+        for callback in self._monitors.pop(down.name, {}).values():
+            callback(down)
+
+    def drop_monitors(self, watcher: str) -> None:
+        """Forget what an incarnation that has ended monitored."""
+        for watching in self._monitors.values():
+            watching.pop(watcher, None)
+
+    async def save(self, agent: str, state: dict[str, Any]) -> None:
+        """Store the state of an agent."""
+        await checkpoints.save(self._store, agent, state)
+
+    async def restore(self, agent: str) -> dict[str, Any]:
+        """The stored state of an agent."""
+        return await checkpoints.restore(self._store, agent)
+
+    async def emit_eval(self, agent: str, event_type: str, payload: Any) -> None:
+        """Record an event of *agent* and send it to the eval agents; an event that one cannot get is a dead letter.
+
+        Raises:
+            ValueError: The payload cannot be written as JSON.
+            TypeError: The type is no text.
+        """
+        if not self.evaluators:
+            return
+        if not isinstance(event_type, str):
+            raise TypeError(f"the type of an event must be a text, not {event_type!r}")
+        event = {"agent": agent, "type": event_type, "payload": plain(payload, f"the payload of event {event_type!r}")}
+        self.sink(EvalReported(**event))
+        for name in self.evaluators:
+            message = self._message(name, {**event, "at": self.now()}, EVAL_EVENT, agent)
+            try:
+                await self._send_inside(message)
+            except ActorError as error:
+                self.letters.add(message, "unknown" if isinstance(error, NoSuchAgent) else "stopped", str(error))
+
+    async def send_correction(self, agent: str, payload: Any, sender: str) -> None:
+        """Have `on_correction` of *agent* called before its next message, even if its mailbox is full.
+
+        Raises:
+            ActorError: There is no such agent, or it cannot be reached.
+        """
+        if not self.post(agent, payload, CORRECTION, sender, ahead=True):
+            await self._carry(self._message(agent, payload, CORRECTION, sender))
+
+    def _message(self, recipient: str, payload: Any, message_type: str, sender: str) -> Message:
+        """A message of the runtime itself, which goes ahead of others."""
+        held, id = IN_HAND.get(), self.new_id()
+        trace, parent = (id, None) if held is None else (held.trace_id, held.id)
+        return Message(id, message_type, sender, recipient, payload, self.now(), trace, parent, None, None, 1, AHEAD)
+
+    async def _send_inside(self, message: Message) -> None:
+        """Send a message of a reserved type."""
+        child = self._entries.get(message.recipient)
+        if child is None or not child.mailbox.offer(message):
+            await self._send_slowly(message, child)
+        elif child.idle:
+            child.wake()
+
+    def new_id(self) -> str:
+        """A new id of a message."""
+        return hex(next(self._ids))[2:]
+
+    def create_task(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Start *work* in a context in which no message is in hand."""
+        return self.loop.create_task(work, context=self._context.copy())
+
+
+def matching(glob: str, names: Iterable[str]) -> list[str]:
+    """Those of *names* that match *glob* (`*`, `?`, `[…]`; case matters)."""
+    matches = _pattern(glob).match
+    return [name for name in names if matches(name)]
+
+
+def error_of(refusal: AskRefusal) -> ActorError:
+    """The error that an asker gets."""
+    match refusal.kind:
+        case "crashed":
+            return AgentCrashed(refusal.agent, refusal.reason, refusal.trace)
+        case "unknown":
+            return NoSuchAgent(refusal.agent)
+        case "lost":
+            return WorkerLost(refusal.agent, refusal.reason)
+        case _:
+            return AgentStopped(refusal.agent, refusal.reason)
+
+
+@lru_cache(maxsize=256)
+def _pattern(glob: str) -> re.Pattern[str]:
+    return re.compile(translate(glob))
+
+
+def _expire(future: "asyncio.Future[Message]", recipient: str, seconds: float) -> None:
+    if not future.done():
+        future.set_exception(AskTimedOut(recipient, seconds))
+
+
+def _discard(record: Record) -> None:
+    """Without a journal, records go nowhere."""

@@ -1,0 +1,51 @@
+"""Print spans on standard error."""
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+
+from coterie.actors.plugins.configured import Configured
+from coterie.views.spans import TraceSpan
+from coterie.views.words import duration
+
+
+class ConsoleExporter(Configured):
+    """Prints a line for each span on standard error; never on standard output.
+
+    Args:
+        only_errors: Print only spans of work that failed.
+    """
+
+    def __init__(self, only_errors: bool = False) -> None:
+        self._only_errors = only_errors
+
+    def export(self, spans: Sequence[TraceSpan]) -> None:
+        """Print *spans*."""
+        lines = [line(span) for span in spans if span.error or not self._only_errors]
+        if lines and sys.stderr is not None:
+            sys.stderr.write("".join(f"{line}\n" for line in lines))
+
+
+def line(span: TraceSpan) -> str:
+    """One line: the time, the work, what it is about, how long it took, and its error."""
+    at = datetime.fromtimestamp(span.start).strftime("%H:%M:%S.%f")[:-3]
+    said = span.attributes
+    about = [f"{said['coterie.message.type']} from {said['coterie.message.sender']}"] if _is_message(span) else []
+    tokens = [
+        str(said[f"gen_ai.usage.{name}_tokens"])
+        for name in ("input", "output")
+        if f"gen_ai.usage.{name}_tokens" in said
+    ]
+    about += [f"{'+'.join(tokens)} tokens"] if tokens else []
+    took = span.end - span.start
+    about += [f"{took * 1000:.1f} ms" if took < 1 else duration(took)] if took > 0 else []
+    about += [f"failed: {span.error}"] if span.error else []
+    text = f"{at} {span.name}" + (f"  {', '.join(about)}" if about else "")
+    return text.translate(_ESCAPES)
+
+
+def _is_message(span: TraceSpan) -> bool:
+    return "coterie.message.type" in span.attributes and "coterie.message.sender" in span.attributes
+
+
+_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}

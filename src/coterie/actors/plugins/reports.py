@@ -1,0 +1,9 @@
+"""Lines of plugins on standard error, which is the only place for them: standard output belongs to results."""
+
+import sys
+
+
+def report(text: str) -> None:
+    """Print a line, if there is a standard error."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"coterie: {text}\n")

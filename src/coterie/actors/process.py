@@ -1,0 +1,294 @@
+"""The base class of agents in Python."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
+
+from coterie.actors.message import IN_HAND, Message
+from coterie.actors.plain import plain
+from coterie.errors import ActorError
+from coterie.journal.records import ReplyPiece
+
+if TYPE_CHECKING:
+    from coterie.actors.child import AgentChild
+
+
+class ErrorAction(Enum):
+    """What follows when `handle` raises."""
+
+    RETRY = "retry"
+    """Handle the message again, at once, at most `max_retries` times; then ESCALATE."""
+    SKIP = "skip"
+    """Go on with the next message; an asker gets the error, a send becomes a dead letter."""
+    ESCALATE = "escalate"
+    """Crash: the supervisor decides about a restart."""
+    STOP = "stop"
+    """Stop for good, whatever the restart type."""
+
+
+class Tree(Protocol):
+    """The supervision tree, as agents use it; names only."""
+
+    async def spawn(self, parent: str, what: type | str, name: str, into: str | None, config: Mapping[str, Any]) -> str:
+        """Start an agent under the dynamic supervisor *into*, or the nearest one to *parent*; return its name.
+
+        Raises:
+            SpawnError: A limit is reached, the type is not allowed, or there is no such supervisor.
+        """
+
+    async def despawn(self, name: str) -> None:
+        """Stop an agent that was spawned."""
+
+    def halt(self, name: str) -> None:
+        """Stop a node for good, and return at once.
+
+        Raises:
+            NoSuchAgent: There is no node of that name.
+        """
+
+
+LATER: Final = Message("", "_later", "", "")
+"""Returned by `handle`: the reply to the message in hand follows by `answer`."""
+
+
+class AgentProcess:
+    """An agent: it handles one message at a time, in order of arrival.
+
+    Only what `checkpoint` stored survives a crash: its supervisor then builds a new instance from the same arguments,
+    and queued messages wait for it.
+
+        class Counter(AgentProcess):
+            async def handle(self, message):
+                self.state["n"] = self.state.get("n", 0) + 1
+                await self.checkpoint()
+                return self.reply({"n": self.state["n"]})
+
+    Args:
+        name: Unique in its system.
+        mailbox_size: Messages that may wait; 0: any number. A sender waits for room.
+        max_retries: How often `ErrorAction.RETRY` repeats one message.
+        handle_timeout: Seconds that `handle` may take; None: any time.
+
+    Attributes:
+        state: What `checkpoint` stores, and what was stored, from before `on_start`.
+        public: Keys of `state` that `{"__op__": "state"}` shows as they are now, without a checkpoint.
+    """
+
+    public: ClassVar[tuple[str, ...]] = ()
+    mailbox_size: int = 1000
+    max_retries: int = 3
+    handle_timeout: float | None = None
+    constructed_with: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+    _bound: AgentChild | None = None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Keep the arguments: later incarnations are built from them."""
+        self = super().__new__(cls)
+        self.constructed_with = (args, kwargs)
+        return self
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        mailbox_size: int | None = None,
+        max_retries: int | None = None,
+        handle_timeout: float | None = None,
+    ) -> None:
+        self.name = name
+        self.state: dict[str, Any] = {}
+        if mailbox_size is not None:
+            self.mailbox_size = mailbox_size
+        if max_retries is not None:
+            self.max_retries = max_retries
+        if handle_timeout is not None:
+            self.handle_timeout = handle_timeout
+
+    # What subclasses define
+
+    async def handle(self, message: Message) -> Message | None:
+        """Handle one message; return the reply of an ask (`self.reply(…)`). None is an empty reply."""
+        raise NotImplementedError(f"{type(self).__name__} does not define handle")
+
+    async def on_start(self) -> None:
+        """Prepare; called before the first message, with the state restored."""
+
+    async def on_stop(self) -> None:
+        """Release what is held; called after the last message, and after a crash. An error is recorded, no more."""
+
+    async def on_error(self, exc: BaseException, message: Message) -> ErrorAction:
+        """Decide what follows when `handle` raised *exc*."""
+        return ErrorAction.ESCALATE
+
+    async def on_child_terminated(self, name: str, reason: str) -> None:
+        """Called when an agent that this one spawned has ended for good."""
+
+    async def on_correction(self, message: Message) -> None:
+        """Called before the next message when an eval agent sends a correction.
+
+        The payload has the keys `kind` (`nudge` or `redirect`), `agent` (this one), `reason` and `payload`.
+        """
+
+    async def on_guidance(self, text: str) -> None:
+        """Called at once, while `handle` works on a turn, when the turn is steered."""
+
+    # What they use
+
+    def reply(self, payload: Any = None, message_type: str | None = None, *, to: Message | None = None) -> Message:
+        """Return the reply to the message in hand, for `handle` to return.
+
+        Its type is *message_type*, or the payload's key `type`, or `reply`.
+        """
+        asked = to or IN_HAND.get()
+        if asked is None:
+            raise RuntimeError("reply() needs a message in hand: call it in handle, or give `to=`")
+        if message_type is None:
+            message_type = payload.get("type", "reply") if type(payload) is dict else "reply"
+        return self._child.node.answer_to(asked, {} if payload is None else payload, message_type)
+
+    def answer(self, message: Message, payload: Any = None) -> None:
+        """Send the reply to *message*, for which `handle` returned `LATER`."""
+        self._child.answer_later(message, self.reply(payload, to=message))
+
+    async def stream(self, payload: Any = None, *, to: Message | None = None) -> None:
+        """Give a piece of the reply to the message in hand, before the reply itself.
+
+        A gateway sends it on as a server-sent event. Without effect if the sender wants no pieces.
+
+        Raises:
+            ValueError: *payload* cannot be written as JSON.
+        """
+        asked = to or IN_HAND.get()
+        if asked is None:
+            raise RuntimeError("stream() needs a message in hand: call it in handle, or give `to=`")
+        if asked.stream:
+            self.give_piece(asked, payload)
+            await asyncio.sleep(0)
+
+    def give_piece(self, message: Message, payload: Any) -> None:
+        """Record a piece of the reply to *message*, which wants pieces."""
+        piece = plain(payload, f"a piece of the reply of {self.name}")
+        self._child.node.sink(ReplyPiece(ask=message.stream, agent=self.name, payload=piece))
+
+    def send(
+        self, recipient: str, payload: Any = None, message_type: str = "message", *, priority: int = 0
+    ) -> Awaitable[None]:
+        """Send a message; wait while the recipient's mailbox is full.
+
+        Raises:
+            NoSuchAgent, AgentStopped: There is no such agent, or no longer.
+            MailboxFull: Waiting for room would never end.
+        """
+        return self._child.node.send(recipient, payload, message_type, priority=priority, sender=self.name)
+
+    def ask(
+        self,
+        recipient: str,
+        payload: Any = None,
+        message_type: str = "message",
+        *,
+        timeout: float | None = 30.0,
+        priority: int = 0,
+    ) -> Awaitable[Message]:
+        """Send a message and return the reply.
+
+        Raises:
+            AgentCrashed, AgentStopped, NoSuchAgent: At once, never after the timeout.
+            AskCycle: Agents would wait for each other.
+            AskTimedOut: No reply within *timeout* seconds, the wait for room in the mailbox included.
+        """
+        node = self._child.node
+        return node.ask(recipient, payload, message_type, timeout=timeout, priority=priority, sender=self.name)
+
+    def broadcast(
+        self, glob: str, payload: Any = None, message_type: str = "message", *, priority: int = 0
+    ) -> Awaitable[tuple[str, ...]]:
+        """Send a message to all other agents whose names match *glob*; return the names that it reached."""
+        return self._child.node.broadcast(glob, payload, message_type, priority=priority, sender=self.name)
+
+    async def call(self, recipient: str, payload: Any = None, *, timeout: float | None = 5.0) -> Any:  # noqa: ASYNC109
+        """Ask, and return the payload of the reply."""
+        return (await self.ask(recipient, payload, "call", timeout=timeout)).payload
+
+    def cast(self, recipient: str, payload: Any = None) -> Awaitable[None]:
+        """Send a message of the type `cast`, which a `GenServer` gives to `handle_cast`."""
+        return self.send(recipient, payload, "cast")
+
+    async def checkpoint(self) -> None:
+        """Store the state; it is given back to later incarnations."""
+        await self._child.node.save(self.name, self.state)
+
+    def monitor(self, name: str) -> None:
+        """Have a message of the type `down` sent to this agent when the current incarnation of *name* ends.
+
+        Its payload has the keys `name`, `incarnation`, `reason` (`normal`, `shutdown`, `terminated` or `crashed`) and
+        `error`. Monitors once.
+
+        Raises:
+            NoSuchAgent, AgentStopped: There is no such agent, or no longer.
+        """
+        self._child.monitor(name)
+
+    def start_task(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run *work* beside the messages; cancelled with this incarnation. If it raises, the agent crashes."""
+        return self._child.start_task(work)
+
+    def send_after(self, delay: float, payload: Any = None, message_type: str = "info") -> Callable[[], None]:
+        """Send a message to this agent in *delay* seconds, if this incarnation lives; return what cancels it."""
+        return self._child.send_after(delay, payload, message_type)
+
+    def exit(self) -> None:
+        """End this incarnation after the message in hand: a normal exit, judged by the restart type."""
+        self._child.exit()
+
+    async def spawn(self, what: type | str, name: str, into: str | None = None, **config: Any) -> str:
+        """Start an agent under a dynamic supervisor, the nearest one unless *into* names it; return its name.
+
+        Args:
+            what: A class, or a type by name, which must be allowed there.
+            config: Arguments for its constructor.
+
+        Raises:
+            SpawnError: A limit is reached, the type is not allowed, or there is no such supervisor.
+        """
+        return await self._tree().spawn(self.name, what, name, into, config)
+
+    async def despawn(self, name: str) -> None:
+        """Stop an agent that was spawned."""
+        await self._tree().despawn(name)
+
+    async def emit_eval(self, event_type: str, payload: Any = None) -> None:
+        """Report an event to the eval agents of the system; wait while the mailbox of one is full.
+
+        Without eval agents nothing happens. One that has stopped gets no events; that is no error here.
+
+        Raises:
+            ValueError: The payload cannot be written as JSON.
+            TypeError: The type is no text.
+        """
+        await self._child.node.emit_eval(self.name, event_type, payload)
+
+    @property
+    def llm(self) -> Any:
+        """The model providers of the system; one is chosen by the model's name."""
+        return self._child.node.plugins.models
+
+    @property
+    def tools(self) -> Any:
+        """The tools of the system."""
+        return self._child.node.plugins.tools
+
+    @property
+    def _child(self) -> AgentChild:
+        if self._bound is None:
+            raise RuntimeError(f"agent {self.name!r} is not started, or has ended: use this from on_start to on_stop")
+        return self._bound
+
+    def _tree(self) -> Tree:
+        tree = self._child.node.tree
+        if tree is None:
+            raise ActorError(self.name, "this system has no supervision tree to spawn agents in")
+        return tree

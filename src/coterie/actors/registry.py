@@ -1,0 +1,46 @@
+"""The names of the agents of one process."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+REMEMBERED = 10_000
+"""How many names of stopped agents are kept, so that a message to one says that it has stopped."""
+
+
+class Registry(Generic[T]):
+    """Agents by name, and the names of those that have stopped.
+
+    Attributes:
+        entries: What is registered, in the order of registration.
+    """
+
+    def __init__(self) -> None:
+        self.entries: dict[str, T] = {}
+        self._stopped: OrderedDict[str, str] = OrderedDict()
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(list(self.entries.values()))
+
+    def add(self, name: str, entry: T) -> None:
+        """Register *entry*.
+
+        Raises:
+            ValueError: Another entry has that name.
+        """
+        if self.entries.setdefault(name, entry) is not entry:
+            raise ValueError(f"there is an agent {name!r} already")
+        self._stopped.pop(name, None)
+
+    def remove(self, name: str, reason: str) -> None:
+        """Remove a name, and remember why."""
+        del self.entries[name]
+        self._stopped[name] = reason
+        if len(self._stopped) > REMEMBERED:
+            self._stopped.popitem(last=False)
+
+    def stopped(self, name: str) -> str | None:
+        """Why the agent *name* has stopped; None if there was none."""
+        return self._stopped.get(name)

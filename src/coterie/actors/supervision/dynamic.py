@@ -1,0 +1,45 @@
+"""A supervisor whose children are spawned while it runs."""
+
+from collections.abc import Callable
+from typing import Any
+
+from coterie.actors.supervision.policy import RestartPolicy
+from coterie.actors.supervision.spec import ChildSpec, Supervised
+from coterie.actors.supervision.supervisor import SupervisorActor
+from coterie.errors import SpawnError
+from coterie.planning.system import DynamicPlan
+
+
+class DynamicSupervisorActor(SupervisorActor):
+    """Starts empty, replaces children one for one, and refuses to spawn beyond its limits.
+
+    Args:
+        limits: `max_children` alive at once, and `max_total_spawns` over its lifetime, its own restarts included.
+    """
+
+    def __init__(self, spec: ChildSpec, limits: DynamicPlan, **options: Any) -> None:
+        super().__init__(spec, RestartPolicy(), **options)
+        self.limits = limits.config
+
+    async def spawn(self, child: Supervised) -> None:
+        """Start *child*.
+
+        Raises:
+            SpawnError: A limit is reached, or the supervisor is not running.
+            Exception: What the start of the child raised.
+        """
+        await self.start_child(child, self._check(child.spec.name))
+
+    def _check(self, name: str) -> Callable[[], None]:
+        def check() -> None:
+            limits = self.limits
+            if limits.max_children is not None and len(self.children) >= limits.max_children:
+                raise _refused(name, f"{self.name!r} has {limits.max_children} children, its max_children")
+            if limits.max_total_spawns is not None and self.added >= limits.max_total_spawns:
+                raise _refused(name, f"{self.name!r} has spawned {limits.max_total_spawns}, its max_total_spawns")
+
+        return check
+
+
+def _refused(name: str, why: str) -> SpawnError:
+    return SpawnError(name, f"cannot spawn {name!r}: {why}")

@@ -1,0 +1,274 @@
+"""The process of a system's supervisors: its node, supervision tree, state store and plugins, made from a plan."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from functools import partial
+from typing import Any, assert_never
+
+from coterie.actors.child import AgentChild
+from coterie.actors.classes import load_class
+from coterie.actors.evaluation import CorrectionLimit, EvalAgent, evaluators
+from coterie.actors.exits import Change, Down, Shutdown
+from coterie.actors.feed import ReplyFeed
+from coterie.actors.hosted import AgentBuilder, Factory, TurnActors, spec_of
+from coterie.actors.letters import Sink, hiding_secrets
+from coterie.actors.message import Message
+from coterie.actors.node import ActorNode
+from coterie.actors.plugins.plugins import Plugins
+from coterie.actors.process import AgentProcess
+from coterie.actors.supervision.dynamic import DynamicSupervisorActor
+from coterie.actors.supervision.policy import (
+    Backoff,
+    BackoffKind,
+    RestartLimit,
+    RestartPolicy,
+    RestartStrategy,
+)
+from coterie.actors.supervision.spec import SHUTDOWN, Supervised
+from coterie.actors.supervision.supervisor import SupervisorActor
+from coterie.actors.transports.base import Transport
+from coterie.actors.transports.choose import transport_for
+from coterie.actors.transports.link import Link
+from coterie.actors.tree import NodeStatus, SupervisionTree
+from coterie.actors.workers.host import WorkerSystem
+from coterie.actors.workers.pool import WorkerPool
+from coterie.actors.workers.requests import agents_elsewhere, fingerprint
+from coterie.clock import Clock
+from coterie.errors import CannotStart
+from coterie.planning.system import (
+    ActorPlan,
+    ChildPlan,
+    DynamicPlan,
+    EvalPlan,
+    GatewayPlan,
+    SupervisorPlan,
+    SystemPlan,
+    TopologyServerPlan,
+    TurnActorPlan,
+)
+
+
+class ActorSystem:
+    """A running system: agents under supervisors, which message each other by name.
+
+    With a transport between processes, agents that name a process live in workers, which come and go. All classes that
+    are used here are imported when it is made, so nothing has started if one is missing.
+
+    Args:
+        clock: The wall clock.
+        sink: Receives the records of its agents and supervisors.
+        classes: Classes by the short names that the plan uses.
+        factories: Build the agents of some names, instead of their class.
+        turn_actor: Makes the agent of a `flow:`, `loop:`, `pattern:`, `model:` or `command:` child.
+        plugins: Instead of those that the plan names.
+        keep_plugins: Leave it to the caller to close them.
+        transport: Instead of the one that the plan names.
+        feed: Gets the records of streamed replies from the caller, once they are durable; None: from *sink*.
+        folder: Of its file; the paths of a gateway's TLS files are relative to it.
+
+    Raises:
+        ClassNotFound: A class cannot be imported.
+        PluginError: A plugin cannot be made.
+        CannotStart: A part of the plan cannot be run.
+    """
+
+    def __init__(
+        self,
+        plan: SystemPlan,
+        *,
+        clock: Clock | None = None,
+        sink: Sink | None = None,
+        classes: Mapping[str, type] | None = None,
+        factories: Mapping[str, Factory] | None = None,
+        turn_actor: TurnActors | None = None,
+        plugins: Plugins | None = None,
+        keep_plugins: bool = False,
+        transport: Transport | None = None,
+        feed: ReplyFeed | None = None,
+        folder: str = "",
+    ) -> None:
+        self.plan, self._keeps_plugins = plan, keep_plugins
+        self.plugins = plugins or Plugins.from_plan(plan.plugins, clock)
+        tracer = self.plugins.tracer
+        sink = tracer.before(sink) if tracer.exporters else sink
+        self._feed, self._folder = feed or ReplyFeed(), folder
+        if feed is None:
+            sink = self._feed.numbering(sink)
+        sink = hiding_secrets(sink)
+        plan_hash = fingerprint(plan.root)
+        transport = transport or transport_for(plan.transport, system=plan.root.name, fingerprint=plan_hash)
+        self.node = ActorNode(
+            clock=clock,
+            sink=sink,
+            store=self.plugins.state,
+            transport=transport,
+            plugins=self.plugins,
+            evaluators=evaluators(plan.root),
+        )
+        self.node.on_span = tracer.handled if tracer.exporters else None
+        self.tree = self.node.tree = SupervisionTree(self.node, classes)
+        self._sink = sink
+        self._classes, self._factories = classes or {}, factories or {}
+        self._agents = AgentBuilder(self.node, classes, factories, turn_actor)
+        self._pool: WorkerPool | None = None
+        if isinstance(transport, Link):
+            self.node.elsewhere = agents_elsewhere(plan.root, "")
+            self._pool = WorkerPool(
+                self.node,
+                transport,
+                plan_hash,
+                patience=plan.transport.heartbeat_timeout / 5,
+                sink=self.node.sink,
+                tree=self.tree,
+                clock=clock,
+            )
+        self._names: set[str] = set()
+        root = self._supervisor(plan.root, "")
+        root.report = self._root_ended
+        self.tree.plant(root)
+        self._gave_up: asyncio.Future[str]
+        self._closing: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start everything in order.
+
+        Raises:
+            Exception: What an `on_start` raised; everything that had started is stopped, in reverse order.
+        """
+        self._gave_up = asyncio.get_running_loop().create_future()
+        self.plugins.check()
+        await self.node.start()
+        try:
+            if self._pool is not None:
+                await self._pool.start()
+                self._pool.displaced.add_done_callback(self._displaced)
+            await self.tree.root.start(1)
+        except BaseException:
+            await self._close()
+            raise
+
+    async def stop(self) -> None:
+        """Stop everything in reverse order, within the shutdown times."""
+        self.tree.is_stopping = True
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._stop_all())
+        await asyncio.shield(self._closing)
+
+    async def gave_up(self) -> str:
+        """Wait until the root supervisor gives up; return the chain of causes, one line each, the innermost last."""
+        return await asyncio.shield(self._gave_up)
+
+    def send(
+        self, recipient: str, payload: Any = None, message_type: str = "message", *, priority: int = 0
+    ) -> Awaitable[None]:
+        """Send a message to an agent; see `AgentProcess.send`."""
+        return self.node.send(recipient, payload, message_type, priority=priority)
+
+    def ask(
+        self, recipient: str, payload: Any = None, message_type: str = "message", *, timeout: float | None = 30.0
+    ) -> Awaitable[Message]:
+        """Send a message to an agent and return its reply; see `AgentProcess.ask`."""
+        return self.node.ask(recipient, payload, message_type, timeout=timeout)
+
+    def describe(self) -> list[NodeStatus]:
+        """All nodes of the tree as they are now."""
+        return list(self.tree.describe())
+
+    async def _stop_all(self) -> None:
+        await self.tree.root.stop(SHUTDOWN)
+        await self._close()
+
+    async def _close(self) -> None:
+        if self._pool is not None:
+            await self._pool.stop()
+        await self.node.stop()
+        if not self._keeps_plugins:
+            await self.plugins.close()
+
+    def _root_ended(self, down: Change) -> None:
+        lines = down.reason.causes if isinstance(down, Down) and isinstance(down.reason, Shutdown) else ()
+        if not self._gave_up.done():
+            self._gave_up.set_result("\n".join(lines))
+
+    def _displaced(self, displaced: "asyncio.Future[str]") -> None:
+        if not displaced.cancelled() and not self._gave_up.done():
+            self._gave_up.set_result(displaced.result())
+
+    # From the plan to the tree
+
+    def _supervisor(self, plan: SupervisorPlan, path: str) -> SupervisorActor:
+        self._name(plan.name)
+        below = f"{path}/{plan.name}" if path else plan.name
+        policy = RestartPolicy(
+            strategy=RestartStrategy(plan.strategy),
+            limit=RestartLimit(max_restarts=plan.max_restarts, window=plan.restart_window),
+            backoff=Backoff(
+                kind=BackoffKind(plan.backoff),
+                base=plan.backoff_base,
+                maximum=plan.backoff_max,
+                jitter=plan.backoff_jitter,
+            ),
+        )
+        children = [self._child(child, below) for child in plan.children]
+        return SupervisorActor(spec_of(plan), policy, children, sink=self._sink, path=path)
+
+    def _child(self, plan: ChildPlan, path: str) -> Supervised:
+        match plan:
+            case SupervisorPlan():
+                return self._supervisor(plan, path)
+            case DynamicPlan():
+                self._name(plan.name)
+                ended = self.tree.child_ended
+                return DynamicSupervisorActor(spec_of(plan), plan, sink=self._sink, path=path, ended=ended)
+            case ActorPlan() | TurnActorPlan():
+                self._name(plan.name)
+                if plan.process and self._pool is not None:
+                    return self._pool.child(plan, spec_of(plan))
+                return self._agents.build(plan, path)
+            case EvalPlan():
+                self._name(plan.name)
+                return AgentChild(spec_of(plan, self._evaluator(plan)), self.node, path=path)
+            case GatewayPlan():
+                self._name(plan.name)
+                return AgentChild(spec_of(plan, self._gateway(plan)), self.node, path=path)
+            case TopologyServerPlan():
+                from coterie.actors.http.management import TopologyServerActor  # its libraries are optional
+
+                self._name(plan.name)
+                return AgentChild(spec_of(plan, lambda: TopologyServerActor(plan, self)), self.node, path=path)
+            case _:
+                assert_never(plan)
+
+    def _gateway(self, plan: GatewayPlan) -> Factory:
+        from coterie.actors.http.gateway import GatewayAgent  # its libraries are optional
+
+        agents = {node.name: isinstance(node, ActorPlan | TurnActorPlan) for node in self.plan.root.nodes()}
+        build = partial(GatewayAgent, plan, nodes=agents, feed=self._feed, folder=self._folder)
+        build()  # it imports its middleware
+        return build
+
+    def _evaluator(self, plan: EvalPlan) -> Factory:
+        """Builds an eval agent whose incarnations share one limit."""
+        path = plan.class_
+        cls = (self._classes.get(path) or load_class(path)) if path else EvalAgent
+        if not issubclass(cls, EvalAgent):
+            raise CannotStart(f"eval agent {plan.name!r}: {path} is not an EvalAgent")
+        limit = CorrectionLimit(plan.max_corrections_per_window, plan.window_seconds)
+        make = self._factories.get(plan.name) or (lambda: cls(plan.name))
+
+        def build() -> AgentProcess:
+            agent = make()
+            agent.keep_to(limit)
+            return agent
+
+        return build
+
+    def _name(self, name: str) -> None:
+        if name in self._names:
+            raise CannotStart(f"two nodes are named {name!r}: names are unique in a system")
+        self._names.add(name)
+
+
+def make_system(plan: SystemPlan, **options: Any) -> ActorSystem | WorkerSystem:
+    """The part of a system that runs in this process; *options* are those of `ActorSystem`."""
+    return WorkerSystem(plan, **options) if plan.process else ActorSystem(plan, **options)

@@ -1,0 +1,252 @@
+"""The backend of agents in Python: a turn is an ask to an actor.
+
+The actor is one of the system around the team (`ask`), or the only child of a supervisor of this backend (`type`),
+started when it is first needed. The run alone repeats turns: a crash fails the attempt and the supervisor repairs the
+actor, so that the next attempt finds a fresh one.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from coterie.actors.classes import importable, load_class
+from coterie.actors.message import INTERRUPT, STEER, TURN, TURN_FAILED, Message
+from coterie.actors.node import ActorNode
+from coterie.actors.plain import plain
+from coterie.actors.plugins.plugins import Plugins
+from coterie.actors.system import ActorSystem
+from coterie.backends.base import FAILURES, Abilities, Answer, Emitted, Failure, OnEvent, Request, Result, Session, Used
+from coterie.clock import SystemClock
+from coterie.diagnostics import Diagnostic, did_you_mean, error
+from coterie.errors import ActorError, AgentCrashed, ClassNotFound, WorkerLost
+from coterie.journal.records import NO_USAGE, Usage
+from coterie.planning.plan import Plan
+from coterie.planning.system import ActorPlan, DynamicPlan, SupervisorPlan, SystemPlan
+
+
+def missing(plan: Plan, path: str = "", around: SystemPlan | None = None) -> Iterator[Diagnostic]:
+    """What the agents in Python of *plan* lack: a class that can be imported, or an agent of the system *around* it.
+
+    Imports the classes: this is for the moment before a run.
+    """
+    around = plan.coordination if isinstance(plan.coordination, SystemPlan) else around
+    for name, agent in plan.agents.items():
+        if agent.child is not None:
+            yield from missing(agent.child, f"{path}{name}/", around)
+        elif asked := agent.options.get("ask"):
+            yield from _missing_in(around, path + name, asked)
+        elif agent.backend == "actor":
+            importable(plan.folder)
+            try:
+                load_class(agent.options["type"])
+            except ClassNotFound as found:
+                yield error("no-class", f"{path}{name}: {found}")
+
+
+def _missing_in(system: SystemPlan | None, agent: str, asked: str) -> Iterator[Diagnostic]:
+    if system is None:
+        message = f"{agent} asks {asked!r}, an agent of a system, and this run is not part of one"
+        yield error("no-system", message, hint="make the team a child of a topology.yaml: flow: {name, source}")
+        return
+    nodes = {node.name: node for node in system.root.nodes()}
+    if asked not in nodes and not any(isinstance(node, DynamicPlan) for node in nodes.values()):
+        message = f"{agent} asks {asked!r}, and the system has no such agent"
+        yield error("no-system", message, hint=did_you_mean(asked, nodes))
+
+
+class ActorBackend:
+    """Answers turns with actors of this process."""
+
+    abilities = Abilities(steer=True)
+    uses_context = True
+
+    def __init__(self) -> None:
+        self._systems: dict[str, tuple[ActorNode, asyncio.Future[None]]] = {}
+        self._own: dict[tuple[str, str], asyncio.Task[ActorSystem]] = {}
+
+    def join(self, run: str, node: ActorNode, ready: asyncio.Future[None]) -> None:
+        """Let agents of teams inside *run*, which is that of a system, ask the actors of *node* once it is *ready*."""
+        self._systems[run] = node, ready
+
+    def leave(self, run: str) -> None:
+        """The actors of *run* have ended."""
+        self._systems.pop(run, None)
+
+    async def start(self, request: Request, on_event: OnEvent) -> Session:
+        """Ask the actor; the session has the reply.
+
+        Raises:
+            CoterieError: If the actor cannot be started, or there is no system around the team.
+        """
+        if name := request.agent.options.get("ask"):
+            node, ready, around = self._around(request.run, name)
+            await asyncio.shield(ready)  # of a resumed run, a turn may be there before the actors
+            return ActorTurn(node, str(name), request, on_event, waiting=around)
+        system = await asyncio.shield(self._started(request))
+        return ActorTurn(system.node, request.agent.name, request, on_event)
+
+    async def close(self) -> None:
+        """Stop the actors that this backend started. Idempotent."""
+        own, self._own = list(self._own.values()), {}
+        for starting in own:
+            await asyncio.wait([starting])
+            if not starting.cancelled() and starting.exception() is None:
+                await starting.result().stop()
+
+    def _around(self, run: str, name: str) -> tuple[ActorNode, asyncio.Future[None], str]:
+        """The nearest system around *run*, a future for its start, and its agent that waits for *run*."""
+        attempt = ""
+        while run:
+            if run in self._systems:
+                return *self._systems[run], attempt.rpartition("#")[0]
+            run, _, attempt = run.rpartition("/")
+        raise ActorError(name, f"`ask: {name}` needs a system around the team, and this run is not part of one")
+
+    def _started(self, request: Request) -> asyncio.Task[ActorSystem]:
+        """The supervisor of the agent of *request*; one that could not start is tried again."""
+        key = request.ref.run, request.agent.name
+        known = self._own.get(key)
+        if known is None or (known.done() and (known.cancelled() or known.exception() is not None)):
+            known = self._own[key] = asyncio.get_running_loop().create_task(_supervised(request))
+        return known
+
+
+async def _supervised(request: Request) -> ActorSystem:
+    from coterie.actors.plugins.providers import AnthropicProvider, OpenAIProvider
+
+    name, options = request.agent.name, request.agent.options
+    child = ActorPlan(name=name, type=options["type"], config=options.get("config", {}))
+    root = SupervisorPlan(name=f"{name}-supervisor", children=(child,), backoff_base=0.0)
+    importable(str(request.here or ""))
+    plugins = Plugins(defaults=[AnthropicProvider(), OpenAIProvider()])  # no file declares any
+    system = ActorSystem(SystemPlan(root=root), clock=SystemClock(), plugins=plugins)
+    await system.start()
+    return system
+
+
+class ActorTurn:
+    """A turn that an actor works on."""
+
+    def __init__(self, node: ActorNode, name: str, request: Request, on_event: OnEvent, *, waiting: str = "") -> None:
+        self._node, self._name, self._request, self._on_event = node, name, request, on_event
+        self._waiting = waiting
+        self._turn = request.ref.marker
+        self._interrupted = False
+        self._reaching: asyncio.Task[None] | None = None
+        self._used = NO_USAGE
+        self._task = asyncio.get_running_loop().create_task(self._ask())
+
+    async def result(self) -> Result:
+        """Wait for the reply. Cancelling this wait ends the actor's work on the turn."""
+        try:
+            return await asyncio.shield(self._task)
+        except asyncio.CancelledError:
+            await self.interrupt()
+            self._task.cancel()
+            raise
+
+    async def interrupt(self) -> None:
+        """End the actor's work on the turn; the actor lives."""
+        self._interrupted = True
+        if self._reaching is not None:
+            self._reaching.cancel()
+        else:
+            await self._control(INTERRUPT)
+
+    async def steer(self, text: str) -> bool:
+        """Call the actor's `on_guidance` with *text*; False if it does not work on the turn any more."""
+        return not self._task.done() and await self._control(STEER, text=text)
+
+    async def _control(self, kind: str, **payload: str) -> bool:
+        try:
+            reply = await self._node.ask(self._name, {"turn": self._turn, **payload}, kind, timeout=5.0)
+        except ActorError:
+            return False
+        return bool(reply.payload.get("phase") == "working")
+
+    async def _ask(self) -> Result:
+        """The reply, with what the actor used of models for it."""
+        meters = self._node.plugins.models.meters
+        meters[self._turn] = self._count
+        try:
+            result = await self._reply()
+        finally:
+            meters.pop(self._turn, None)
+        return replace(result, usage=self._used)
+
+    def _count(self, usage: Usage) -> None:
+        self._used += usage
+        self._on_event(Used(usage=self._used))
+
+    async def _reply(self) -> Result:
+        agent, context = self._request.agent, self._request.context
+        if self._node.plugins.tracer.exporters:
+            self._node.plugins.tracer.work_for(self._turn)
+        payload = {
+            "turn": self._turn,
+            "key": self._request.key,
+            "prompt": self._request.prompt,
+            "task": context.get("task", ""),
+            "input": context.get("input", {}),
+            "inputs": context.get("inputs", []),
+        }
+        try:
+            async with asyncio.timeout(agent.timeout):
+                if not await self._reach():
+                    return Failure(kind="interrupted", reason="interrupted before the agent was there")
+                reply = await self._node.ask(self._name, payload, TURN, timeout=None, waiting=self._waiting)
+        except TimeoutError:
+            await self._control(INTERRUPT)
+            return Failure(kind="timeout", reason=f"no answer within {agent.timeout:g} s")
+        except AgentCrashed as crash:
+            return Failure(kind="crashed", reason=f"{self._name} crashed: {crash.error}", log=crash.trace)
+        except WorkerLost as lost:
+            return Failure(kind="lost", reason=str(lost))
+        except ActorError as refused:
+            return Failure(kind="failed", reason=str(refused))
+        return self._read(reply)
+
+    async def _reach(self) -> bool:
+        """Wait for the worker of the agent, which an earlier attempt may have lost; False if interrupted meanwhile."""
+        if self._name not in self._node.elsewhere or self._node.reach is None:
+            return True
+        self._reaching = asyncio.get_running_loop().create_task(self._node.reach(self._name))  # type: ignore[arg-type]
+        try:
+            await asyncio.wait([self._reaching])
+            if self._reaching.cancelled():
+                return False
+            self._reaching.result()
+            return True
+        finally:
+            self._reaching.cancel()
+            self._reaching = None
+
+    def _read(self, reply: Message) -> Result:
+        said = reply.payload
+        if reply.type == TURN_FAILED:
+            kind = "interrupted" if self._interrupted else str(said.get("kind", ""))
+            return Failure(kind=kind if kind in FAILURES else "failed", reason=str(said.get("reason", "")))
+        if not isinstance(said, Mapping):
+            return Answer(text="" if said is None else str(said))
+        if event := said.get("event"):
+            self._on_event(Emitted(event=str(event), payload=str(said.get("payload", ""))))
+        outputs = said.get("outputs", {key: value for key, value in said.items() if key not in _WORDS})
+        if not isinstance(outputs, Mapping):
+            return Failure(kind="invalid_output", reason=f"its outputs are no mapping: {type(outputs).__name__}")
+        try:
+            outputs = plain(outputs, "its reply")
+        except ValueError as error:
+            return Failure(kind="invalid_output", reason=str(error))
+        text = said.get("text")
+        return Answer(text=_as_text(outputs) if text is None else str(text), outputs=outputs or None)
+
+
+_WORDS = frozenset({"event", "outputs", "payload", "text", "type"})
+"""Keys of a reply that are not outputs."""
+
+
+def _as_text(outputs: Mapping[str, Any]) -> str:
+    return json.dumps(outputs, ensure_ascii=False, default=str) if outputs else ""
