@@ -1,0 +1,77 @@
+"""The agents of a plan that live in this process."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from coterie.actors.child import AgentChild
+from coterie.actors.classes import load_class
+from coterie.actors.evaluation import EvalAgent
+from coterie.actors.node import ActorNode
+from coterie.actors.process import AgentProcess
+from coterie.actors.supervision.spec import ChildSpec
+from coterie.actors.tree import kind_of
+from coterie.errors import CannotStart
+from coterie.planning.system import ActorPlan, ChildPlan, TurnActorPlan
+
+Factory = Callable[[], Any]
+TurnActors = Callable[[TurnActorPlan], AgentProcess]
+
+
+class AgentBuilder:
+    """Makes the agents of a process from their plans.
+
+    Args:
+        classes: Classes by the short names that plans use.
+        factories: Build the agents of some names, instead of their class.
+        turn_actor: Makes the agent of a `flow:`, `loop:`, `pattern:`, `model:` or `command:` child.
+    """
+
+    def __init__(
+        self,
+        node: ActorNode,
+        classes: Mapping[str, type] | None = None,
+        factories: Mapping[str, Factory] | None = None,
+        turn_actor: TurnActors | None = None,
+    ) -> None:
+        self._node = node
+        self._classes, self._factories, self._turn_actor = classes or {}, factories or {}, turn_actor
+
+    def build(self, plan: ActorPlan | TurnActorPlan, path: str) -> AgentChild:
+        """The agent of *plan*, not started yet; its class is imported.
+
+        Args:
+            path: The names of the supervisors above it, joined with `/`.
+
+        Raises:
+            ClassNotFound: Its class cannot be imported.
+            CannotStart: Its class is not that of an agent, or it needs a run.
+        """
+        if isinstance(plan, ActorPlan):
+            factory = self._factories.get(plan.name) or self._factory(plan)
+            timeout = plan.handle_timeout
+        else:
+            make, timeout = self._turn_actor, None
+            if make is None:
+                raise CannotStart(f"child {plan.name!r} ({plan.runs}) needs a run: start the system with `coterie run`")
+
+            def factory() -> AgentProcess:
+                return make(plan)
+
+        # the class may have another default than the plan
+        size = None if plan.mailbox_size == AgentProcess.mailbox_size else plan.mailbox_size
+        return AgentChild(spec_of(plan, factory), self._node, path=path, mailbox_size=size, handle_timeout=timeout)
+
+    def _factory(self, plan: ActorPlan) -> Factory:
+        cls = self._classes.get(plan.type) or load_class(plan.type)
+        if not issubclass(cls, AgentProcess):
+            raise CannotStart(f"agent {plan.name!r}: {plan.type} is not an AgentProcess")
+        if issubclass(cls, EvalAgent):
+            raise CannotStart(
+                f"agent {plan.name!r}: {plan.type} is an eval agent: write type: eval_agent, class: {plan.type}"
+            )
+        return lambda: cls(plan.name, **plan.config)
+
+
+def spec_of(plan: ChildPlan, factory: Factory | None = None) -> ChildSpec:
+    """How a supervisor starts and stops the child of *plan*."""
+    return ChildSpec(name=plan.name, kind=kind_of(plan), factory=factory, restart=plan.restart, shutdown=plan.shutdown)

@@ -1,0 +1,1 @@
+"""How messages reach agents of other processes: one promise (`base.py`) and what keeps it."""

@@ -1,0 +1,118 @@
+"""Frames between two nodes, each once and in order, over a carrier that may lose packets."""
+
+from collections import deque
+from collections.abc import Sequence
+
+from coterie.actors.transports.wire import Frame, Packet, pack
+
+WINDOW = 4096
+"""Frames that may be under way; others wait."""
+
+PACKET = 128 << 10
+"""Bytes of frames in one packet, unless a single frame is larger."""
+
+RESEND, RESEND_MAX = 0.25, 1.0
+"""Seconds without an acknowledgement after which frames are sent again; doubled each time, up to the second."""
+
+
+class Channel:
+    """The numbers of the frames to and from one other node.
+
+    Frames count from 1; a packet says the number of its first frame, and up to which the sender has received. Frames
+    after a gap are dropped, and are sent again with those before them.
+
+    Args:
+        epoch: Of the frames that are sent.
+        after: The frames of this epoch of the other node, and of those before, are old.
+    """
+
+    def __init__(self, epoch: int = 1, after: int = 0) -> None:
+        self.epoch, self.their_epoch, self._after = epoch, 0, after
+        self.owes_ack = False
+        self.heard = 0  # the number of the other node's last heartbeat
+        self.stuck = 0  # heartbeats since anything was acknowledged, while something waits for it
+        self._queue: deque[bytes] = deque()
+        self._unacked: deque[bytes] = deque()
+        self._acked = self._received = 0
+        self._since, self._patience = 0.0, RESEND
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that was sent has been received."""
+        return not self._queue and not self._unacked
+
+    @property
+    def epochs(self) -> tuple[int, int]:
+        """Its own, and the last of the other node."""
+        return self.epoch, max(self.their_epoch, self._after)
+
+    def send(self, frame: bytes) -> None:
+        """Queue a frame."""
+        self._queue.append(frame)
+
+    def next_packet(self, sender: str, beat: int, now: float) -> bytes | None:
+        """The next packet to send, if there is anything to send."""
+        queue, unacked = self._queue, self._unacked
+        room = PACKET
+        frames: list[bytes] = []
+        if queue and not unacked:
+            self._since = now
+        first = self._acked + len(unacked) + 1
+        while queue and len(unacked) < WINDOW and (not frames or len(queue[0]) <= room):
+            frame = queue.popleft()
+            room -= len(frame)
+            unacked.append(frame)
+            frames.append(frame)
+        if not frames and not self.owes_ack:
+            return None
+        self.owes_ack = False
+        packet = Packet(sender, beat, self.heard, self.epoch, first, self.their_epoch, self._received, [])
+        return pack(packet, frames)
+
+    def begins_anew(self, packet: Packet) -> bool | None:
+        """Whether the sender of *packet* had lost this node in between; None if the packet is an old one."""
+        if packet.epoch <= self._after or packet.epoch < self.their_epoch:
+            return None
+        if self.their_epoch not in (0, packet.epoch):
+            return True
+        self.their_epoch = packet.epoch
+        return False
+
+    def accept(self, packet: Packet, now: float) -> Sequence[Frame]:
+        """The frames of *packet* that are new and follow those before them."""
+        if packet.ack_epoch == self.epoch and packet.ack > self._acked:
+            self._acknowledge(packet.ack, now)
+        frames = packet.frames
+        if not frames:
+            return ()
+        self.owes_ack = True
+        known = self._received + 1 - packet.first
+        if known < 0:
+            return ()
+        new = frames[known:] if known else frames
+        self._received += len(new)
+        return new
+
+    def _acknowledge(self, number: int, now: float) -> None:
+        while self._acked < number and (frames := self._unacked or self._queue):
+            frames.popleft()
+            self._acked += 1
+        self._since, self._patience, self.stuck = now, RESEND, 0
+
+    def resend(self, now: float) -> bool:
+        """Queue again what was not acknowledged for long; whether anything was."""
+        if not self._unacked or now - self._since < self._patience:
+            return False
+        self._queue.extendleft(reversed(self._unacked))
+        self._unacked.clear()
+        self._since, self._patience = now, min(self._patience * 2, RESEND_MAX)
+        return True
+
+    def hurry(self) -> None:
+        """Send again what was not acknowledged, at the next look: the other node is heard again."""
+        self._since, self._patience = -RESEND_MAX, RESEND
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an acknowledgement is due, from either side."""
+        return self.owes_ack or bool(self._unacked)

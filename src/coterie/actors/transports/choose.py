@@ -1,0 +1,73 @@
+"""The transport that a plan names."""
+
+from importlib.util import find_spec
+from typing import assert_never
+
+from coterie.actors.transports.base import Transport
+from coterie.actors.transports.in_process import InProcessTransport
+from coterie.errors import ExtraMissing
+from coterie.planning.system import TransportPlan
+
+
+def transport_for(plan: TransportPlan, *, system: str, process: str = "", fingerprint: str = "") -> Transport:
+    """The transport of one process of a system.
+
+    Args:
+        system: The name of its root supervisor; systems with other names never meet.
+        process: The name of a worker; empty: the supervisor's process.
+        fingerprint: That of the plan; see `Link`.
+
+    Raises:
+        ExtraMissing: Its library is not installed.
+        CannotStart: The environment's keys are wrong.
+    """
+    match plan.type:
+        case "in_process":
+            return InProcessTransport()
+        case "zmq":
+            return _zmq(plan, system, process, fingerprint)
+        case "nats":
+            return _nats(plan, system, process, fingerprint)
+        case _:
+            assert_never(plan.type)
+
+
+def _zmq(plan: TransportPlan, system: str, process: str, fingerprint: str) -> Transport:
+    from coterie.actors.transports.broker import need_zmq
+
+    need_zmq()
+    from coterie.actors.transports.link import Link
+    from coterie.actors.transports.zmq import ZmqCarrier
+
+    waits = process and plan.start_proxy  # the supervisor's process starts the broker, and may start later
+    carrier = ZmqCarrier(
+        plan.pub_addr,
+        plan.sub_addr,
+        system=system,
+        timeout=None if waits else plan.connect_timeout,
+        start_broker=plan.start_proxy and not process,
+    )
+    return Link(carrier, process=process, fingerprint=fingerprint, heartbeat_timeout=plan.heartbeat_timeout)
+
+
+def _nats(plan: TransportPlan, system: str, process: str, fingerprint: str) -> Transport:
+    if find_spec("nats") is None:
+        raise ExtraMissing("nats", "nats-py", "the transport 'nats'")
+    from coterie.actors.transports.nats import NatsCarrier
+
+    servers = (plan.servers,) if isinstance(plan.servers, str) else plan.servers
+    carrier = NatsCarrier(servers, system=system, timeout=plan.connect_timeout)
+    if not plan.jetstream:
+        from coterie.actors.transports.link import Link
+
+        return Link(carrier, process=process, fingerprint=fingerprint, heartbeat_timeout=plan.heartbeat_timeout)
+    from coterie.actors.transports.jetstream import JetStreamLink
+
+    return JetStreamLink(
+        carrier,
+        stream=plan.stream_name,
+        system=system,
+        process=process,
+        fingerprint=fingerprint,
+        heartbeat_timeout=plan.heartbeat_timeout,
+    )

@@ -1,0 +1,396 @@
+"""Durable mailboxes: messages to agents of other processes wait in a stream of NATS until they were handled."""
+
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from nats import errors
+from nats.aio.msg import Msg
+from nats.js import JetStreamContext
+from nats.js.api import AckPolicy, ConsumerConfig, DiscardPolicy, RetentionPolicy, StreamConfig
+from nats.js.errors import APIError
+from nats.js.errors import Error as JetStreamError
+
+from coterie.actors.message import TURN_CONTROLS, Message
+from coterie.actors.transports import wire
+from coterie.actors.transports.base import Endpoint
+from coterie.actors.transports.link import GOODBYE, Link
+from coterie.actors.transports.names import plain_name
+from coterie.actors.transports.nats import NatsCarrier
+from coterie.actors.transports.remote import HandOver, RemoteNode, trim
+from coterie.errors import ActorError, AgentStopped, CannotStart, WorkerLost
+
+PULL = 30.0
+"""Seconds that a request for the next message waits in the server."""
+
+FULL = 1000
+"""Messages that wait for one agent; further sends wait until there is room."""
+
+ANSWER = 2.0
+"""Seconds to wait for the server to store a message; then it is stored again, under the same id."""
+
+SAME = 120.0
+"""Seconds in which a message of the same id is stored once."""
+
+UNUSED = 24 * 3600.0
+"""Seconds after which the server forgets how far an agent was that no process hosts; its messages stay."""
+
+AWAY = (errors.Error, JetStreamError, OSError, TimeoutError)
+"""Errors of a server that is away for a while."""
+
+TAKEN = 10058
+"""The server's code of the error that a stream has other settings."""
+
+_LOG = logging.getLogger("coterie")
+_decode = msgspec.msgpack.Decoder(wire.PostFrame).decode
+
+
+class JetStreamLink(Link):
+    """A `Link` whose messages to agents are stored before `send` returns, and acknowledged when they were handled.
+
+    A process takes one message of an agent at a time. If the process dies first, the message is handled again, with a
+    higher `attempt`. Priority messages, turn controls and what the runtime itself sends are not stored: they go ahead.
+
+    Args:
+        stream: The name of the stream; created if there is none.
+        system: The name of the system.
+    """
+
+    def __init__(
+        self,
+        carrier: NatsCarrier,
+        *,
+        stream: str,
+        system: str,
+        process: str = "",
+        fingerprint: str = "",
+        heartbeat_timeout: float = 3.0,
+    ) -> None:
+        super().__init__(carrier, process=process, fingerprint=fingerprint, heartbeat_timeout=heartbeat_timeout)
+        self._nats, self._stream, self._system = carrier, stream, plain_name(system)
+        self._subjects = f"coterie-mail.{plain_name(stream)}"
+        self._wait = max(heartbeat_timeout, 1.0)
+        self._outgoing: dict[str, deque[HandOver]] = {}
+        self._stored: dict[str, int] = {}  # asks, until they are answered
+        self._in_hand: dict[str, tuple[Msg, asyncio.Event]] = {}
+        self._handled: OrderedDict[str, None] = OrderedDict()
+        self._pulls: dict[str, asyncio.Task[None]] = {}
+        self._requests: set[asyncio.Task[Any]] = set()
+        self._acknowledging: set[asyncio.Task[None]] = set()
+        self._js: JetStreamContext
+
+    async def start(self, node: Endpoint) -> None:
+        """Connect, and create the stream if there is none."""
+        await super().start(node)
+        self._nats.on_reconnect = self._ask_again
+        self._js = self._nats.client.jetstream(timeout=5)
+        config = StreamConfig(
+            name=self._stream,
+            subjects=[f"{self._subjects}.>"],
+            retention=RetentionPolicy.WORK_QUEUE,
+            duplicate_window=SAME,
+            max_msgs_per_subject=FULL,
+            discard=DiscardPolicy.NEW,
+            discard_new_per_subject=True,
+        )
+        try:
+            await self._js.add_stream(config)
+        except (JetStreamError, errors.Error, TimeoutError) as error:
+            await super().stop()
+            why = "JetStream is not enabled: start it with `nats-server -js`"
+            if isinstance(error, APIError) and error.err_code == TAKEN:
+                why = "a stream of that name is there for something else: choose another stream_name"
+            elif isinstance(error, APIError) and error.description:
+                why = error.description
+            raise CannotStart(f"the NATS server cannot keep the stream {self._stream!r}: {why}") from None
+        for name in node.names():
+            self.announce(name)
+
+    async def stop(self) -> None:
+        """Stop; messages that were not handled stay in the stream."""
+        for task in list(self._pulls.values()):
+            task.cancel()
+        for waiting in self._outgoing.values():
+            for entry in list(waiting):
+                self._fail(entry, AgentStopped(entry.message.recipient, "the system has stopped"))
+            waiting.clear()
+        if self._acknowledging:
+            await asyncio.wait(self._acknowledging, timeout=GOODBYE)
+        await super().stop()
+
+    def announce(self, name: str) -> None:
+        """Take its messages from the stream, too."""
+        super().announce(name)
+        task = self._pulls[name] = self._loop.create_task(self._pull(name))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def withdraw(self, name: str, reason: str) -> None:
+        """Leave its messages in the stream."""
+        super().withdraw(name, reason)
+        if (task := self._pulls.pop(name, None)) is not None:
+            task.cancel()
+
+    # Sending
+
+    def _hand_over(self, remote: RemoteNode, entry: HandOver) -> None:
+        if _is_urgent(entry.message):
+            super()._hand_over(remote, entry)
+            return
+        entry.remote = remote
+        self._keep(entry)
+
+    def _keep(self, entry: HandOver) -> None:
+        name = entry.message.recipient
+        if name not in self._outgoing:
+            self._outgoing[name] = deque()
+            self._begin(self._store(name, self._outgoing[name]))
+        self._outgoing[name].append(entry)
+
+    def _wait_for_host(self, entry: HandOver) -> None:
+        name = entry.message.recipient
+        gone = self._gone.get(name)
+        if _is_durable(entry) and (isinstance(gone, WorkerLost) or (gone is None and name in self.planned)):
+            self._keep(entry)
+        else:
+            super()._wait_for_host(entry)
+
+    async def _store(self, name: str, waiting: deque[HandOver]) -> None:
+        """Store messages to one agent, one after the other, so that their order survives the server."""
+        while waiting:
+            entry = waiting[0]
+            message = entry.message
+            headers = {"Nats-Msg-Id": message.id}
+            try:
+                done = await self._js.publish(self._subject(name), entry.frame, ANSWER, self._stream, headers)
+            except AWAY:
+                await asyncio.sleep(ANSWER / 20)
+                continue
+            if waiting and waiting[0] is entry:
+                waiting.popleft()
+            if message.id not in self._sent:  # its sender gave up meanwhile
+                self._delete(done.seq)
+            elif entry.taken is None:
+                self._stored[message.id] = done.seq
+            else:
+                del self._sent[message.id]
+                if not entry.taken.done():
+                    entry.taken.set_result(None)
+        del self._outgoing[name]
+
+    def recall(self, message: Message) -> None:
+        """Remove a message from the stream, too."""
+        entry = self._sent.get(message.id)
+        waiting = self._outgoing.get(message.recipient, deque())
+        is_homeless = entry is not None and entry.remote is None and entry not in waiting
+        if entry is None or _is_urgent(message) or (is_homeless and message.id not in self._stored):
+            super().recall(message)
+            return
+        del self._sent[message.id]
+        if entry in waiting and waiting[0] is not entry:  # the first one is on its way to the stream
+            waiting.remove(entry)
+        elif (number := self._stored.pop(message.id, None)) is not None:
+            self._delete(number)
+            if entry.remote is not None:
+                self._send(entry.remote, wire.RecallFrame(message.id))
+
+    def _fail(self, entry: HandOver, error: ActorError) -> None:
+        if _is_durable(entry) and isinstance(error, WorkerLost):
+            if entry.remote is None:
+                self._keep(entry)
+            return
+        if (number := self._stored.pop(entry.message.id, None)) is not None:
+            self._delete(number)
+        super()._fail(entry, error)
+
+    def _learn(self, remote: RemoteNode, names: Iterable[str]) -> None:
+        super()._learn(remote, names)
+        for entry in self._sent.values():
+            name = entry.message.recipient
+            if entry.remote is None and entry.message.id in self._stored and self._hosts.get(name) is remote:
+                entry.remote = remote
+
+    def _unlearn(self, remote: RemoteNode, name: str, error: ActorError | None) -> None:
+        if error is None:  # what its node has not taken from the stream is for the next one
+            for entry in self._sent.values():
+                if entry.message.recipient == name and not _is_urgent(entry.message):
+                    entry.remote = None
+        super()._unlearn(remote, name, error)
+
+    def _forget(self, name: str, error: ActorError) -> None:
+        super()._forget(name, error)
+        for entry in [one for one in self._sent.values() if one.message.recipient == name and one.taken is None]:
+            self._fail(entry, error)
+
+    def _delete(self, number: int) -> None:
+        async def delete() -> None:
+            with suppress(*AWAY):  # handled already, or later: a message that is not there any more
+                await self._js.delete_msg(self._stream, number)
+
+        self._begin(delete())
+
+    def _done(self, remote: RemoteNode, id: str) -> HandOver | None:
+        self._stored.pop(id, None)
+        return super()._done(remote, id)
+
+    # Receiving
+
+    def _subject(self, name: str) -> str:
+        return f"{self._subjects}.{self._system}.{plain_name(name)}"
+
+    def _ask_again(self) -> None:
+        """The server has lost the requests for next messages with the connection."""
+        for task in list(self._requests):
+            task.cancel()
+
+    async def _pull(self, name: str) -> None:
+        """Handle the messages of one agent, one at a time."""
+        consumer = f"{self._system}_{plain_name(name)}"
+        config = ConsumerConfig(
+            durable_name=consumer,
+            filter_subject=self._subject(name),
+            ack_policy=AckPolicy.EXPLICIT,
+            ack_wait=self._wait,
+            max_ack_pending=1,
+            inactive_threshold=UNUSED,
+        )
+        while True:
+            try:
+                await self._js.add_consumer(self._stream, config)
+                source = await self._js.pull_subscribe_bind(consumer, self._stream)
+                try:
+                    while True:
+                        await self._pull_one(source)
+                finally:
+                    with suppress(*AWAY):
+                        await source.unsubscribe()
+            except AWAY:
+                await asyncio.sleep(ANSWER / 20)
+            except Exception:
+                _LOG.exception("messages of %r could not be taken from the stream; trying again", name)
+                await asyncio.sleep(ANSWER)
+
+    async def _pull_one(self, source: JetStreamContext.PullSubscription) -> None:
+        request = self._loop.create_task(source.fetch(1, PULL))
+        self._requests.add(request)
+        request.add_done_callback(self._requests.discard)
+        try:
+            await asyncio.wait({request})
+        except asyncio.CancelledError:
+            request.cancel()
+            request.add_done_callback(self._give_back)
+            raise
+        if not request.cancelled():
+            with suppress(TimeoutError):
+                for taken in request.result():
+                    await self._handle(taken)
+
+    def _give_back(self, request: "asyncio.Task[list[Msg]]") -> None:
+        """Return messages that came when they were no longer wanted."""
+        if not request.cancelled() and request.exception() is None:
+            for taken in request.result():
+                self._begin(taken.nak())
+
+    async def _handle(self, taken: Msg) -> None:
+        """Put a message into its mailbox; return when it was handled, or reported."""
+        try:
+            message = _decode(taken.data).message
+        except msgspec.MsgspecError:
+            self.broken += 1
+            with suppress(*AWAY):
+                await taken.term()
+            return
+        if message.id in self._handled:  # and the acknowledgement was lost
+            await _ack(taken)
+            return
+        message = replace(message, attempt=max(message.attempt, taken.metadata.num_delivered))
+        if message.reply_to is not None and not await self._meets(message.reply_to):
+            self._node.letters.add(message, "lost", "its asker is gone")
+            await _ack(taken)
+            return
+        settled = asyncio.Event()
+        self._in_hand[message.id] = (taken, settled)
+        if message.reply_to in self._remotes:
+            self._open[message.id] = (self._remotes[message.reply_to], message)
+        try:
+            waits = self._node.receive(message)
+        except ActorError as error:
+            self._refuse_stored(message, error)
+        else:
+            if waits is not None:
+                waits.add_done_callback(partial(self._has_room, message))
+        while not settled.is_set():
+            try:
+                async with asyncio.timeout(self._wait / 3):
+                    await settled.wait()
+            except TimeoutError:
+                with suppress(*AWAY):
+                    await taken.in_progress()
+
+    def _has_room(self, message: Message, taken: "asyncio.Future[None]") -> None:
+        if not taken.cancelled() and (error := taken.exception()) is not None:
+            self._refuse_stored(message, error)
+
+    def _refuse_stored(self, message: Message, error: BaseException) -> None:
+        """Refuse an ask; leave a send in the stream, for the next process that has the agent."""
+        remote = self._remotes.get(message.reply_to or "")
+        if remote is not None:
+            self._refuse(remote, message, error)
+            self._acknowledge(message.id)
+        elif (held := self._in_hand.pop(message.id, None)) is not None:
+            held[1].set()
+            self._begin(held[0].nak())
+
+    async def _meets(self, address: str) -> bool:
+        """Whether the node *address* is known, or becomes known within the heartbeat timeout."""
+        deadline = self._loop.time() + self._wait
+        while not (known := address == self._node.address or address in self._remotes):
+            if self._loop.time() > deadline:
+                break
+            await asyncio.sleep(self._wait / 50)
+        return known
+
+    def _settled(self, message: Message) -> None:
+        if not self._acknowledge(message.id):
+            super()._settled(message)
+
+    def _acknowledge(self, id: str) -> bool:
+        held = self._in_hand.pop(id, None)
+        if held is None:
+            return False
+        self._open.pop(id, None)
+        self._handled[id] = None
+        trim(self._handled)
+        taken, settled = held
+        settled.set()
+        task = self._loop.create_task(_ack(taken))
+        self._acknowledging.add(task)
+        task.add_done_callback(self._acknowledging.discard)
+        return True
+
+    def reply(self, address: str, message: Message) -> None:
+        """Acknowledge the ask, too."""
+        super().reply(address, message)
+        self._acknowledge(message.correlation_id or "")
+
+
+async def _ack(taken: Msg) -> None:
+    with suppress(*AWAY):
+        await taken.ack()
+
+
+def _is_durable(entry: HandOver) -> bool:
+    """Whether a message waits for its recipient however long: a send, which is stored."""
+    return entry.taken is not None and not _is_urgent(entry.message)
+
+
+def _is_urgent(message: Message) -> bool:
+    """Whether *message* goes ahead of those that are stored."""
+    asks_state = isinstance(message.payload, dict) and message.payload.get("__op__") == "state"
+    return message.priority > 0 or message.type in TURN_CONTROLS or message.type.startswith("_") or asks_state

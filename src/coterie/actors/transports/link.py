@@ -1,0 +1,634 @@
+"""The transport between processes: everything that does not depend on what carries the packets."""
+
+import asyncio
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Container, Iterable
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from math import inf
+from typing import Any, get_args
+
+import msgspec
+
+from coterie.actors.message import TURN_CONTROLS, AskRefusal, Message
+from coterie.actors.node import error_of
+from coterie.actors.transports import wire
+from coterie.actors.transports.base import Carrier, Endpoint
+from coterie.actors.transports.channel import Channel
+from coterie.actors.transports.remote import HandOver, Lane, Peer, RemoteNode, trim
+from coterie.errors import ActorError, AgentStopped, AskTimedOut, NoSuchAgent, WorkerLost, error_line
+
+BEATS = 6
+"""Heartbeats within the heartbeat timeout."""
+
+WINDOW = 1000
+"""Messages of this node to one agent that may wait for room in its mailbox over there; others wait here."""
+
+SETTLED = 5000
+"""Ids in one frame, of messages that are in their mailboxes or were handled."""
+
+TICK = 0.05
+"""Seconds after which an acknowledgement is sent that no other frame has carried."""
+
+GOODBYE = 1.0
+"""Seconds that a node waits at its stop until everything that it sent has been received."""
+
+_LOG = logging.getLogger("coterie")
+
+Handler = Callable[[Peer, Any], Awaitable[Any]]
+
+
+class Link:
+    """Carries messages to agents of other nodes, finds these nodes, and notices when one is lost.
+
+    Nodes greet each other in any order. A node is lost when it is silent for *heartbeat_timeout* while this node's own
+    heartbeats come back; if it comes back later it is a new peer with the same address. Asks to a lost node fail at
+    once, sends become dead letters unless they are known to be handled.
+
+    Args:
+        process: The process name of a worker; empty: this is the supervisor.
+        fingerprint: That of the plan; agents of nodes with another one are not known here.
+
+    Attributes:
+        peers: The other nodes by address.
+        trusts: Whether messages for an agent may go to a peer that has it; without one, they may.
+        resolve: Called for a name that no node has; returns when it is worth looking again, or raises the
+            `ActorError` that the sender gets. Without one, such a name raises at once.
+        planned: Agents that have a host sooner or later; a durable mailbox takes messages for them before.
+        broken: How many packets could not be read.
+    """
+
+    def __init__(
+        self, carrier: Carrier, *, process: str = "", fingerprint: str = "", heartbeat_timeout: float = 3.0
+    ) -> None:
+        self.peers: dict[str, Peer] = {}
+        self.resolve: Callable[[str], Awaitable[None]] | None = None
+        self.trusts: Callable[[Peer, str], bool] | None = None
+        self.planned: Container[str] = ()
+        self.broken = 0
+        self._carrier = carrier
+        self._process, self._fingerprint = process, fingerprint
+        self._every = heartbeat_timeout / BEATS
+        self._node: Endpoint
+        self._loop: asyncio.AbstractEventLoop
+        self._remotes: dict[str, RemoteNode] = {}
+        self._hosts: dict[str, RemoteNode] = {}
+        self._gone: OrderedDict[str, ActorError] = OrderedDict()
+        self._left: OrderedDict[str, tuple[int, int] | None] = OrderedDict()  # epochs of lost nodes; None: said goodbye
+        self._sent: dict[str, HandOver] = {}
+        self._homeless: dict[str, deque[HandOver]] = {}
+        self._open: dict[str, tuple[RemoteNode, Message]] = {}  # received, and not handled
+        self._dirty: dict[str, RemoteNode] = {}
+        self._wake, self._beat_now = asyncio.Event(), asyncio.Event()
+        self._tick: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._handlers: dict[str, Handler] = {}
+        self._watchers: list[Callable[[Peer, str], None]] = []
+        self._numbers = count(1)
+        self._beats: deque[float] = deque(maxlen=2 * BEATS)  # when the last heartbeats were sent
+        self._beat_number = 0
+        self._lease = (BEATS - 2) * self._every
+        self._is_stopping = False
+
+    # Between nodes
+
+    def on_peer(self, callback: Callable[[Peer, str], None]) -> None:
+        """Call *callback* with each peer that `joined`, `changed` its names or is `lost`; known ones have joined."""
+        self._watchers.append(callback)
+        for peer in list(self.peers.values()):
+            callback(peer, "joined")
+
+    def serve(self, kind: str, handler: Handler) -> None:
+        """Answer the requests of *kind*; they begin in the order in which a node sent them."""
+        self._handlers[kind] = handler
+
+    async def request(self, address: str, kind: str, payload: Any = None, timeout: float | None = 30.0) -> Any:  # noqa: ASYNC109
+        """Send a request to the node *address*, and return what its handler returns.
+
+        Raises:
+            WorkerLost: The node is lost, or unknown.
+            AskTimedOut: It did not answer in time.
+            ActorError: Its handler failed, or it has none for *kind*.
+        """
+        remote = self._remotes.get(address)
+        if remote is None or remote.peer is None:
+            raise WorkerLost(kind, address)
+        number = next(self._numbers)
+        future: asyncio.Future[Any] = self._loop.create_future()
+        frame = wire.encode(wire.CallFrame(number, kind, payload), kind, self._carrier.limit)
+        remote.calls[number] = (future, kind)
+        self._put(remote, frame)
+        try:
+            async with asyncio.timeout(timeout):
+                return await future
+        except TimeoutError:
+            raise AskTimedOut(kind, timeout or 0.0) from None
+        finally:
+            remote.calls.pop(number, None)
+
+    # The side of the node
+
+    async def start(self, node: Endpoint) -> None:
+        """Connect, and begin to greet other nodes.
+
+        Raises:
+            CannotStart: There is no server or broker.
+        """
+        self._node, self._loop = node, asyncio.get_running_loop()
+        node.on_settled(self._settled)
+        await self._carrier.connect(node.address, self._receive)
+        self._begin(self._write())
+        self._begin(self._beat())
+
+    async def stop(self) -> None:
+        """Say goodbye, and report messages that no mailbox has taken."""
+        self._is_stopping = True
+        for remote in self._remotes.values():
+            self._confirm(remote)
+            self._send(remote, wire.ByeFrame())
+        self._hosts.clear()
+        deadline = self._loop.time() + GOODBYE
+        while self._loop.time() < deadline and any(not one.channel.is_idle for one in self._remotes.values()):  # noqa: ASYNC110
+            await asyncio.sleep(TICK / 5)
+        for entry in list(self._sent.values()):
+            if entry.taken is not None and not entry.taken.done():
+                self._fail(entry, AgentStopped(entry.message.recipient, "the system has stopped"))
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tick is not None:
+            self._tick.cancel()
+        await self._carrier.close()
+
+    def names(self) -> Iterable[str]:
+        """The agents known to live elsewhere."""
+        return list(self._hosts)
+
+    def deliver(self, message: Message) -> "asyncio.Future[None] | None":
+        """Send *message* to the node of its recipient, or keep it until there is one."""
+        frame = wire.encode(wire.PostFrame(message), message.recipient, self._carrier.limit)
+        taken: asyncio.Future[None] | None = self._loop.create_future() if message.reply_to is None else None
+        entry = self._sent[message.id] = HandOver(message, frame, taken)
+        remote = self._hosts.get(message.recipient)
+        if remote is not None:
+            self._hand_over(remote, entry)
+        else:
+            self._wait_for_host(entry)
+        return taken
+
+    def _wait_for_host(self, entry: HandOver) -> None:
+        name = entry.message.recipient
+        if self.resolve is None:
+            del self._sent[entry.message.id]
+            raise self._gone.get(name) or NoSuchAgent(name, self._hosts)
+        if name not in self._homeless:
+            self._homeless[name] = deque()
+            self._begin(self._find(name))
+        self._homeless[name].append(entry)
+
+    def recall(self, message: Message) -> None:
+        """Remove a message, here or from the mailbox of its recipient."""
+        entry = self._sent.get(message.id)
+        if entry is None:
+            return
+        remote, name = entry.remote, message.recipient
+        if remote is None:
+            self._homeless[name].remove(entry)
+        elif entry.has_slot or entry not in (lane := remote.lanes.get(name, Lane())).waiting:
+            self._send(remote, wire.RecallFrame(message.id))
+            return
+        else:
+            lane.waiting.remove(entry)
+        del self._sent[message.id]
+
+    def reply(self, address: str, message: Message) -> None:
+        """Send a reply; dropped if the asking node is lost."""
+        self._open.pop(message.correlation_id or "", None)
+        remote = self._remotes.get(address)
+        if remote is not None:
+            self._put(remote, wire.encode(wire.ReplyFrame(message), message.sender, self._carrier.limit))
+
+    def announce(self, name: str) -> None:
+        """Tell all peers that this node has the agent *name*."""
+        self._tell([name], {})
+
+    def withdraw(self, name: str, reason: str) -> None:
+        """Tell all peers that the agent *name* has stopped."""
+        self._tell([], {name: reason})
+
+    def _tell(self, added: list[str], stopped: dict[str, str]) -> None:
+        for remote in self._remotes.values():
+            self._send(remote, wire.NamesFrame(added, stopped))
+
+    # Sending
+
+    def _hand_over(self, remote: RemoteNode, entry: HandOver) -> None:
+        entry.remote = remote
+        name = entry.message.recipient
+        lane = remote.lanes.get(name) or remote.lanes.setdefault(name, Lane())
+        if lane.waiting or lane.open >= WINDOW:
+            lane.waiting.append(entry)
+            return
+        lane.open += 1
+        entry.has_slot = True
+        self._put(remote, entry.frame)
+
+    def _free_slot(self, remote: RemoteNode, entry: HandOver) -> None:
+        if not entry.has_slot:
+            return
+        entry.has_slot, entry.frame = False, b""
+        name = entry.message.recipient
+        lane = remote.lanes[name]
+        if lane.waiting:
+            following = lane.waiting.popleft()
+            following.has_slot = True
+            self._put(remote, following.frame)
+            return
+        lane.open -= 1
+        if not lane.open:
+            del remote.lanes[name]
+
+    async def _find(self, name: str) -> None:
+        """Wait until a node has the agent *name*; then its messages are on their way, or their senders have errors."""
+        assert self.resolve is not None
+        try:
+            while name in self._homeless:
+                await self.resolve(name)
+                if name in self._node.names():
+                    for entry in self._homeless.pop(name, ()):
+                        self._deliver_here(entry)
+                await asyncio.sleep(0)
+        except ActorError as error:
+            for entry in self._homeless.pop(name, ()):
+                self._fail(entry, error)
+
+    def _deliver_here(self, entry: HandOver) -> None:
+        del self._sent[entry.message.id]
+        try:
+            waits = self._node.receive(entry.message)
+        except ActorError as error:
+            self._fail(entry, error)
+            return
+        if (taken := entry.taken) is None:
+            return
+        if waits is None:
+            _resolve(taken)
+        else:
+            waits.add_done_callback(partial(_pass_on, taken))
+
+    def _fail(self, entry: HandOver, error: ActorError) -> None:
+        """Report a message: to its asker or sender, else as a dead letter."""
+        self._sent.pop(entry.message.id, None)
+        if entry.taken is None:
+            self._node.fail(entry.message.id, error)
+        elif not entry.taken.done():
+            entry.taken.set_exception(error)
+        elif not entry.taken.cancelled():
+            self._node.letters.add(entry.message, "lost", str(error))
+
+    def _send(self, remote: RemoteNode, frame: wire.Frame) -> None:
+        self._put(remote, wire.encode(frame, remote.address, self._carrier.limit))
+
+    def _put(self, remote: RemoteNode, frame: bytes) -> None:
+        remote.channel.send(frame)
+        self._touch(remote)
+
+    def _touch(self, remote: RemoteNode) -> None:
+        """Let `_write` look at what there is to send to *remote*."""
+        self._dirty[remote.address] = remote
+        self._wake.set()
+
+    async def _write(self) -> None:
+        """Send what was put into the channels; what comes together goes together."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._dirty:
+                address, remote = self._dirty.popitem()
+                self._confirm(remote)
+                now = self._loop.time()
+                while (packet := remote.channel.next_packet(self._node.address, self._beat_number, now)) is not None:
+                    await self._carrier.publish(address, packet)
+                self._arm()
+
+    def _confirm(self, remote: RemoteNode) -> None:
+        """Queue what has become of messages of *remote*."""
+        while remote.taken or remote.handled:
+            settled = wire.SettledFrame(remote.taken[:SETTLED], remote.handled[:SETTLED])
+            del remote.taken[:SETTLED], remote.handled[:SETTLED]
+            remote.channel.send(wire.encode(settled, remote.address, self._carrier.limit))
+
+    async def _beat(self) -> None:
+        while True:
+            self._beat_number += 1
+            self._beats.append(self._loop.time())
+            await self._carrier.publish("", wire.heartbeat(self._node.address, self._beat_number))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._every):
+                    await self._beat_now.wait()
+            self._beat_now.clear()
+
+    def _is_old(self, packet: wire.Packet) -> bool:
+        """Whether *packet* was on its way for so long that its sender may have given this node up.
+
+        Its messages may have been reported as lost, so they must not be handled; what its sender does not give up is
+        sent again.
+        """
+        return self._age(packet.heard) > self._lease
+
+    def _age(self, beat: int) -> float:
+        """Seconds since this node sent its heartbeat *beat*; infinite if that is unknown."""
+        back = self._beat_number - beat
+        return self._loop.time() - self._beats[-1 - back] if 0 <= back < len(self._beats) else inf
+
+    def _arm(self) -> None:
+        if self._tick is None:
+            self._tick = self._loop.call_later(TICK, self._look)
+
+    def _look(self) -> None:
+        """Acknowledge what no frame did, and send again what was not acknowledged."""
+        self._tick = None
+        now = self._loop.time()
+        for remote in self._remotes.values():
+            channel = remote.channel
+            if channel.resend(now) or channel.owes_ack or remote.taken:
+                self._touch(remote)
+            if channel.is_waiting:
+                self._arm()
+
+    def _begin(self, work: Any) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Receiving
+
+    def _receive(self, data: bytes) -> None:
+        try:
+            packet = wire.decode(data)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            self.broken += 1
+            return
+        if packet.sender == self._node.address:
+            if self._age(packet.beat) <= 2 * self._every:  # older ones come at once when a broker is back
+                self._heard_itself()
+        elif (remote := self._remote(packet.sender)) is not None:
+            now = self._loop.time()
+            if now - remote.heard_at > 2 * self._every:
+                remote.channel.hurry()
+                self._arm()
+            remote.silent, remote.heard_at = 0, now
+            remote.channel.heard = max(remote.channel.heard, packet.beat)
+            if isinstance(packet, wire.Packet):
+                self._accept(remote, packet)
+
+    def _remote(self, address: str) -> RemoteNode | None:
+        """The node *address*, which is greeted if it is new; None if it has said goodbye."""
+        remote = self._remotes.get(address)
+        if remote is not None:
+            return remote
+        epochs = self._left.pop(address, (0, 0))
+        if epochs is None or self._is_stopping:
+            self._left[address] = epochs
+            return None
+        remote = self._remotes[address] = RemoteNode(address, Channel(epochs[0] + 1, epochs[1]))
+        names = self._node.names()
+        for first in range(0, len(names), 1000):
+            self._send(remote, wire.NamesFrame(names[first : first + 1000], {}))
+        role = "worker" if self._process else "supervisor"
+        self._send(remote, wire.HelloFrame(self._process, role, self._fingerprint))
+        return remote
+
+    def _accept(self, remote: RemoteNode, packet: wire.Packet) -> None:
+        if self._is_old(packet):
+            self._beat_now.set()  # the sender learns the new number
+            return
+        begins_anew = remote.channel.begins_anew(packet)
+        if begins_anew:
+            self._lose(remote)
+            if (again := self._remote(packet.sender)) is not None:
+                self._accept(again, packet)
+            return
+        if begins_anew is None:
+            return
+        now = self._loop.time()
+        frames = remote.channel.accept(packet, now)
+        for frame in frames:
+            try:
+                _FRAMES[type(frame)](self, remote, frame)
+            except Exception:  # must not keep the frames after it from their recipients
+                _LOG.exception("a frame of node %s could not be handled", remote.address)
+        if not frames and packet.frames:  # sent again, or after a gap: the sender waits for the acknowledgement
+            self._touch(remote)
+        elif remote.channel.owes_ack:
+            self._arm()
+
+    def _heard_itself(self) -> None:
+        """Count for each peer; those that are silent meanwhile, or acknowledge nothing, are lost."""
+        for remote in list(self._remotes.values()):
+            channel = remote.channel
+            remote.silent += 1
+            channel.stuck = 0 if channel.is_idle else channel.stuck + 1
+            if remote.silent >= BEATS or channel.stuck > BEATS:
+                self._lose(remote)
+
+    def _lose(self, remote: RemoteNode, *, for_good: bool = False) -> None:
+        del self._remotes[remote.address]
+        self._left[remote.address] = None if for_good else remote.channel.epochs
+        trim(self._left)
+        peer = self.peers.pop(remote.address, None)
+        process = peer.process if peer is not None else ""
+        for name in remote.names:
+            self._unlearn(remote, name, WorkerLost(name, process))
+        for future, kind in remote.calls.values():
+            if not future.done():
+                future.set_exception(WorkerLost(kind, process))
+        for entry in [one for one in self._sent.values() if one.remote is remote]:
+            self._fail(entry, WorkerLost(entry.message.recipient, process))
+        if peer is not None:
+            self._report(peer, "lost")
+
+    def _unlearn(self, remote: RemoteNode, name: str, error: ActorError | None) -> None:
+        """Note that *remote* has the agent *name* no more, because of *error*, or because it moves to another node."""
+        if self._hosts.get(name) is not remote:
+            return
+        del self._hosts[name]
+        for other in self._remotes.values():
+            if other is not remote and other.peer is not None and name in other.names:
+                self._learn(other, (name,))
+        if name not in self._hosts and error is not None:
+            self._forget(name, error)
+
+    def _forget(self, name: str, error: ActorError) -> None:
+        self._gone.pop(name, None)
+        self._gone[name] = error
+        trim(self._gone)
+
+    def _report(self, peer: Peer, what: str) -> None:
+        for callback in self._watchers:
+            callback(peer, what)
+
+    # Frames
+
+    def _on_post(self, remote: RemoteNode, frame: wire.PostFrame) -> None:
+        message = frame.message
+        self._open[message.id] = (remote, message)
+        try:
+            waits = self._node.receive(message)
+        except (ActorError, ValueError) as error:
+            self._refuse(remote, message, error)
+            return
+        if waits is not None:
+            waits.add_done_callback(partial(self._waited, remote, message))
+        elif message.type in TURN_CONTROLS:
+            self._settled(message)
+        else:
+            self._took(remote, message)
+
+    def _waited(self, remote: RemoteNode, message: Message, taken: "asyncio.Future[None]") -> None:
+        if taken.cancelled():
+            return
+        if (error := taken.exception()) is not None:
+            self._refuse(remote, message, error)
+        else:
+            self._took(remote, message)
+
+    def _took(self, remote: RemoteNode, message: Message) -> None:
+        """Report that *message* is in its mailbox; of an ask only with what is sent anyway."""
+        remote.taken.append(message.id)
+        if message.reply_to is None:
+            self._touch(remote)
+
+    def _refuse(self, remote: RemoteNode, message: Message, error: BaseException) -> None:
+        self._open.pop(message.id, None)
+        self._send(remote, wire.RefusalFrame(message.id, _refusal_of(message.recipient, error)))
+
+    def _settled(self, message: Message) -> None:
+        """Confirm a message of another node; that of an ask is its reply."""
+        received = self._open.pop(message.id, None)
+        if received is not None and message.reply_to is None:
+            remote = received[0]
+            remote.handled.append(message.id)
+            self._touch(remote)
+
+    def _on_reply(self, remote: RemoteNode, frame: wire.ReplyFrame) -> None:
+        answer = wire.with_refusal(frame.message)
+        self._done(remote, answer.correlation_id or "")
+        self._node.receive_reply(answer)
+
+    def _on_refuse(self, remote: RemoteNode, frame: wire.RefusalFrame) -> None:
+        entry = self._done(remote, frame.id)
+        if entry is not None:
+            self._fail(entry, error_of(frame.refusal))
+
+    def _done(self, remote: RemoteNode, id: str) -> HandOver | None:
+        entry = self._sent.pop(id, None)
+        if entry is not None:
+            self._free_slot(remote, entry)
+        return entry
+
+    def _on_settled(self, remote: RemoteNode, frame: wire.SettledFrame) -> None:
+        for id in frame.taken:
+            if (entry := self._sent.get(id)) is not None:
+                self._free_slot(remote, entry)
+                _resolve(entry.taken)
+        for id in frame.handled:
+            if (entry := self._done(remote, id)) is not None:
+                _resolve(entry.taken)
+
+    def _on_recall(self, remote: RemoteNode, frame: wire.RecallFrame) -> None:
+        _, message = self._open.get(frame.id, (None, None))
+        if message is not None and self._node.recall(message):
+            del self._open[frame.id]
+            remote.handled.append(frame.id)
+            self._touch(remote)
+
+    def _on_names(self, remote: RemoteNode, frame: wire.NamesFrame) -> None:
+        remote.names.update(frame.added)
+        remote.names.difference_update(frame.stopped)
+        if remote.peer is None:
+            return
+        self._learn(remote, frame.added)
+        for name, reason in frame.stopped.items():
+            self._unlearn(remote, name, AgentStopped(name, reason) if reason else None)
+        self._report(remote.peer, "changed")
+
+    def _on_hello(self, remote: RemoteNode, frame: wire.HelloFrame) -> None:
+        for sender, message in list(self._open.values()):
+            if sender.address == remote.address and sender is not remote and self._node.recall(message):
+                del self._open[message.id]  # the node has reported it when it lost this one
+        peer = Peer(remote.address, frame.process, frame.role, frame.fingerprint, remote.names)
+        remote.peer = self.peers[remote.address] = peer
+        self._learn(remote, remote.names)
+        self._report(peer, "joined")
+
+    def _learn(self, remote: RemoteNode, names: Iterable[str]) -> None:
+        assert remote.peer is not None
+        if remote.peer.fingerprint != self._fingerprint:
+            return
+        for name in names:
+            if self.trusts is not None and not self.trusts(remote.peer, name):
+                continue
+            if self._hosts.setdefault(name, remote) is not remote:
+                continue  # a node that was cut off has not yet stopped its agent
+            self._gone.pop(name, None)
+            for entry in self._homeless.pop(name, ()):
+                self._hand_over(remote, entry)
+
+    def _on_bye(self, remote: RemoteNode, frame: wire.ByeFrame) -> None:
+        self._touch(remote)  # its last acknowledgement
+        self._lose(remote, for_good=True)
+
+    def _on_call(self, remote: RemoteNode, frame: wire.CallFrame) -> None:
+        self._begin(self._answer(remote, frame))
+
+    async def _answer(self, remote: RemoteNode, frame: wire.CallFrame) -> None:
+        handler, peer = self._handlers.get(frame.kind), remote.peer
+        if handler is None or peer is None:
+            reply = wire.CallReplyFrame(frame.number, None, f"no handler for requests {frame.kind!r}")
+        else:
+            try:
+                reply = wire.CallReplyFrame(frame.number, await handler(peer, frame.payload))
+                wire.encode(reply, frame.kind, self._carrier.limit)
+            except Exception as error:  # becomes an error of the requesting node
+                reply = wire.CallReplyFrame(frame.number, None, error_line(error))
+        if self._remotes.get(remote.address) is remote:
+            self._send(remote, reply)
+
+    def _on_called(self, remote: RemoteNode, frame: wire.CallReplyFrame) -> None:
+        future, kind = remote.calls.get(frame.number, (None, ""))
+        if future is None or future.done():
+            return
+        if frame.error:
+            future.set_exception(ActorError(kind, frame.error))
+        else:
+            future.set_result(frame.payload)
+
+
+_FRAMES = {kind: getattr(Link, f"_on_{kind.__struct_config__.tag}") for kind in get_args(wire.Frame)}
+
+
+def _refusal_of(agent: str, error: BaseException) -> AskRefusal:
+    match error:
+        case NoSuchAgent():
+            return AskRefusal("unknown", agent)
+        case AgentStopped():
+            return AskRefusal("stopped", agent, error.reason)
+        case _:
+            return AskRefusal("stopped", agent, str(error))
+
+
+def _resolve(future: "asyncio.Future[None] | None") -> None:
+    if future is not None and not future.done():
+        future.set_result(None)
+
+
+def _pass_on(future: "asyncio.Future[None]", done: "asyncio.Future[None]") -> None:
+    if done.cancelled() or future.done():
+        return
+    if (error := done.exception()) is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(None)

@@ -1,0 +1,72 @@
+"""Another node, as a link keeps it, and the messages on their way there."""
+
+import asyncio
+from collections import OrderedDict, deque
+from typing import Any
+
+from msgspec import Struct
+
+from coterie.actors.message import Message
+from coterie.actors.transports.channel import Channel
+
+REMEMBERED = 10_000
+"""How many names of agents that have stopped or were lost, and how many lost nodes, are kept."""
+
+
+class Peer(Struct, eq=False):
+    """Another node of the system.
+
+    Attributes:
+        process: The process name of a worker; empty: the supervisor.
+        role: `supervisor` or `worker`.
+        fingerprint: That of the plan it was started with; messages go only between equal ones.
+        names: Its agents, as they are now.
+    """
+
+    address: str
+    process: str
+    role: str
+    fingerprint: str
+    names: set[str]
+
+
+class HandOver:
+    """A message on its way to a mailbox elsewhere, until it is known to be handled."""
+
+    __slots__ = ("frame", "has_slot", "message", "remote", "taken")
+
+    def __init__(self, message: Message, frame: bytes, taken: "asyncio.Future[None] | None") -> None:
+        self.message, self.frame, self.taken = message, frame, taken
+        self.remote: RemoteNode | None = None  # None: no node has the agent yet
+        self.has_slot = False  # sent, and not known to be in the mailbox
+
+
+class Lane:
+    """The messages of this node to one agent."""
+
+    __slots__ = ("open", "waiting")
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.waiting: deque[HandOver] = deque()
+
+
+class RemoteNode:
+    """Another node, as the link keeps it."""
+
+    def __init__(self, address: str, channel: Channel) -> None:
+        self.address, self.channel = address, channel
+        self.peer: Peer | None = None
+        self.names: set[str] = set()
+        self.lanes: dict[str, Lane] = {}
+        self.calls: dict[int, tuple[asyncio.Future[Any], str]] = {}
+        self.taken: list[str] = []
+        self.handled: list[str] = []
+        self.heard_at = 0.0
+        self.silent = 0  # own heartbeats that came back since anything was heard
+
+
+def trim(kept: OrderedDict[str, Any]) -> None:
+    """Forget the oldest entry of those that are too many."""
+    if len(kept) > REMEMBERED:
+        kept.popitem(last=False)

@@ -1,0 +1,175 @@
+"""The packets between nodes: frames as MessagePack.
+
+A frame has one of the types below, whatever was sent, and payloads are plain data: decoding never chooses a class.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from coterie.actors.message import REFUSED, AskRefusal, Message
+from coterie.errors import PayloadRefused
+
+HEADER = 1024
+"""Bytes of a packet that are not frames, at most."""
+
+
+class PostFrame(Struct, frozen=True, array_like=True, tag="post"):
+    """A message for the mailbox of an agent."""
+
+    message: Message
+
+
+class ReplyFrame(Struct, frozen=True, array_like=True, tag="reply"):
+    """The reply to an ask."""
+
+    message: Message
+
+
+class RefusalFrame(Struct, frozen=True, array_like=True, tag="refuse"):
+    """A message did not get into the mailbox."""
+
+    id: str
+    refusal: AskRefusal
+
+
+class SettledFrame(Struct, frozen=True, array_like=True, tag="settled"):
+    """Ids of messages that are in their mailboxes, and of sends that were handled or became dead letters there."""
+
+    taken: list[str]
+    handled: list[str]
+
+
+class RecallFrame(Struct, frozen=True, array_like=True, tag="recall"):
+    """The sender of a message waits no longer."""
+
+    id: str
+
+
+class CallFrame(Struct, frozen=True, array_like=True, tag="call"):
+    """A request between nodes."""
+
+    number: int
+    kind: str
+    payload: Any
+
+
+class CallReplyFrame(Struct, frozen=True, array_like=True, tag="called"):
+    """The answer to a request between nodes; *error* is empty, or why there is no payload."""
+
+    number: int
+    payload: Any
+    error: str = ""
+
+
+class NamesFrame(Struct, frozen=True, array_like=True, tag="names"):
+    """The node has these agents now; others have stopped, with the reason of each."""
+
+    added: list[str]
+    stopped: dict[str, str]
+
+
+class HelloFrame(Struct, frozen=True, array_like=True, tag="hello"):
+    """The first frames of a node are the names of its agents and this one."""
+
+    process: str
+    role: str
+    fingerprint: str
+
+
+class ByeFrame(Struct, frozen=True, array_like=True, tag="bye"):
+    """The last frame of a node that stops."""
+
+
+Frame = (
+    PostFrame
+    | ReplyFrame
+    | RefusalFrame
+    | SettledFrame
+    | RecallFrame
+    | CallFrame
+    | CallReplyFrame
+    | NamesFrame
+    | HelloFrame
+    | ByeFrame
+)
+
+
+class Packet(Struct, frozen=True, array_like=True, tag="packet"):
+    """Frames of one node for another.
+
+    Attributes:
+        epoch: Grows when the sender had lost the receiver; frames are numbered from 1 in each.
+        first: The number of the first frame.
+        ack_epoch, ack: Up to which frame of the receiver's epoch the sender has all.
+        beat: The number of the sender's last heartbeat.
+        heard: The number of the receiver's last heartbeat that the sender knows: how old the packet can be.
+    """
+
+    sender: str
+    beat: int
+    heard: int
+    epoch: int
+    first: int
+    ack_epoch: int
+    ack: int
+    frames: list[Frame]
+
+
+class Beat(Struct, frozen=True, array_like=True, tag="beat"):
+    """A heartbeat for all nodes of the system."""
+
+    sender: str
+    beat: int
+
+
+def _refuse(value: Any) -> Any:
+    raise TypeError(f"a value of the class {type(value).__name__} is not plain data")
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_refuse)
+_decoder: msgspec.msgpack.Decoder[Packet | Beat] = msgspec.msgpack.Decoder(Packet | Beat)
+
+
+def encode(frame: Frame, agent: str, limit: int) -> bytes:
+    """The bytes of a frame; *agent* is the name in the error.
+
+    Raises:
+        PayloadRefused: The payload is not plain data, or too large.
+    """
+    try:
+        data = _encoder.encode(frame)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise PayloadRefused(agent, str(error)) from None
+    if len(data) > limit - HEADER:
+        raise PayloadRefused(agent, f"it has {len(data):,} bytes, and the transport carries at most {limit - HEADER:,}")
+    return data
+
+
+def pack(packet: Packet, frames: list[bytes]) -> bytes:
+    """The bytes of *packet* with *frames*, which are encoded already."""
+    raw: list[Any] = [msgspec.Raw(frame) for frame in frames]
+    packet.frames.extend(raw)
+    return _encoder.encode(packet)
+
+
+def heartbeat(sender: str, number: int) -> bytes:
+    """The bytes of a heartbeat."""
+    return _encoder.encode(Beat(sender, number))
+
+
+def decode(data: bytes) -> Packet | Beat:
+    """The packet or heartbeat in *data*.
+
+    Raises:
+        msgspec.MsgspecError: It is none.
+    """
+    return _decoder.decode(data)
+
+
+def with_refusal(answer: Message) -> Message:
+    """A reply with its refusal as one, if it is a refusal; the wire has it as a dictionary."""
+    if answer.type != REFUSED:
+        return answer
+    return msgspec.structs.replace(answer, payload=msgspec.convert(answer.payload, AskRefusal))

@@ -1,0 +1,394 @@
+"""A worker: it hosts the agents of its process name for the supervisors of another process, as these decide.
+
+It serves one supervisor at a time. When that one is lost, or ends, the worker stops its agents and waits for the next.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from coterie.actors.child import AgentChild, AgentHealth
+from coterie.actors.classes import class_path
+from coterie.actors.evaluation import evaluators
+from coterie.actors.exits import Change, Down
+from coterie.actors.hosted import AgentBuilder, Factory, TurnActors
+from coterie.actors.letters import Sink, hiding_secrets
+from coterie.actors.message import AskRefusal, Message
+from coterie.actors.node import ActorNode
+from coterie.actors.plugins.plugins import Plugins
+from coterie.actors.supervision.spec import SHUTDOWN
+from coterie.actors.workers.requests import (
+    ABSENT,
+    Attach,
+    Despawn,
+    Leave,
+    Reported,
+    Resolve,
+    Spawn,
+    StartAgent,
+    StopAgent,
+    WorkerReport,
+    agents_elsewhere,
+    call,
+    fingerprint,
+    raise_refusal,
+    refusal_of,
+    serve,
+    share_usage,
+    write_item,
+)
+from coterie.actors.workers.signal import ChangeSignal
+from coterie.clock import Clock
+from coterie.errors import ActorError, CannotStart, NoSuchAgent
+from coterie.journal.records import LetterDead, Record
+from coterie.planning.system import ActorPlan, SupervisorPlan, SystemPlan, TurnActorPlan
+
+if TYPE_CHECKING:
+    from coterie.actors.transports.link import Link
+    from coterie.actors.transports.remote import Peer
+
+KEPT = 10_000
+"""How many reports wait for a supervisor; the oldest ones of more are dropped."""
+BATCH = 100
+"""Reports sent at once."""
+HEALTH = 1.0
+"""Seconds between two reports of how the agents are."""
+PATIENCE = 2
+"""How often, at these times, a supervisor with another file is overlooked."""
+DRAINING = 5.0
+"""Seconds in which a worker that leaves handles the messages that its agents have."""
+
+
+class WorkerSystem:
+    """The agents of one process name of a system; the supervisors live in another process.
+
+    All classes are imported when it is made. Its arguments are those of `ActorSystem`; *feed* and *folder* are for
+    gateways, which live with the supervisors.
+
+    Raises:
+        ClassNotFound, PluginError, CannotStart: As for an `ActorSystem`.
+    """
+
+    def __init__(
+        self,
+        plan: SystemPlan,
+        *,
+        clock: Clock | None = None,
+        sink: Sink | None = None,
+        classes: Mapping[str, type] | None = None,
+        factories: Mapping[str, Factory] | None = None,
+        turn_actor: TurnActors | None = None,
+        plugins: Plugins | None = None,
+        keep_plugins: bool = False,
+        transport: "Link | None" = None,
+        feed: object = None,
+        folder: str = "",
+    ) -> None:
+        self.plan, self._keeps_plugins, self._journal = plan, keep_plugins, sink or _discard
+        self.plugins = plugins or Plugins.from_plan(plan.plugins, clock)
+        tracer = self.plugins.tracer
+        self._fingerprint = fingerprint(plan.root)
+        self._link = transport or _link(plan, self._fingerprint)
+        sink = hiding_secrets(tracer.before(self._record) if tracer.exporters else self._record)
+        self.node = ActorNode(
+            clock=clock,
+            sink=sink,
+            store=self.plugins.state,
+            transport=self._link,
+            plugins=self.plugins,
+            evaluators=evaluators(plan.root),
+        )
+        self.node.on_span = tracer.handled if tracer.exporters else None
+        self.node.tree, self.node.elsewhere = self, agents_elsewhere(plan.root, plan.process)
+        self._builder = AgentBuilder(self.node, classes, factories, turn_actor)
+        self._plans = dict(_hosted(plan.root, plan.process))
+        if not self._plans:
+            raise CannotStart(f"no agent has process: {plan.process!r}")
+        self._children = self._build()
+        self._supervisor = ""
+        self._starting: dict[str, asyncio.Task[None]] = {}
+        self._outbox: deque[Reported] = deque(maxlen=KEPT)
+        self._first = 1
+        self._health: dict[str, AgentHealth] = {}
+        self._is_leaving = False
+        self._misfits = 0
+        self._releasing: asyncio.Task[None] | None = None
+        self._reporting: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._ticking: asyncio.TimerHandle | None = None
+        self._gave_up: asyncio.Future[str]
+        self._signal = ChangeSignal()
+
+    async def start(self) -> None:
+        """Connect, and wait for a supervisor; its agents start when that one says so.
+
+        Raises:
+            CannotStart: The server or broker cannot be reached.
+        """
+        loop = asyncio.get_running_loop()
+        self._gave_up = loop.create_future()
+        self.plugins.check()
+        serve(self._link, Attach, self._attach)
+        serve(self._link, StartAgent, self._start_agent)
+        serve(self._link, StopAgent, self._stop_agent)
+        share_usage(self._link, self.node)
+        self._link.resolve, self._link.planned = self._resolve, self.node.elsewhere
+        self.node.reach = self._reach
+        self._link.on_peer(self._on_peer)
+        await self.node.start()
+        self._tick()
+
+    async def gave_up(self) -> str:
+        """Wait until it must end because it does not fit the supervisor; return why."""
+        return await asyncio.shield(self._gave_up)
+
+    async def stop(self) -> None:
+        """Leave in order: let the agents handle what they have, stop them, and report everything."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._leave())
+        await asyncio.shield(self._closing)
+
+    def ask(
+        self, recipient: str, payload: Any = None, message_type: str = "message", *, timeout: float | None = 30.0
+    ) -> Awaitable[Message]:
+        """Send a message to an agent and return its reply; see `AgentProcess.ask`."""
+        return self.node.ask(recipient, payload, message_type, timeout=timeout)
+
+    # What agents do
+
+    async def spawn(
+        self, parent: str, what: type | str, name: str, into: str | None = None, config: Mapping[str, Any] | None = None
+    ) -> str:
+        """Have an agent started under a dynamic supervisor, which lives in the process of the supervisors.
+
+        A class is spawned by its dotted path, which must be allowed there.
+
+        Raises:
+            SpawnError: A limit is reached, the type is not allowed, or there is no such supervisor.
+        """
+        path = class_path(what) if isinstance(what, type) else what
+        await self._ask_supervisor(Spawn(parent, path, name, into, dict(config or {})))
+        return name
+
+    async def despawn(self, name: str) -> None:
+        """Stop an agent that was spawned."""
+        await self._ask_supervisor(Despawn(name))
+
+    def halt(self, name: str) -> None:
+        """Refuse: eval agents, which halt others, live in the process of the supervisors."""
+        raise NoSuchAgent(name)
+
+    async def _reach(self, name: str) -> None:
+        while name not in self._link.names():
+            await self._resolve(name, is_patient=True)
+
+    async def _resolve(self, name: str, *, is_patient: bool = False) -> None:
+        await self._ask_supervisor(Resolve(name, is_patient))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                while name not in self._link.names():
+                    await self._signal.wait()  # its node has not announced it here yet
+
+    async def _ask_supervisor(self, request: Resolve | Spawn | Despawn) -> None:
+        while not self._supervisor:
+            await self._signal.wait()
+        raise_refusal(await call(self._link, self._supervisor, request))
+
+    # What the supervisor says
+
+    def _on_peer(self, peer: "Peer", change: str) -> None:
+        self._signal.fire()
+        if change == "lost" and peer.address == self._supervisor:
+            self._release()
+
+    def _compare_files(self) -> None:
+        """Give up if the only supervisors have run another file for a while; such a second one is refused at once."""
+        fit = {peer.fingerprint == self._fingerprint for peer in self._link.peers.values() if peer.role == "supervisor"}
+        self._misfits = self._misfits + 1 if fit == {False} and not self._supervisor else 0
+        if self._misfits > PATIENCE and not self._gave_up.done():
+            self._gave_up.set_result(
+                f"the supervisors of {self.plan.root.name!r} run another file than this worker {self.plan.process!r}: "
+                "start both with the same tree; two systems that share a broker or server need different names of their"
+                " roots"
+            )
+
+    async def _attach(self, peer: "Peer", request: Attach) -> AskRefusal | None:
+        if self._is_leaving or self._gave_up.done():
+            return AskRefusal(ABSENT, "", "it leaves")
+        if self._releasing is not None or self._supervisor not in ("", peer.address):
+            return AskRefusal("busy", "", "it serves another supervisor")
+        if self._supervisor:
+            self._release()  # which had missed this worker
+            return AskRefusal("busy", "", "it stops its agents")
+        self._supervisor = peer.address
+        letters = [item for item in self._outbox if isinstance(item, LetterDead)]  # the rest is of another incarnation
+        self._outbox.clear()
+        self._health.clear()
+        self._outbox.extend(letters)
+        self._children = self._build()
+        self._signal.fire()
+        return None
+
+    async def _start_agent(self, peer: "Peer", request: StartAgent) -> AskRefusal | None:
+        name = request.name
+        if peer.address != self._supervisor or self._is_leaving or self._releasing is not None:
+            return AskRefusal(ABSENT, name, "its worker serves another supervisor, or leaves")
+        child = self._children.get(name)
+        if child is None:
+            return AskRefusal("unknown", name)
+        task = self._starting[name] = self.node.create_task(child.start(request.incarnation))
+        try:
+            await asyncio.wait({task})
+        finally:
+            self._starting.pop(name, None)
+        refusal = None
+        if task.cancelled():
+            refusal = AskRefusal(ABSENT, name, "it was stopped")
+        elif (error := task.exception()) is not None:
+            refusal = refusal_of(error if isinstance(error, Exception) else RuntimeError(repr(error)), name)
+        await self._flush()
+        return refusal
+
+    async def _stop_agent(self, peer: "Peer", request: StopAgent) -> None:
+        if peer.address == self._supervisor and (child := self._children.get(request.name)) is not None:
+            await self._end(child, request.reason)
+            await self._flush()
+
+    async def _end(self, child: AgentChild, reason: str) -> None:
+        if (starting := self._starting.get(child.spec.name)) is not None:
+            starting.cancel()
+            await asyncio.wait({starting})
+        await child.stop(reason)
+
+    # The end of a service
+
+    def _release(self) -> None:
+        """Stop serving the supervisor, which is gone; the agents stop first."""
+        if self._releasing is None and not self._is_leaving:
+            self._releasing = self.node.create_task(self._stop_agents())
+            self._releasing.add_done_callback(self._released)
+
+    def _released(self, task: "asyncio.Task[None]") -> None:
+        self._releasing, self._supervisor = None, ""
+
+    async def _stop_agents(self) -> None:
+        for child in reversed(self._children.values()):
+            await self._end(child, SHUTDOWN)
+
+    async def _leave(self) -> None:
+        self._is_leaving = True
+        if self._ticking is not None:
+            self._ticking.cancel()
+        if self._releasing is not None:
+            await asyncio.wait({self._releasing})
+        if self._supervisor:
+            with suppress(ActorError):  # it is gone, too
+                await call(self._link, self._supervisor, Leave(), timeout=2.0)
+                await self._drain()
+        await self._stop_agents()
+        await self._flush()
+        await self.node.stop()
+        if not self._keeps_plugins:
+            await self.plugins.close()
+
+    async def _drain(self) -> None:
+        """Handle what is in the mailboxes; no more comes, since the names are withdrawn."""
+        for name in self._children:
+            self._link.withdraw(name, "")
+        deadline = self.node.loop.time() + DRAINING
+        while any(child.mailbox or child.current for child in self._children.values()):
+            if self.node.loop.time() > deadline:
+                return
+            await asyncio.sleep(0.01)
+
+    # Reports
+
+    def _record(self, record: Record) -> None:
+        self._journal(record)
+        self._report(record)
+
+    def _report(self, item: Any) -> None:
+        if len(self._outbox) == KEPT:
+            self._first += 1
+        self._outbox.append(item)
+        if self._supervisor and self._reporting is None:
+            self._reporting = self.node.create_task(self._send_reports())
+            self._reporting.add_done_callback(self._reported)
+
+    def _reported(self, task: "asyncio.Task[None]") -> None:
+        self._reporting = None
+
+    async def _send_reports(self) -> None:
+        while self._outbox and (supervisor := self._supervisor):
+            items = [self._outbox[at] for at in range(min(BATCH, len(self._outbox)))]
+            first = self._first
+            try:
+                await call(
+                    self._link, supervisor, WorkerReport(first, [write_item(item) for item in items]), timeout=30.0
+                )
+            except ActorError:
+                return  # lost; or silent for long, and soon lost
+            while self._outbox and self._first < first + len(items):
+                self._outbox.popleft()
+                self._first += 1
+
+    async def _flush(self) -> None:
+        """Wait until the supervisor has every report."""
+        while self._outbox and self._supervisor:
+            if self._reporting is None:
+                self._reporting = self.node.create_task(self._send_reports())
+                self._reporting.add_done_callback(self._reported)
+            reporting = self._reporting
+            before = len(self._outbox)
+            await asyncio.wait({reporting})
+            if len(self._outbox) >= before:
+                return
+
+    def _tick(self) -> None:
+        """Report how the agents are, where that has changed."""
+        self._ticking = self.node.loop.call_later(HEALTH, self._tick)
+        self._compare_files()
+        if self._supervisor:
+            for name, child in self._children.items():
+                health = child.health()
+                if child.started and self._health.get(name) != health:
+                    self._health[name] = health
+                    self._report(health)
+
+    # From the plan
+
+    def _build(self) -> dict[str, AgentChild]:
+        children = {}
+        for name, (plan, path) in self._plans.items():
+            child = children[name] = self._builder.build(plan, path)
+            child.report = self._ended
+        return children
+
+    def _ended(self, change: Change) -> None:
+        assert isinstance(change, Down)
+        self._report(change)
+
+
+def _hosted(
+    supervisor: SupervisorPlan, process: str, path: str = ""
+) -> Iterator[tuple[str, tuple[ActorPlan | TurnActorPlan, str]]]:
+    """The agents with this process name, with the names of the supervisors above each."""
+    below = f"{path}/{supervisor.name}" if path else supervisor.name
+    for child in supervisor.children:
+        if isinstance(child, SupervisorPlan):
+            yield from _hosted(child, process, below)
+        elif isinstance(child, ActorPlan | TurnActorPlan) and child.process == process:
+            yield child.name, (child, below)
+
+
+def _link(plan: SystemPlan, fingerprint: str) -> "Link":
+    from coterie.actors.transports.choose import transport_for  # loads the library of the transport
+
+    made = transport_for(plan.transport, system=plan.root.name, process=plan.process, fingerprint=fingerprint)
+    return made  # type: ignore[return-value]
+
+
+def _discard(record: Record) -> None:
+    """Without a journal, records go nowhere."""

@@ -1,0 +1,321 @@
+"""The workers of a system, as the process of its supervisors sees them.
+
+All agents of a process name live in one worker, the first that came; further workers of that name are spare. When the
+active one is lost, that is one failure of each supervisor with children there, and the next one takes over. A worker
+that leaves in order is no failure.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from coterie.actors.child import AgentHealth
+from coterie.actors.exits import Available, Change, Crashed, Down, Lost
+from coterie.actors.message import AskRefusal
+from coterie.actors.supervision.spec import ChildSpec
+from coterie.actors.workers.remote import RemoteChild
+from coterie.actors.workers.requests import (
+    Attach,
+    Despawn,
+    Introduce,
+    Leave,
+    Resolve,
+    Spawn,
+    WorkerReport,
+    call,
+    read_item,
+    serve,
+    share_usage,
+)
+from coterie.actors.workers.signal import ChangeSignal
+from coterie.clock import Clock, SystemClock
+from coterie.errors import ActorError, AgentStopped, CannotStart, WorkerLost
+from coterie.journal.records import ActorCrashed, ActorStarted, LetterDead, Record
+from coterie.planning.system import ActorPlan, TurnActorPlan
+
+if TYPE_CHECKING:
+    from coterie.actors.node import ActorNode
+    from coterie.actors.transports.link import Link
+    from coterie.actors.transports.remote import Peer
+    from coterie.actors.tree import SupervisionTree
+
+AGAIN = 0.2
+"""Seconds until a worker that is busy is tried again."""
+
+
+class WorkerSlot:
+    """A process name and the workers that can have it.
+
+    Attributes:
+        active: The address of the worker that hosts the agents; empty: none does.
+        leaving: The address of the worker that stops them, in order.
+        was_lost: The latest worker was lost, and no other has come since.
+        present: The addresses of the workers of that name, in the order in which they came.
+        children: The agents, in start order.
+    """
+
+    def __init__(self, process: str, link: "Link", signal: ChangeSignal) -> None:
+        self.process, self.link, self.signal = process, link, signal
+        self.active = self.leaving = ""
+        self.was_lost = False
+        self.present: list[str] = []
+        self.children: list[RemoteChild] = []
+        self.filling: asyncio.Task[None] | None = None
+
+
+class WorkerPool:
+    """Finds the workers of a system, gives each process name to one of them, and reports what becomes of it.
+
+    Args:
+        patience: Seconds in which another supervisor would be heard, at the start.
+        sink: Receives the records of agents in workers.
+        tree: Where agents in workers spawn others.
+    """
+
+    def __init__(
+        self,
+        node: "ActorNode",
+        link: "Link",
+        fingerprint: str,
+        *,
+        patience: float,
+        sink: Callable[[Record], None],
+        tree: "SupervisionTree",
+        clock: Clock | None = None,
+    ) -> None:
+        self.node, self._link, self._fingerprint, self._sink, self._tree = node, link, fingerprint, sink, tree
+        self._patience, self._clock = patience, clock or SystemClock()
+        link.trusts = self._is_host
+        self._slots: dict[str, WorkerSlot] = {}
+        self._children: dict[str, RemoteChild] = {}
+        self._reported: dict[str, int] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._began = 0.0
+        self._is_established = False
+        self._signal = ChangeSignal()
+        self.displaced: asyncio.Future[str]
+        """Done when another supervisor of this system goes on instead, with a sentence about it."""
+
+    def child(self, plan: ActorPlan | TurnActorPlan, spec: ChildSpec) -> RemoteChild:
+        """The child for an agent in a worker."""
+        slot = self._slots.get(plan.process)
+        if slot is None:
+            slot = self._slots[plan.process] = WorkerSlot(plan.process, self._link, self._signal)
+        child = RemoteChild(spec, slot, getattr(plan, "type", ""))
+        slot.children.append(child)
+        self._children[spec.name] = child
+        return child
+
+    async def start(self) -> None:
+        """Begin to serve workers, after the link was started.
+
+        Raises:
+            CannotStart: The system has a supervisor already.
+        """
+        loop = asyncio.get_running_loop()
+        self.displaced = loop.create_future()
+        self._began = self._clock.now()
+        self._link.resolve, self._link.planned = self.resolve, self._children
+        self.node.reach = self.reach
+        serve(self._link, WorkerReport, self._take)
+        serve(self._link, Leave, self._let_go)
+        serve(self._link, Spawn, self._spawn)
+        serve(self._link, Despawn, self._despawn)
+        serve(self._link, Resolve, self._resolve_for)
+        serve(self._link, Introduce, self._meet)
+        share_usage(self._link, self.node)
+        self._link.on_peer(self._on_peer)
+        await asyncio.sleep(self._patience)  # until others have been heard
+        rivals = [peer for peer in self._link.peers.values() if peer.role == "supervisor"]
+        await asyncio.gather(*(self._introduce(peer) for peer in rivals))
+        if self.displaced.done():
+            raise CannotStart(self.displaced.result())
+        self._is_established = True
+        for slot in self._slots.values():
+            self._fill(slot)
+
+    async def stop(self) -> None:
+        """End what waits for workers."""
+        for task in list(self._tasks):
+            task.cancel()
+
+    async def reach(self, name: str) -> None:
+        """Wait until the agent *name* is somewhere else, also if its worker was lost.
+
+        Raises:
+            ActorError: It is unknown, or it has stopped.
+        """
+        await self.resolve(name, is_patient=True)
+
+    async def resolve(self, name: str, *, is_patient: bool = False) -> None:
+        """Wait until the agent *name* is somewhere else; for a sender whose message no node takes yet.
+
+        Raises:
+            ActorError: It is nowhere: it is unknown, it has stopped, or its worker was lost.
+        """
+        child = self._children.get(name)
+        if child is None:
+            raise self.node.missing(name)
+        while name not in self._link.names():
+            if child.stopped is not None:
+                raise AgentStopped(name, child.stopped)
+            if child.slot.was_lost and not child.slot.active and not is_patient:
+                raise WorkerLost(name, child.slot.process)
+            await self._signal.wait()
+
+    def _is_host(self, peer: "Peer", name: str) -> bool:
+        """Whether *peer* hosts the agent *name* for this process; else it serves a supervisor that has died."""
+        child = self._children.get(name)
+        return child is None or child.slot.active == peer.address
+
+    # Workers come and go
+
+    def _on_peer(self, peer: "Peer", change: str) -> None:
+        if peer.role == "supervisor":
+            if change == "joined" and self._is_established:
+                self._do(self._introduce(peer))
+            return
+        slot = self._slots.get(peer.process)
+        if slot is not None and peer.fingerprint == self._fingerprint:
+            if change == "lost":
+                self._lost(slot, peer.address)
+            elif peer.address not in slot.present:
+                slot.present.append(peer.address)
+                self._fill(slot)
+        self._signal.fire()
+
+    def _lost(self, slot: WorkerSlot, address: str) -> None:
+        if address in slot.present:
+            slot.present.remove(address)
+        if slot.leaving == address:
+            slot.leaving = ""
+        if slot.active == address:
+            slot.active, slot.was_lost = "", True
+            self._end_hosted(slot, address, is_failure=True)
+        self._reported.pop(address, None)
+        self._fill(slot)
+
+    def _end_hosted(self, slot: WorkerSlot, address: str, *, is_failure: bool) -> None:
+        """Report the end of the agents that *address* hosted: once to each supervisor."""
+        ended: dict[Callable[[Change], None], list[Down]] = {}
+        error = f"WorkerLost: its worker {slot.process!r} was lost"
+        for child in slot.children:
+            if child.host != address:
+                continue
+            was_up, child.host, child.is_up = child.is_up, "", False
+            if not was_up:
+                continue
+            child.update(replace(child.health(), phase="restarting", queued=0, in_hand=""))
+            ended.setdefault(child.report, []).append(Down(child.spec.name, child.incarnation, Crashed(error)))
+            if is_failure:
+                name, incarnation = child.spec.name, child.incarnation
+                self._sink(ActorCrashed(name=name, incarnation=incarnation, error=error, during="worker"))
+        for report, downs in ended.items():
+            report(Lost(tuple(downs), is_failure))
+
+    def _fill(self, slot: WorkerSlot) -> None:
+        """Give the process name to a worker, unless one has it."""
+        if self._is_established and slot.filling is None and not slot.active and slot.present:
+            slot.filling = self._do(self._attach(slot))
+            slot.filling.add_done_callback(lambda _: setattr(slot, "filling", None))
+
+    async def _attach(self, slot: WorkerSlot) -> None:
+        while slot.present:
+            for address in () if slot.leaving else tuple(slot.present):
+                try:
+                    refusal = await call(self._link, address, Attach(), timeout=5.0)
+                except ActorError:
+                    continue
+                if refusal is None and address in slot.present:
+                    slot.active, slot.was_lost = address, False
+                    for child in slot.children:
+                        child.report(Available(child.spec.name))
+                    self._signal.fire()
+                    return
+            await asyncio.sleep(AGAIN)  # it still serves a supervisor that it has not missed yet
+
+    async def _let_go(self, peer: "Peer", request: Leave) -> None:
+        slot = self._slots.get(peer.process)
+        if slot is None or peer.address not in slot.present:
+            return
+        slot.present.remove(peer.address)
+        if slot.active == peer.address:
+            slot.active, slot.leaving = "", peer.address
+            self._end_hosted(slot, peer.address, is_failure=False)
+        self._signal.fire()
+
+    # What workers report and ask for
+
+    async def _take(self, peer: "Peer", request: WorkerReport) -> None:
+        slot = self._slots.get(peer.process)
+        known = self._reported.get(peer.address, 0)
+        self._reported[peer.address] = max(known, request.first + len(request.items) - 1)
+        if slot is None or peer.address not in (slot.active, slot.leaving):
+            return
+        for data in request.items[max(known + 1 - request.first, 0) :]:
+            match item := read_item(data):
+                case Down():
+                    child = self._children.get(item.name)
+                    if child is not None and child.slot is slot and child.incarnation == item.incarnation:
+                        child.is_up = False
+                        child.report(item)
+                case AgentHealth():
+                    child = self._children.get(item.name)
+                    if child is not None and child.slot is slot:
+                        child.update(item)
+                case ActorStarted():
+                    self._sink(replace(item, process=peer.process))
+                case LetterDead():
+                    self.node.letters.count_elsewhere(item)
+                    self._sink(item)
+                case _:
+                    self._sink(item)
+
+    async def _spawn(self, peer: "Peer", request: Spawn) -> None:
+        await self._tree.spawn(request.parent, request.type, request.name, request.into, request.config)
+
+    async def _despawn(self, peer: "Peer", request: Despawn) -> None:
+        await self._tree.despawn(request.name)
+
+    async def _resolve_for(self, peer: "Peer", request: Resolve) -> None:
+        if request.name not in self.node.names():
+            await self.resolve(request.name, is_patient=request.is_patient)
+
+    # Another supervisor
+
+    async def _introduce(self, peer: "Peer") -> None:
+        """Agree with another supervisor of this system which of the two goes on."""
+        try:
+            refusal = await call(self._link, peer.address, Introduce(self._began, self._is_established), timeout=2.0)
+        except ActorError:
+            return  # it has ended
+        if refusal is not None and not self.displaced.done():
+            self.displaced.set_result(refusal.reason)
+
+    async def _meet(self, peer: "Peer", request: Introduce) -> AskRefusal | None:
+        mine = not self._is_established, self._began, self.node.address
+        theirs = not request.is_established, request.began, peer.address
+        if mine > theirs:
+            return None
+        since = f"since {int(self._clock.now() - self._began)} s"
+        reason = (
+            f"the system {self._tree.root.name!r} is supervised by another process already, {since} ({peer_host()}): "
+            "stop that one first; two systems that share a broker or server need different names of their roots"
+        )
+        return AskRefusal("refused", self._tree.root.name, reason)
+
+    def _do(self, work: "asyncio._CoroutineLike[None]") -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def peer_host() -> str:
+    """Where this process runs, for a person."""
+    import os
+    import socket
+
+    return f"process {os.getpid()} on {socket.gethostname()}"

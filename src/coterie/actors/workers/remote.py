@@ -1,0 +1,85 @@
+"""An agent in a worker, as its supervisor sees it."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from coterie.actors.child import AgentHealth
+from coterie.actors.exits import Change
+from coterie.actors.supervision.spec import KILLED, RESTART, ChildSpec, WorkerAbsent
+from coterie.actors.workers.requests import ABSENT, StartAgent, StopAgent, call, raise_refusal
+from coterie.errors import ActorError
+
+if TYPE_CHECKING:
+    from coterie.actors.workers.pool import WorkerSlot
+
+PATIENCE = 5.0
+"""Seconds beyond its shutdown time in which a worker confirms that an agent has ended, unless it is cut off."""
+
+
+class RemoteChild:
+    """Starts and stops an agent in the worker of its process name, by name and incarnation.
+
+    Args:
+        slot: Its process name and the worker that has it now.
+
+    Attributes:
+        host: The address of the worker that has its mailbox; empty: none has.
+        is_up: Whether its incarnation has not ended, as far as this process knows.
+        stopped: Why its supervisor has stopped it for good; None: it has not.
+    """
+
+    def __init__(self, spec: ChildSpec, slot: "WorkerSlot", type_: str = "") -> None:
+        self.spec = spec
+        self.report: Callable[[Change], None] = _ignore
+        self.slot = slot
+        self.incarnation = 0
+        self.host, self.is_up = "", False
+        self.stopped: str | None = None
+        self._health = AgentHealth(name=spec.name, type=type_, phase="stopped", queued=0, handled=0, restarts=0)
+
+    async def start(self, incarnation: int) -> None:
+        """Have the worker start an incarnation; return when it runs there."""
+        self.stopped = None
+        if not self.slot.active:
+            raise WorkerAbsent(f"no worker {self.slot.process!r} for agent {self.spec.name!r}")
+        host = self.host = self.slot.active
+        self.incarnation, self.is_up = incarnation, True
+        try:
+            refusal = await call(self.slot.link, host, StartAgent(self.spec.name, incarnation))
+        except asyncio.CancelledError:
+            await self.stop(RESTART)
+            raise
+        if refusal is not None:
+            self.is_up = False
+            if refusal.kind == ABSENT:
+                raise WorkerAbsent(refusal.reason)
+            raise_refusal(refusal)
+
+    async def stop(self, reason: str) -> None:
+        """Have the worker end it; return when it has ended or the worker is gone."""
+        if reason != RESTART:
+            self.stopped = reason
+        if host := self.host:
+            limit = 0.0 if reason == KILLED else self.spec.shutdown
+            request = call(
+                self.slot.link, host, StopAgent(self.spec.name, reason), None if limit is None else limit + PATIENCE
+            )
+            work = asyncio.get_running_loop().create_task(request, name=f"stop {self.spec.name}")
+            with suppress(ActorError):  # lost, and the agent with it
+                await asyncio.shield(work)
+        self.is_up = False
+        self.slot.signal.fire()
+
+    def health(self) -> AgentHealth:
+        """How it was when its worker reported last."""
+        return self._health
+
+    def update(self, health: AgentHealth) -> None:
+        """Take a report of its worker."""
+        self._health = health
+
+
+def _ignore(change: Change) -> None:
+    """Without a supervisor, nothing follows."""

@@ -1,0 +1,271 @@
+"""The requests between the process of the supervisors and its workers, as plain data.
+
+An answer is None, or an `AskRefusal`. A request is read as the type that its kind has, whatever it was sent as.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from coterie.actors.child import AgentHealth
+from coterie.actors.exits import Down
+from coterie.actors.message import AskRefusal, Message
+from coterie.actors.node import ActorNode, error_of
+from coterie.errors import ActorError, AgentCrashed, AgentStopped, NoSuchAgent, SpawnError, WorkerLost, error_line
+from coterie.journal.records import (
+    ActorCrashed,
+    ActorStarted,
+    ActorStopped,
+    CorrectionDropped,
+    CorrectionSent,
+    EvalReported,
+    LetterDead,
+    Record,
+    ReplyEnded,
+    ReplyPiece,
+    Usage,
+)
+from coterie.planning.system import DynamicPlan, SupervisorPlan
+
+if TYPE_CHECKING:
+    from coterie.actors.transports.link import Link
+    from coterie.actors.transports.remote import Peer
+
+ABSENT = "absent"
+"""The kind of a refusal: the worker cannot host the agent now, and that is no failure."""
+
+
+class WorkerRequest(Struct, frozen=True):
+    """A request between the process of the supervisors and a worker."""
+
+    kind: ClassVar[str]
+
+
+class Attach(WorkerRequest, frozen=True):
+    """To a worker: host agents for this supervisor. Refused while it hosts them for another one."""
+
+    kind = "worker.attach"
+
+
+class StartAgent(WorkerRequest, frozen=True):
+    """To a worker: start an incarnation of an agent; answered when it runs."""
+
+    kind = "worker.start"
+    name: str
+    incarnation: int
+
+
+class StopAgent(WorkerRequest, frozen=True):
+    """To a worker: end an agent, for a reason of `Supervised.stop`; answered when it has ended."""
+
+    kind = "worker.stop"
+    name: str
+    reason: str
+
+
+class WorkerReport(WorkerRequest, frozen=True):
+    """From a worker: what happened to its agents, in order, as JSON; numbered from *first*, over its whole life."""
+
+    kind = "worker.report"
+    first: int
+    items: list[bytes]
+
+
+class Leave(WorkerRequest, frozen=True):
+    """From a worker: it stops its agents and ends, so they move to another one."""
+
+    kind = "worker.leave"
+
+
+class Spawn(WorkerRequest, frozen=True):
+    """From a worker: start an agent for *parent*, by the name of its type."""
+
+    kind = "tree.spawn"
+    parent: str
+    type: str
+    name: str
+    into: str | None
+    config: dict[str, Any]
+
+
+class Despawn(WorkerRequest, frozen=True):
+    """From a worker: stop an agent that was spawned."""
+
+    kind = "tree.despawn"
+    name: str
+
+
+class Resolve(WorkerRequest, frozen=True):
+    """From a worker: where is this agent? Answered when it is somewhere, or with why it is not.
+
+    Attributes:
+        is_patient: Wait for it also if its worker was lost.
+    """
+
+    kind = "tree.resolve"
+    name: str
+    is_patient: bool = False
+
+
+class TurnUsage(WorkerRequest, frozen=True):
+    """To the process of a turn's run: what the agent has used of models for it."""
+
+    kind = "turn.usage"
+    turn: str
+    usage: Usage
+
+
+class Introduce(WorkerRequest, frozen=True):
+    """From another supervisor of the same system: which of the two goes on?
+
+    Attributes:
+        began: When the sender began, in Unix seconds.
+        is_established: Whether it has started its agents.
+    """
+
+    kind = "supervisor.introduce"
+    began: float
+    is_established: bool
+
+
+Reported = (
+    ActorStarted
+    | ActorStopped
+    | ActorCrashed
+    | LetterDead
+    | EvalReported
+    | ReplyPiece
+    | ReplyEnded
+    | CorrectionSent
+    | CorrectionDropped
+    | Down
+    | AgentHealth
+)
+"""What a worker reports."""
+
+_REPORTED: dict[str, type[Struct]] = {
+    (kind.__struct_config__.tag if issubclass(kind, Record) else kind.__name__): kind for kind in Reported.__args__
+}
+
+
+def agents_elsewhere(root: SupervisorPlan, process: str) -> frozenset[str]:
+    """The agents below *root* that live in another process than *process*."""
+    return frozenset(
+        node.name
+        for node in root.nodes()
+        if not isinstance(node, SupervisorPlan | DynamicPlan) and getattr(node, "process", "") != process
+    )
+
+
+Q = TypeVar("Q", bound=WorkerRequest)
+
+
+def fingerprint(root: SupervisorPlan) -> str:
+    """A hash of a tree; processes of one system have the same."""
+    return sha256(json.dumps(_differing(root), sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _differing(value: Any) -> Any:
+    """*value* as plain data, without fields that are at their default: a later release may have more of them."""
+    match value:
+        case Struct():
+            fields = {field.name: getattr(value, field.name) for field in msgspec.structs.fields(value)}
+            changed = {field.name for field in msgspec.structs.fields(value) if fields[field.name] != field.default}
+            return [type(value).__name__, {name: _differing(fields[name]) for name in sorted(changed)}]
+        case dict():
+            return {str(key): _differing(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_differing(each) for each in value]
+        case str() | int() | float() | None:
+            return value
+        case _:
+            return type(value).__qualname__
+
+
+async def call(link: "Link", address: str, request: WorkerRequest, timeout: float | None = None) -> AskRefusal | None:  # noqa: ASYNC109
+    """Send *request* to the node at *address* and return its answer.
+
+    Raises:
+        ActorError: The node is gone, or did not answer in time.
+    """
+    answer = await link.request(address, request.kind, msgspec.to_builtins(request, builtin_types=(bytes,)), timeout)
+    return None if answer is None else msgspec.convert(answer, AskRefusal)
+
+
+def serve(link: "Link", kind: type[Q], handle: Callable[["Peer", Q], Awaitable[AskRefusal | None]]) -> None:
+    """Answer the requests of one type with *handle*; what it raises is an answer, too."""
+
+    async def answer(peer: "Peer", payload: Any) -> Any:
+        try:
+            refusal = await handle(peer, msgspec.convert(payload, kind))
+        except Exception as error:  # of a user's constructor or `on_start`, too
+            refusal = refusal_of(error, str(getattr(error, "agent", "")))
+        return None if refusal is None else msgspec.to_builtins(refusal)
+
+    link.serve(kind.kind, answer)
+
+
+def share_usage(link: "Link", node: ActorNode) -> None:
+    """Have what agents use of models counted by the process that asked them for a turn."""
+    models = node.plugins.models
+
+    async def forward(message: Message, used: Usage) -> None:
+        if message.reply_to not in (None, node.address):
+            with suppress(ActorError):  # it is gone, and the attempt with it
+                await call(link, message.reply_to, TurnUsage(str(message.payload["turn"]), used), timeout=5.0)
+
+    async def count(peer: "Peer", request: TurnUsage) -> None:
+        if (meter := models.meters.get(request.turn)) is not None:
+            meter(request.usage)
+
+    models.forward = forward
+    serve(link, TurnUsage, count)
+
+
+def refusal_of(error: Exception, agent: str) -> AskRefusal:
+    """The refusal from which `raise_refusal` makes *error* again, or an `AgentCrashed`."""
+    match error:
+        case AgentCrashed():
+            return AskRefusal("crashed", agent, _writable(error.error), _writable(error.trace))
+        case AgentStopped():
+            return AskRefusal("stopped", agent, _writable(error.reason))
+        case WorkerLost():
+            return AskRefusal("lost", agent, error.process)
+        case NoSuchAgent():
+            return AskRefusal("unknown", agent)
+        case SpawnError():
+            return AskRefusal("spawn", agent, _writable(str(error)))
+        case _:
+            return AskRefusal("crashed", agent, _writable(error_line(error)))
+
+
+def raise_refusal(refusal: AskRefusal | None) -> None:
+    """Raise the error that *refusal* is, if it is one."""
+    if refusal is not None:
+        raise SpawnError(refusal.agent, refusal.reason) if refusal.kind == "spawn" else error_of(refusal)
+
+
+def write_item(item: Reported) -> bytes:
+    """An entry of a `WorkerReport`; half a surrogate pair, which MessagePack does not know, comes back as it was."""
+    plain = msgspec.to_builtins(item)
+    name = plain["topic"] if isinstance(item, Record) else type(item).__name__
+    return json.dumps([name, plain]).encode()
+
+
+def read_item(data: bytes) -> Reported:
+    """The item that `write_item` wrote.
+
+    Raises:
+        ValueError: It is none.
+    """
+    name, plain = json.loads(data)
+    return msgspec.convert(plain, _REPORTED[name])  # type: ignore[return-value]
+
+
+def _writable(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
