@@ -1,0 +1,514 @@
+"""An HTTP gateway: requests become messages to agents, and replies become responses.
+
+What a client sends chooses neither the type of a message nor a class: a route names the agent, and the payload is the
+JSON object of the body with the parameters of the query and the path.
+"""
+
+import asyncio
+import logging
+import re
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+
+from coterie.actors.classes import load_middleware
+from coterie.actors.feed import ReplyFeed, ReplyRecord
+from coterie.actors.http import openapi
+from coterie.actors.http.auth import Check, check_of
+from coterie.actors.http.routes import NoRoute, Router
+from coterie.actors.http.server import HttpServer, Receive, Send, TlsFiles
+from coterie.actors.http.streams import crashed, cursor, event, event_of, read_cursor
+from coterie.actors.message import TURN_FAILED, Message
+from coterie.actors.plain import written
+from coterie.actors.process import AgentProcess
+from coterie.errors import (
+    ActorError,
+    AgentCrashed,
+    AgentStopped,
+    AskTimedOut,
+    CannotStart,
+    NoSuchAgent,
+    WorkerLost,
+    error_line,
+)
+from coterie.journal.records import ReplyEnded
+from coterie.planning.system import GatewayPlan
+from coterie.topology.system.fields import AuthFields, is_loopback
+
+try:
+    from starlette.exceptions import HTTPException
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import Response, StreamingResponse
+except ImportError as missing:
+    raise CannotStart(f"an http_gateway needs starlette ({missing}): pip install 'coterie[http]'") from None
+
+Next = Callable[[Request], Awaitable[Response]]
+Middleware = Callable[[Request, Next], Awaitable[Response]]
+
+_LOG = logging.getLogger("coterie")
+OP = "__op__"
+"""The key of a payload that the process answers instead of the agent; clients cannot send it."""
+UNLIMITED = 30.0
+"""Seconds that a gateway with an unlimited shutdown time waits for requests to end."""
+MARGIN = 0.5
+"""Seconds of the shutdown time that are left to close the server."""
+ATTENTION = 1.0
+"""Seconds after which a request that is not answered yet is dropped if its client has gone."""
+SLOW_READER = 30.0
+"""Seconds that a client may take to read one event."""
+SETTLED = 1.0
+"""Seconds that the record of a failed ask may take to come from the node of its agent."""
+_CHARSET = re.compile(rb""";\s*charset\s*=\s*["']?([^\s;"']*)""")
+_NOSNIFF = {"x-content-type-options": "nosniff"}
+_NOSNIFF_RAW = ((b"x-content-type-options", b"nosniff"),)
+
+_FAILURES: Mapping[type[Exception], tuple[int, str]] = {
+    AskTimedOut: (504, "timeout"),
+    AgentCrashed: (502, "crashed"),
+    WorkerLost: (502, "lost"),
+    AgentStopped: (503, "stopped"),
+    NoSuchAgent: (404, "unknown"),
+}
+
+
+class GatewayAgent(AgentProcess):
+    """Serves HTTP for the agents of its system, as a child of its tree.
+
+    Args:
+        nodes: The nodes of the plan by name, and whether each is an agent: the default routes reach no other.
+        feed: Has the records of streamed replies.
+        folder: Of the system's file; the paths of TLS files and keys are relative to it.
+
+    Raises:
+        ClassNotFound, CannotStart: A middleware cannot be imported, or is no coroutine function.
+    """
+
+    public = ("host", "port", "port_quic")
+
+    def __init__(
+        self, plan: GatewayPlan, *, nodes: Mapping[str, bool], feed: ReplyFeed | None = None, folder: str = ""
+    ) -> None:
+        super().__init__(plan.name)
+        self._plan, self._config, self._folder = plan, plan.config, Path(folder)
+        self._nodes, self._feed = nodes, feed or ReplyFeed()
+        self._router = Router(self._config.routes)
+        self._respond: Next = self._dispatch
+        for path in reversed(self._config.middleware):
+            self._respond = _layer(load_middleware(path), self._respond)
+        self._check: Check | None = None
+        self._in_hand = 0
+        self._closing = asyncio.Event()
+        self._server: HttpServer | None = None
+
+    async def on_start(self) -> None:
+        """Bind the ports; a busy one is a failed start."""
+        config = self._config
+        if config.is_open and config.auth != "none" and not is_loopback(config.bind_host):
+            raise CannotStart(f"gateway {self.name!r} on {config.bind_host} needs auth, middleware, or auth: none")
+        if isinstance(config.auth, AuthFields):
+            self._check = check_of(config.auth, self._folder)
+        tls = None
+        if config.tls_cert or config.tls_key:
+            tls = TlsFiles(cert=self._folder / config.tls_cert, key=self._folder / config.tls_key)
+        port_quic = config.port_quic if config.enable_http3 else None
+        if config.enable_http3 and (port_quic is None or tls is None):
+            raise CannotStart(f"gateway {self.name!r} enables HTTP/3: set port_quic, tls_cert and tls_key")
+        server = HttpServer(self._serve, config.bind_host, config.port, tls=tls, port_quic=port_quic)
+        try:
+            await server.start()
+        except OSError as error:
+            why = error.strerror or error
+            raise CannotStart(f"gateway {self.name!r} cannot bind {config.bind_host}:{config.port}: {why}") from None
+        self._server = server
+        self.state["host"], self.state["port"] = server.address
+        self.state["port_quic"] = server.quic_address and server.quic_address[1]
+        self.start_task(server.wait())
+
+    async def on_stop(self) -> None:
+        """End streams, let other requests end within the shutdown time, then cut them off."""
+        self._closing.set()
+        if self._server is not None:
+            limit = UNLIMITED if self._plan.shutdown is None else self._plan.shutdown
+            await self._server.stop(max(limit - MARGIN, 0.0))
+
+    async def handle(self, message: Message) -> Message | None:
+        """Reply that it answers HTTP only."""
+        return self.reply({"error": f"{self.name} is a gateway: it answers HTTP only"})
+
+    # A request, within its limits
+
+    async def _serve(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if self._in_hand >= self._config.max_requests:
+            await _problem(503, "too many requests in hand", {"retry-after": "1"})(scope, receive, send)
+            return
+        self._in_hand += 1
+        body = _Body(receive, self._config.max_body)
+        try:
+            with _WhileClientWaits(body):
+                response = await self._answer(Request(scope, body.receive), body)
+            await response(scope, receive, send)
+        except ClientDisconnect:
+            if body.is_awaited:  # or what came is no body
+                await _problem(400, "the body was cut off")(scope, receive, send)
+        except Exception:
+            _LOG.exception("gateway %r: a response failed", self.name)
+            raise
+        finally:
+            self._in_hand -= 1
+
+    async def _answer(self, request: Request, body: "_Body") -> Response:
+        """The response to a request, its errors included."""
+        limit = self._config.request_timeout
+        try:
+            if self._config.is_open and self._config.auth is None and _is_foreign(request):
+                return _problem(403, "this gateway has no authentication: it is for this machine only")
+            if self._check is not None and self._documentation(request) is None:
+                claims = self._check(request.headers.get("authorization", ""))
+                if claims is None:
+                    return _problem(401, "a valid bearer token is needed", {"www-authenticate": "Bearer"})
+                request.state.claims = claims
+            async with asyncio.timeout(limit):
+                return await self._respond(request)
+        except TimeoutError:
+            return _problem(408 if body.is_awaited else 504, f"no answer within {limit:g} s")
+        except _TooLarge:
+            return _problem(413, f"the body has more than {self._config.max_body} bytes")
+        except HTTPException as refused:  # of middleware
+            return _problem(refused.status_code, refused.detail, refused.headers)
+        except ClientDisconnect:
+            raise
+        except Exception:  # of middleware: its text is not for clients
+            _LOG.exception("gateway %r: a request failed", self.name)
+            return _problem(500, "the gateway failed")
+
+    def _documentation(self, request: Request) -> Response | None:
+        """The documentation that a request is for, unless a route has its path."""
+        docs, path = self._config.docs, request.scope["path"]
+        if not docs.enabled or not (path == openapi.OPENAPI or path.startswith(docs.path)):
+            return None
+        try:
+            self._router.find(request.method, _raw_path(request))
+            return None
+        except UnicodeDecodeError:
+            return None
+        except NoRoute as none:
+            if none.allowed or request.method not in ("GET", "HEAD"):
+                return None
+        if path == openapi.OPENAPI:
+            return _json(openapi.document(self.name, self._config, self._router))
+        if path == docs.path:
+            headers = {"content-security-policy": openapi.POLICY, **_NOSNIFF}
+            return Response(openapi.page(self.name, docs.path), 200, headers, "text/html")
+        asset = openapi.asset(path.removeprefix(docs.path.rstrip("/") + "/"))
+        if asset is None:
+            return None
+        return Response(asset[0], 200, {"content-encoding": "gzip", "content-type": asset[1], **_NOSNIFF})
+
+    # What it is for
+
+    async def _dispatch(self, request: Request) -> Response:
+        """The response of an agent, or of the documentation."""
+        if (page := self._documentation(request)) is not None:
+            return page
+        if self._check is not None and not hasattr(request.state, "claims"):  # middleware changed its path
+            return _problem(401, "a valid bearer token is needed", {"www-authenticate": "Bearer"})
+        try:
+            route, given = self._router.find(request.method, _raw_path(request))
+            query = _query(request.scope["query_string"])
+        except NoRoute as none:
+            if none.allowed:
+                return _problem(405, "this path has other methods", {"allow": ", ".join(none.allowed)})
+            return _problem(404, "there is no such path")
+        except UnicodeDecodeError:
+            return _problem(422, "the path and the query must be UTF-8")
+        agent = route.agent or given["name"]
+        if not route.agent:
+            given = {name: value for name, value in given.items() if name != "name"}
+            if not self._nodes.get(agent, True):
+                return _problem(404, f"there is no agent {agent!r}")
+        if route.mode == "state":
+            return await self._ask(agent, {OP: "state"})
+        headers = dict(request.scope["headers"])
+        payload = await _payload(request, headers, self._config.max_body)
+        if isinstance(payload, Response):
+            return payload
+        payload = {**query, **payload, **given}
+        if OP in payload:
+            return _problem(422, f"{OP!r} is not a key of a payload")
+        if route.mode == "cast":
+            return await self._cast(agent, payload)
+        last = headers[b"last-event-id"].decode("latin-1") if b"last-event-id" in headers else None
+        if last is not None and read_cursor(last) is None:
+            return _problem(422, "Last-Event-ID is not the id of an event of this gateway")
+        if b"text/event-stream" in headers.get(b"accept", b""):
+            return await self._stream(agent, payload, last)
+        return await self._ask(agent, payload)
+
+    async def _ask(self, agent: str, payload: dict[str, Any]) -> Response:
+        try:
+            reply = await self._child.node.ask(agent, payload, timeout=None, sender=self.name)
+        except ActorError as error:
+            return _failure(error)
+        if reply.type == TURN_FAILED:
+            kind = str(reply.payload.get("kind", "failed"))
+            body = {"error": str(reply.payload.get("reason", "")), "kind": kind}
+            return _json(body, 504 if kind == "timeout" else 502)
+        try:
+            return _json(reply.payload)
+        except ValueError as error:
+            return _problem(500, str(error))
+
+    async def _cast(self, agent: str, payload: dict[str, Any]) -> Response:
+        try:
+            await self._child.node.send(agent, payload, "cast", sender=self.name)
+        except ActorError as error:
+            return _failure(error)
+        return _json({}, 202)
+
+    # Streams
+
+    async def _stream(self, agent: str, payload: dict[str, Any], last: str | None) -> Response:
+        """A stream of the reply, from its beginning, or behind the event *last*."""
+        after, ask = read_cursor(last or "") or (0, "")
+        if not ask:
+            node = self._child.node
+            reached = agent in node.registry.entries or agent in node.transport.names()
+            if not reached and (agent not in self._nodes or node.registry.stopped(agent) is not None):
+                return _failure(node.missing(agent))
+            ask = secrets.token_hex(16)
+            self._feed.begin(ask, agent)
+            self.start_task(self._ask_in_pieces(ask, agent, payload))
+        records = await self._feed.follow(ask, agent, after)
+        if records is None:
+            return _problem(404, "there is no such stream: send the request again, without Last-Event-ID")
+        return _EventStream(self._events(records, cursor(after, ask)))
+
+    async def _events(self, records: AsyncIterator[ReplyRecord | None], at: str) -> AsyncIterator[bytes]:
+        """The events of *records*; the first has the cursor *at*, so that a client never asks twice."""
+        yield event("open", at, {})
+        closing = asyncio.ensure_future(self._closing.wait())
+        try:
+            while True:
+                record = asyncio.ensure_future(anext(records, ...))
+                await asyncio.wait({record, closing}, return_when=asyncio.FIRST_COMPLETED)
+                if not record.done():
+                    record.cancel()
+                    return
+                if (found := record.result()) is ...:
+                    return
+                yield event_of(found)
+        finally:
+            closing.cancel()
+
+    async def _ask_in_pieces(self, ask: str, agent: str, payload: dict[str, Any]) -> None:
+        """Ask, for as long as there are pieces; a failure that the agent's node does not record is recorded here."""
+        node, limit = self._child.node, self._config.request_timeout
+        asking = asyncio.ensure_future(node.ask(agent, payload, timeout=None, sender=self.name, stream=ask))
+        status, kind, reason = 503, "stopped", "the gateway has stopped"
+        try:
+            while not (await asyncio.wait({asking}, timeout=limit - self._feed.silence(ask)))[0]:
+                if self._feed.silence(ask) >= limit:
+                    raise AskTimedOut(agent, limit)
+            asking.result()
+            kind = ""
+        except Exception as error:  # becomes a record
+            status, kind = _FAILURES.get(type(error), (500, "failed"))
+            reason = error_line(error) if status == 500 else str(error)
+            if kind != "timeout":
+                await self._feed.ended(ask, SETTLED)
+        finally:
+            asking.cancel()
+            if kind and not self._feed.has_ended(ask):
+                node.sink(ReplyEnded(ask=ask, agent=agent, kind=kind, reason=reason))
+
+
+class _JsonResponse(Response):
+    """A response with a body that is JSON; made without the general way, which takes as long as all else here."""
+
+    def __init__(self, body: bytes, status: int, headers: Mapping[str, str] | None) -> None:
+        self.status_code, self.body, self.background = status, body, None
+        length = b"%d" % len(body)
+        self.raw_headers = [(b"content-type", b"application/json"), (b"content-length", length), *_NOSNIFF_RAW]
+        if headers:
+            self.headers.update(headers)
+
+
+class _EventStream(StreamingResponse):
+    """Server-sent events to a client that reads them."""
+
+    def __init__(self, events: AsyncIterator[bytes]) -> None:
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no", **_NOSNIFF}
+        super().__init__(events, 200, headers, "text/event-stream")
+
+    async def stream_response(self, send: Send) -> None:
+        async def within(message: MutableMapping[str, Any]) -> None:
+            async with asyncio.timeout(SLOW_READER):
+                await send(message)
+
+        try:
+            await super().stream_response(within)
+        except TimeoutError:
+            raise ClientDisconnect from None
+
+
+class _TooLarge(Exception):
+    """A body above the limit."""
+
+
+class _Body:
+    """The body of a request, as it arrives.
+
+    Attributes:
+        is_awaited: Whether it was begun to be read, and is not complete.
+    """
+
+    def __init__(self, receive: Receive, limit: int) -> None:
+        self._receive, self._left = receive, limit
+        self.is_awaited = self.is_complete = False
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        self.is_awaited = not self.is_complete
+        message = await self._receive()
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            raise _TooLarge
+        self.is_complete |= message["type"] == "http.request" and not message.get("more_body", False)
+        self.is_awaited = not self.is_complete
+        return message
+
+    async def disconnected(self) -> None:
+        """Return when the client has gone; the body must be complete."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+def _is_foreign(request: Request) -> bool:
+    """Whether a web page of another site may have sent it: by a name that leads here, or from another origin."""
+    host, origin = b"", None
+    for name, value in request.scope["headers"]:
+        if name == b"host":
+            host = value
+        elif name == b"origin":
+            origin = value
+    return not _is_own(host, origin)
+
+
+@lru_cache(maxsize=64)
+def _is_own(host: bytes, origin: bytes | None) -> bool:
+    name = host.decode("latin-1")
+    try:
+        is_own = is_loopback(urlsplit(f"//{name}").hostname or "")
+        return is_own and (origin is None or urlsplit(origin.decode("latin-1")).netloc == name)
+    except ValueError:
+        return False
+
+
+class _WhileClientWaits:
+    """Cancels the work on a request that takes long when its client has gone.
+
+    Raises:
+        ClientDisconnect: It has.
+    """
+
+    def __init__(self, body: _Body) -> None:
+        self._body = body
+        self._watch: asyncio.Task[None] | None = None
+        self._is_gone = False
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._loop = task, task.get_loop()
+        self._timer = self._loop.call_later(ATTENTION, self._look)
+
+    def _look(self) -> None:
+        if self._body.is_complete:
+            self._watch = self._loop.create_task(self._wait())
+        else:
+            self._timer = self._loop.call_later(ATTENTION, self._look)
+
+    async def _wait(self) -> None:
+        await self._body.disconnected()
+        self._is_gone = self._task.cancel()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._timer.cancel()
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._is_gone and isinstance(error, asyncio.CancelledError):
+            self._task.uncancel()
+            raise ClientDisconnect from None
+
+
+def _layer(middleware: Middleware, inner: Next) -> Next:
+    async def run(request: Request) -> Response:
+        response = await middleware(request, inner)
+        if not callable(response):  # often a `return` that is missing
+            name = getattr(middleware, "__qualname__", repr(middleware))
+            raise TypeError(f"the middleware {name} must return a response, not {response!r}")
+        return response
+
+    return run
+
+
+async def _payload(request: Request, headers: Mapping[bytes, bytes], limit: int) -> dict[str, Any] | Response:
+    """The JSON object of the body, empty without one; or why there is none."""
+    length = headers.get(b"content-length", b"")
+    if length.isdigit() and int(length) > limit:
+        raise _TooLarge
+    body = await request.body()
+    if not body:
+        return {}
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if kind != b"application/json" and not kind.endswith(b"+json"):
+        return _problem(415, "the body must be application/json")
+    charset = _CHARSET.search(headers.get(b"content-type", b"").lower())
+    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
+    if encoding != b"identity" or (charset is not None and charset[1] not in (b"utf-8", b"utf8", b"us-ascii")):
+        return _problem(415, "the body must be JSON in UTF-8, without a content encoding")
+    try:
+        payload = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return _problem(422, f"the body is not JSON: {error}")
+    return payload if isinstance(payload, dict) else _problem(422, "the body must be a JSON object")
+
+
+def _query(query: bytes) -> dict[str, Any]:
+    """The parameters of a query; one that occurs more than once is a list."""
+    found: dict[str, Any] = {}
+    for name, value in parse_qsl(query.decode(), keep_blank_values=True, errors="strict") if query else ():
+        if name in found:
+            known = found[name]
+            found[name] = [*known, value] if isinstance(known, list) else [known, value]
+        else:
+            found[name] = value
+    return found
+
+
+def _raw_path(request: Request) -> str:
+    raw: bytes = request.scope["raw_path"]
+    return raw.partition(b"?")[0].decode()
+
+
+def _failure(error: ActorError) -> Response:
+    status, kind = _FAILURES.get(type(error), (500, "failed"))
+    text = crashed(error.agent) if isinstance(error, AgentCrashed) else str(error)
+    return _json({"error": text, "kind": kind}, status, {"retry-after": "1"} if status == 503 else None)
+
+
+def _problem(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
+    return _json({"error": text}, status, headers)
+
+
+def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A response with *value*.
+
+    Raises:
+        ValueError: It cannot be written as JSON.
+    """
+    return _JsonResponse(written(value, "the reply"), status, headers)

@@ -1,0 +1,241 @@
+"""The topology server: the running system over HTTP, as JSON and as metrics for Prometheus.
+
+It reads the supervision tree; with a token it can also stop and restart a node. It has no access to messages.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from coterie.actors.http.auth import Check, bearer_token
+from coterie.actors.http.server import App, HttpServer
+from coterie.actors.message import Message
+from coterie.actors.process import AgentProcess
+from coterie.diagnostics import did_you_mean
+from coterie.errors import CannotStart, CoterieError, ExtraMissing, error_line
+from coterie.planning.system import TopologyServerPlan
+from coterie.topology.system.fields import is_loopback
+
+try:
+    from prometheus_client import CollectorRegistry, ProcessCollector
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+    from prometheus_client.exposition import choose_encoder
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+except ImportError as missing:
+    raise ExtraMissing("http", missing.name or "starlette", "a topology_server") from None
+
+if TYPE_CHECKING:
+    from coterie.actors.system import ActorSystem
+    from coterie.actors.tree import NodeStatus
+
+PATIENCE: Final = 10.0
+"""Seconds that a request to stop or restart a node waits for its end; after that it goes on by itself."""
+LETTERS: Final = 100
+"""How many dead letters of an agent are shown."""
+_SUPERVISORS = ("supervisor", "dynamic_supervisor")
+
+
+class TopologyServerActor(AgentProcess):
+    """Serves `/health`, `/topology`, `/agents`, `/agents/{name}` and `/metrics`.
+
+    With a token every request but `/health` needs it, and `POST /agents/{name}/stop` and `…/restart` are permitted.
+    Without one, only requests to a name of this machine are answered, so that no web page can read it.
+
+    Raises:
+        CannotStart: The token's variable is not set, or a host other than loopback has no token.
+    """
+
+    server: HttpServer
+
+    def __init__(self, plan: TopologyServerPlan, system: "ActorSystem") -> None:
+        super().__init__(plan.name)
+        self._plan, self._system = plan, system
+        self._metrics = CollectorRegistry()
+        self._work: set[asyncio.Task[str]] = set()
+
+    async def on_start(self) -> None:
+        """Bind and serve; a busy port is a failure of the start."""
+        config, name = self._plan.config, self._plan.name
+        check = bearer_token(config.token_env) if config.token_env else None
+        if check is None and not is_loopback(config.host):
+            raise CannotStart(f"topology_server {name!r} binds to {config.host!r}: set token_env")
+        self._metrics.register(_SystemMetrics(self._system))
+        ProcessCollector(registry=self._metrics)
+        self.server = HttpServer(_guarded(self._app(), check, config.host), config.host, config.port)
+        try:
+            await self.server.start()
+        except OSError as error:
+            where, why = f"{config.host}:{config.port}", error.strerror or error
+            raise CannotStart(f"topology_server {name!r} cannot listen at {where}: {why}") from error
+        self.start_task(self.server.wait())
+
+    async def on_stop(self) -> None:
+        """End the requests in hand and release the port."""
+        await self.server.stop(within=1.0)
+
+    async def handle(self, message: Message) -> Message | None:
+        """Answer any message with the topology."""
+        return self.reply(self._topology())
+
+    def _app(self) -> App:
+        routes = [
+            Route("/health", self._health),
+            Route("/topology", _answering(self._topology)),
+            Route("/agents", _answering(lambda: {"agents": [one for one in self._nodes() if _is_agent(one)]})),
+            Route("/agents/{name}", self._agent),
+            Route("/agents/{name}/{action}", self._act, methods=["POST"]),
+            Route("/metrics", self._expose),
+        ]
+        return Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown})
+
+    def _nodes(self) -> "list[NodeStatus]":
+        return self._system.describe()
+
+    def _topology(self) -> dict[str, Any]:
+        """The tree: each node with its state and its children."""
+        below: dict[str, list[NodeStatus]] = {}
+        for node in self._nodes():
+            below.setdefault(node.path, []).append(node)
+
+        def subtree(node: "NodeStatus") -> dict[str, Any]:
+            path = f"{node.path}/{node.name}" if node.path else node.name
+            seen: dict[str, Any] = msgspec.to_builtins(node)
+            if node.kind in _SUPERVISORS:
+                seen["children"] = [subtree(child) for child in below.get(path, ())]
+            return seen
+
+        return {"transport": self._system.plan.transport.type, "root": subtree(below[""][0])}
+
+    async def _health(self, request: Request) -> Response:
+        """200 while the root runs, `degraded` if a node does not; 503 else. The names of nodes need the token."""
+        root, *others = self._nodes()
+        failing = [node.name for node in others if node.state != "running"]
+        status = "not running" if root.state != "running" else "degraded" if failing else "ok"
+        seen = {"status": status} | ({"not_running": failing} if request.state.is_trusted else {})
+        return _json(seen, 503 if status == "not running" else 200)
+
+    async def _agent(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        node = next((one for one in self._nodes() if one.name == name), None)
+        if node is None:
+            return self._missing(name)
+        dead = [
+            {"id": letter.id, "sender": letter.sender, "type": letter.type, "reason": reason}
+            for letter, reason in self._system.node.letters
+            if letter.recipient == name
+        ]
+        return _json(msgspec.to_builtins(node) | {"dead_letters": dead[-LETTERS:]})
+
+    async def _act(self, request: Request) -> Response:
+        """Stop a node for good, or restart it."""
+        name, action = request.path_params["name"], request.path_params["action"]
+        work = {"stop": self._system.tree.stop_agent, "restart": self._system.tree.restart_agent}.get(action)
+        node = next((one for one in self._nodes() if one.name == name), None)
+        if work is None:
+            return _json({"error": f"unknown action {action!r}: stop or restart"}, 404)
+        if node is None:
+            return self._missing(name)
+        if not node.path:
+            return _json({"error": f"{name!r} is the root of the tree: it stops with the system"}, 404)
+        task = asyncio.get_running_loop().create_task(_contained(work(name)))
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+        own = next(one for one in self._nodes() if one.name == self.name)
+        if name not in (self.name, *own.path.split("/")):
+            await asyncio.wait({task}, timeout=PATIENCE)
+        if not task.done():
+            return _json({"name": name, "action": action, "status": "accepted"}, 202)
+        if problem := task.result():
+            return _json({"error": problem}, 409)
+        state = next((one.state for one in self._nodes() if one.name == name), "stopped")
+        return _json({"name": name, "action": action, "state": state})
+
+    async def _expose(self, request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(self._metrics), media_type=content_type)
+
+    def _missing(self, name: str) -> Response:
+        hint = did_you_mean(name, [one.name for one in self._nodes()])
+        return _json({"error": f"there is no node {name!r}" + (f"; {hint}" if hint else "")}, 404)
+
+
+class _SystemMetrics:
+    """The state of a system as metrics, made anew for each request."""
+
+    def __init__(self, system: "ActorSystem") -> None:
+        self._system = system
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics as they are now."""
+        node = self._system.node
+        states = GaugeMetricFamily(
+            "coterie_node_state", "1 for the state that a node is in.", labels=("name", "kind", "state")
+        )
+        restarts = CounterMetricFamily("coterie_node_restarts", "Restarts of a node.", labels=("name",))
+        waiting = GaugeMetricFamily("coterie_agent_mailbox_messages", "Messages that wait.", labels=("agent",))
+        handled = CounterMetricFamily("coterie_agent_messages_handled", "Messages handled.", labels=("agent",))
+        crashes = CounterMetricFamily("coterie_agent_crashes", "Crashes of an agent.", labels=("agent",))
+        letters = CounterMetricFamily("coterie_dead_letters", "Messages that were not handled.", labels=("reason",))
+        for one in self._system.describe():
+            states.add_metric((one.name, one.kind, one.state), 1)
+            restarts.add_metric((one.name,), one.restarts)
+            if _is_agent(one):
+                waiting.add_metric((one.name,), one.queued)
+                handled.add_metric((one.name,), one.handled)
+                crashes.add_metric((one.name,), one.crashes)
+        for reason, count in node.letters.counts.items():
+            letters.add_metric((reason,), count)
+        yield from (states, restarts, waiting, handled, crashes, letters)
+        yield CounterMetricFamily("coterie_late_replies", "Replies that nothing waited for any more.", node.late)
+
+
+def _guarded(app: App, check: Check | None, host: str) -> App:
+    """*app* for those who may use it: those that pass *check*; without one, on this machine and to read."""
+
+    async def guard(scope: Any, receive: Any, send: Any) -> None:
+        request = Request(scope, receive)
+        knows = check is None or check(request.headers.get("authorization", "")) is not None
+        refused: Response | None = None
+        if not knows and request.url.path != "/health":
+            refused = _json({"error": "a bearer token is required"}, 401, {"www-authenticate": "Bearer"})
+        elif check is None and not is_loopback(name := request.url.hostname or "") and name != host:
+            refused = _json({"error": f"the host {name!r} is not a name of this machine"}, 403)
+        elif check is None and request.method not in ("GET", "HEAD"):
+            refused = _json({"error": "this server is read-only: set token_env to stop and restart nodes"}, 403)
+        request.state.is_trusted = knows
+        await (refused or app)(scope, receive, send)
+
+    return guard
+
+
+def _answering(value: Callable[[], Any]) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        return _json(value())
+
+    return answer
+
+
+async def _unknown(request: Request, error: Any) -> Response:
+    return _json({"error": error.detail}, error.status_code, error.headers)
+
+
+async def _contained(work: Awaitable[None]) -> str:
+    """Do *work*; return why it failed, if it did."""
+    try:
+        await work
+    except Exception as error:  # an `on_start` of a user may raise anything
+        return str(error) if isinstance(error, CoterieError) else error_line(error)
+    return ""
+
+
+def _is_agent(node: "NodeStatus") -> bool:
+    return node.kind not in _SUPERVISORS
+
+
+def _json(value: Any, status: int = 200, headers: Any = None) -> Response:
+    return Response(msgspec.json.encode(value), status, headers=headers, media_type="application/json")
