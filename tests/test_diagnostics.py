@@ -111,3 +111,8 @@ def test_only_an_error_keeps_a_file_from_running() -> None:
 def test_a_close_word_is_suggested(word: str, hint: str) -> None:
     """The closest, or none."""
     assert did_you_mean(word, ["writer", "reviewer"]) == hint
+
+
+def test_a_name_that_begins_with_the_word_is_meant() -> None:
+    """Even if another one is as close."""
+    assert did_you_mean("timeout", ["gate_timeout", "timeout_seconds"]) == "did you mean 'timeout_seconds'?"

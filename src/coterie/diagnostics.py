@@ -80,12 +80,21 @@ class Diagnostic:
         """Whether it prevents the file from running."""
         return self.severity is Severity.ERROR
 
-    def render(self, text: str = "") -> str:
-        """Render the diagnostic with its line, from its `text` or from *text*, and a caret below."""
+    @property
+    def summary(self) -> str:
+        """The diagnostic and its hint in one line."""
+        return "; ".join(filter(None, (self._head, self.hint)))
+
+    @property
+    def _head(self) -> str:
         place = f"{self.file}:" if self.file else ""
         if self.span is not None:
             place += f"{self.span.line}:{self.span.column}:"
-        head = f"{place}{' ' if place else ''}{self.severity.value}[{self.code}]: {self.message}\n"
+        return f"{place}{' ' if place else ''}{self.severity.value}[{self.code}]: {self.message}"
+
+    def render(self, text: str = "") -> str:
+        """Render the diagnostic with its line, from its `text` or from *text*, and a caret below."""
+        head = f"{self._head}\n"
         lines = _lines(self.text or text)
         if self.span is None or self.secret or not 1 <= self.span.line <= len(lines):
             return head + (f"  {self.hint}\n" if self.hint else "")
@@ -144,8 +153,12 @@ def note(code: str, message: str, span: Span | None = None, hint: str = "") -> D
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`did you mean 'reviewer'?`, or an empty text when nothing in *known* is close to *word*."""
+    """`did you mean 'reviewer'?`, or an empty text when nothing in *known* is close to *word*.
+
+    Among close names, one that begins with *word* comes first.
+    """
     from difflib import get_close_matches  # most files are correct
 
-    close = get_close_matches(word, list(known), n=1)
-    return f"did you mean {close[0]!r}?" if close else ""
+    close = get_close_matches(word, list(known))
+    best = next((name for name in close if name.startswith(word)), close[0] if close else "")
+    return f"did you mean {best!r}?" if best else ""

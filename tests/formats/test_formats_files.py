@@ -28,7 +28,9 @@ COMPOSING = sorted((DATA / "composing").glob("*/*/main.at"))
 @pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
 def test_a_valid_file_says_what_is_expected(path: Path) -> None:
     """A file without errors gives the topology beside it, and the warnings and notes listed there."""
-    assert _said(_read(path)) == json.loads(path.with_suffix(".json").read_text())
+    said = _said(_read(path))
+    assert said == json.loads(path.with_suffix(".json").read_text())
+    assert _written(said) == path.with_suffix(".json").read_text()  # so that writing it anew changes no order
 
 
 @pytest.mark.parametrize("path", INVALID, ids=lambda path: path.stem)
@@ -98,6 +100,10 @@ def _said(source: Source) -> dict[str, Any]:
     }
 
 
+def _written(said: dict[str, Any]) -> str:
+    return json.dumps(said, indent=1, ensure_ascii=False) + "\n"
+
+
 def _brief(diagnostic: Any) -> str:
     assert diagnostic.severity is not Severity.ERROR, diagnostic
     place = f"{diagnostic.span.line}:{diagnostic.span.column} " if diagnostic.span else ""
@@ -127,6 +133,6 @@ def _data(value: Any) -> Any:
 
 if __name__ == "__main__":
     for file in VALID:
-        file.with_suffix(".json").write_text(json.dumps(_said(_read(file)), indent=1, ensure_ascii=False) + "\n")
+        file.with_suffix(".json").write_text(_written(_said(_read(file))))
     for file in INVALID:
         file.with_suffix(".txt").write_text(_rendered(_read(file)))

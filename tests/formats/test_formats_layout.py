@@ -136,6 +136,16 @@ def test_what_does_not_fit_is_broken() -> None:
     ]
 
 
+@pytest.mark.parametrize(("length", "lines"), [(100, 1), (101, 3)])
+def test_a_line_has_at_most_a_hundred_characters(length: int, lines: int) -> None:
+    """The last one included."""
+    body = "  agent a { model: NAME }"
+    text = formatted(body.replace("NAME", "m" * (length - len(body) + 4)))
+
+    assert len(text.splitlines()) == lines
+    assert max(map(len, text.splitlines())) <= 100
+
+
 def test_a_comment_stays_where_it_stood() -> None:
     """Behind its line, above its item, before the closing brace, at the end of the file."""
     text = (

@@ -109,6 +109,15 @@ read_only = true
     assert codes(source) == ["silent-role", "unknown-field"]
 
 
+@pytest.mark.parametrize("value", ["0", "-1", "true", '"5"'])
+def test_a_time_out_of_a_role_is_a_positive_number_of_milliseconds(value: str, tmp_path: Path) -> None:
+    """With 0 every turn would fail at once."""
+    source = read(tmp_path, f'[[role]]\nid = "r"\nemits = ["e"]\nbackend_timeout_ms = {value}\n')
+
+    assert codes(source) == ["bad-value"]
+    assert loop_of(source).roles[0].backend == {}
+
+
 def test_a_prompt_in_place_wins_over_its_file(tmp_path: Path) -> None:
     """Which then need not be there."""
     role = '[[role]]\nid = "r"\nemits = ["e"]\nprompt = "Here."\nprompt_file = "nowhere.md"\n'

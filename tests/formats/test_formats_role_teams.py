@@ -60,6 +60,17 @@ def test_what_does_not_fit_is_told_where_it_stands(tmp_path: Path, written: str,
     assert (one.is_error, one.span.line) == (True, line)
 
 
+def test_no_event_behind_one_that_always_holds_is_selected(tmp_path: Path) -> None:
+    """Neither the next one nor a later one."""
+    role = ROLE.replace('"b.failed"]', '"b.failed", "c.late"]')
+    found = told(tmp_path, f'{role}[role.events]\n"a.passed" = ""\n"b.failed" = "ok == true"\n"c.late" = ""\n')
+
+    assert [(each.code, each.span and each.span.line) for each in found.diagnostics] == [
+        ("idle-events", 7),
+        ("idle-events", 8),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "field", "op", "value"),
     [

@@ -147,6 +147,7 @@ def test_there_are_several_ways_of_thinking(slot: str, extension: dict[str, Any]
         ("{pattern: team.at}", "bad-value"),
         ("{pattern: [a]}", "bad-value"),
         ("{model: 5}", "bad-value"),
+        ("{model: ' '}", "bad-value"),
         ("{command: [cat], tools: search}", "bad-value"),
         ("{command: [cat], max_retries: -1}", "bad-value"),
         ("{command: [cat], max_retries: true}", "bad-value"),
@@ -171,14 +172,20 @@ def test_a_slot_that_does_not_fit_is_one_finding(slot: str, code: str) -> None:
     assert found.span.line == 4
 
 
-@pytest.mark.parametrize("type", ["myapp.agents.Writer", "myapp:Writer"])
-def test_a_class_is_told_to_come_as_a_program(type: str) -> None:
-    """Whoever has agents as Python classes reads what to do."""
-    (found,) = source(pipeline(f"{{type: '{type}'}}")).diagnostics
+def test_a_class_or_an_agent_of_the_system_can_answer() -> None:
+    """`type` with a dotted path names a class, `ask` an agent of the tree around the pattern."""
+    first, second = (team(pipeline(slot)).nodes[0].extension for slot in ("{type: myapp.Writer}", "{ask: desk}"))
+
+    assert (first, second) == ({"type": "myapp.Writer"}, {"ask": "desk"})
+
+
+def test_a_class_is_written_with_dots() -> None:
+    """The hint says so."""
+    (found,) = source(pipeline("{type: 'myapp:Writer'}")).diagnostics
 
     assert (found.code, found.hint) == (
         "unknown-backend",
-        'a Python class cannot be an agent here: wrap it in a program, command: ["python3", "agent.py"]',
+        "write one of human, model, command, scripted, acp, claude-sdk, pi, or the path of a class",
     )
 
 
@@ -219,6 +226,39 @@ agents:
     pattern = team(text).pattern
     assert pattern is not None
     assert [(slot.name, slot.node) for slot in pattern.slots][-1] == ("eve", "eve")
+
+
+def test_a_named_mediator_that_has_a_slot_gets_no_other() -> None:
+    """Two slots would have one name."""
+    text = """
+pattern:
+  type: debate
+  config: {mediator_agent_name: eve}
+  slots: {proponent: ada, opponent: ada, eve: eve}
+agents:
+  ada: {command: [cat]}
+  eve: {command: [cat]}
+"""
+    pattern = team(text).pattern
+    assert pattern is not None
+
+    assert [slot.name for slot in pattern.slots] == ["proponent", "opponent", "eve"]
+
+
+@pytest.mark.parametrize(
+    ("entries", "extension"),
+    [
+        ("model: opus", {"provider": "p", "options": {"temperature": 0.3}}),
+        ("type: model, model: opus", {"backend": "model"}),
+        ("type: human", {"backend": "human"}),
+    ],
+)
+def test_another_backend_of_a_slot_takes_nothing_from_the_agents(entries: str, extension: dict[str, Any]) -> None:
+    """Only a model that replaces another keeps its provider and settings."""
+    base = "agents:\n  ada: {model: haiku, provider: p, temperature: 0.3}\n"
+    made = team(pipeline(f"{{agent: ada, {entries}}}") + base)
+
+    assert node(made, "draft").extension == extension
 
 
 def test_an_agent_in_place_of_a_declared_one_is_refused() -> None:

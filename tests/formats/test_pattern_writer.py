@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.errors import UsageError
@@ -41,6 +41,15 @@ def test_what_is_read_is_written_and_read_again(file: Path) -> None:
     assert to_yaml(back) == text
 
 
+def test_an_agent_that_is_used_again_is_declared() -> None:
+    """Even if it has the name of its slot: only so can another slot refer to it."""
+    text = "pattern: {type: pipeline, slots: {ada: ada, last: ada}}\nagents: {ada: {command: [cat]}}\n"
+    written = to_yaml(again(text))
+
+    assert again(written) == again(text)
+    assert written.count("command:") == 1
+
+
 def test_a_team_made_in_python_becomes_a_file() -> None:
     """With teams within, and whoever stands in."""
     team = debate(
@@ -73,7 +82,6 @@ def test_agents_of_one_name_in_several_teams_are_told_apart() -> None:
     assert models == ["haiku", "opus"]
 
 
-@settings(max_examples=100)
 @given(
     st.text(min_size=1).filter(str.strip)
     | st.sampled_from(
@@ -108,7 +116,7 @@ def test_the_schema_knows_every_entry_and_every_setting() -> None:
 
     assert set(definitions["agent"]["properties"]) == set(ENTRIES)
     assert set(ENTRIES) >= {*EXTENSION, *SETTINGS, *TEAMS}
-    assert not any(definitions[name].get("additionalProperties") for name in ("agent", "pattern"))
+    assert [definitions[name]["additionalProperties"] for name in ("agent", "pattern")] == [False, False]
     configs = [rule["then"]["properties"]["config"] for rule in definitions["pattern"]["allOf"]]
     assert [set(config["properties"]) for config in configs] == [
         set(kind.config.__struct_fields__) for kind in KINDS.values()

@@ -60,7 +60,10 @@ def test_a_file_is_told_of_a_backend_that_does_not_exist() -> None:
     assert sayings(extension(own="backend: clod")) == [
         "error[unknown-backend] clod: 'backend' of agent 'a' must be a backend, not 'clod'"
     ]
-    assert found(extension(own="backend: clod"))[0].hint == "known backends: command, human, model, scripted"
+    assert (
+        found(extension(own="backend: clod"))[0].hint
+        == "known backends: acp, claude-sdk, command, human, model, pi, scripted"
+    )
 
 
 @pytest.mark.parametrize(("own", "backend"), [("backend: command", None), ("", "command")])

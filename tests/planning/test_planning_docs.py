@@ -37,4 +37,4 @@ def test_the_page_has_every_backend() -> None:
     """The first column of their table."""
     table = PAGE[PAGE.index("The backends:") : PAGE.index("`model` names the model")]
 
-    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == BACKENDS
+    assert set(re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE)) == BACKENDS

@@ -7,14 +7,14 @@ from coterie.planning.extension import AGENT_KEYS, read_extension
 def test_every_key_is_read() -> None:
     """As the page on agents describes them."""
     own = (
-        'command: ["{python}", "{here}/x.py", "--n", 3]  timeout: 90s  cwd: "sub"  env { A: "x" N: 3 F: true }'
+        'command: ["{python}", "{here}/x.py", "--n", 3]  timeout: 90s  cwd: "sub"  env { A: " x " N: 3 F: true }'
         "  prompt-via: file  on-interrupt: adopt  options { depth: 2 }"
     )
     agent = planned(extension(own=own)).agents["a"]
 
     assert agent.argv == ("{python}", "{here}/x.py", "--n", "3")
     assert (agent.timeout, agent.cwd, agent.prompt_via, agent.on_interrupt) == (90.0, "sub", "file", "adopt")
-    assert agent.env == {"A": "x", "N": "3", "F": "true"}
+    assert agent.env == {"A": " x ", "N": "3", "F": "true"}
     assert agent.options == {"depth": 2}
 
 

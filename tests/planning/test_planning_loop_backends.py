@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from loops import folder, pair, plan, planned
+from loops import TWO, folder, pair, plan, planned
 
-from coterie.planning.loops.backends import of_flag, settle
+from coterie.planning.loops.backends import SKIP_PERMISSIONS, of_flag, settle
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,33 @@ def test_an_unknown_kind_is_reported_once_and_where_it_is(tmp_path: Path) -> Non
     ]
     _, found = planned(pair(tmp_path / "own", 'backend.command = "agent"\nreview.kind = "comand"\n'))
     assert [(one.code, one.span and one.span.line) for one in found] == [("unknown-backend", 2)]
+
+
+@pytest.mark.parametrize(
+    ("args", "found"),
+    [
+        (["--fast"], ["-p", "--fast", SKIP_PERMISSIONS]),
+        (["-p", "--fast"], ["-p", "--fast", SKIP_PERMISSIONS]),
+        (["--print"], ["--print", SKIP_PERMISSIONS]),
+        ([SKIP_PERMISSIONS], ["-p", SKIP_PERMISSIONS]),
+    ],
+)
+def test_claude_gets_the_option_for_print_mode_once(args: list[str], found: list[str]) -> None:
+    """Whichever spelling of an option the settings have."""
+    spec = settle({"command": "/opt/bin/claude", "args": args})
+
+    assert (spec.kind, list(spec.args)) == ("command", found)
+
+
+def test_the_agent_of_a_role_is_that_of_agents_toml(tmp_path: Path) -> None:
+    """It takes precedence over `backend_agent`, which other roles keep."""
+    own = TWO.replace("[handoff]", '[[role]]\nid = "third"\nemits = []\nbackend_agent = "old"\n\n[handoff]')
+    own = own.replace('id = "writer"', 'id = "writer"\nbackend_agent = "old"')
+    agents = '[preset.pair]\nwriter = "new"\n'
+    made = plan(pair(tmp_path / "pair", 'backend.kind = "kiro"\n', topology_toml=own, agents_toml=agents))
+
+    assert {name: made.agents[name].options.get("agent") for name in ("writer", "reader", "third")} == {
+        "writer": "new",
+        "reader": None,
+        "third": "old",
+    }

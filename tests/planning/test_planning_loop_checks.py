@@ -1,6 +1,6 @@
 """Which roles of a loop are reached, and which of its events lead somewhere, held against trying every event."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coterie.planning.loop import LoopPlan, RolePlan
@@ -46,7 +46,16 @@ def tried(plan: LoopPlan) -> set[str]:
     return found
 
 
+def only_after(event: str) -> Loop:
+    """A loop in which only *event* would lead to a role."""
+    handoff = (Handoff(event=START, targets=("a",)), Handoff(event=event, targets=("b",)))
+    return Loop(completion="done", roles=(Role(id="a", emits=("done", event)), Role(id="b")), handoff=handoff)
+
+
 @given(loops())
+@example(only_after("e1"))
+@example(only_after("done"))
+@example(only_after("issue.resolved"))
 def test_a_role_is_told_of_if_no_way_leads_to_it(loop: Loop) -> None:
     """Neither more nor fewer."""
     plan = planned(loop)

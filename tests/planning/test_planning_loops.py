@@ -379,6 +379,14 @@ def test_a_file_that_nobody_names_any_more_may_go(tmp_path: Path) -> None:
     assert review.prompt == "Look."
 
 
+def test_a_loop_that_can_only_be_read_in_part_gives_no_plan(tmp_path: Path) -> None:
+    """Although what was read of it could run."""
+    made, found = planned(pair(tmp_path / "pair", topology_toml=TWO.replace('prompt = "You write."', "prompt = 5")))
+
+    assert made is None
+    assert [each.code for each in found] == ["bad-value"]
+
+
 @pytest.mark.parametrize("broken", ["topology.toml", "roles/reader.md", "autoloops.toml"])
 def test_what_is_wrong_or_gone_gives_no_plan(broken: str, tmp_path: Path) -> None:
     """It is told, and the run keeps the one it has."""

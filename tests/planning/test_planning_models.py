@@ -220,12 +220,20 @@ def test_a_key_in_the_file_is_refused_and_never_shown() -> None:
     assert "export it" in said.hint
 
 
+def test_the_address_of_a_provider_has_no_slash_at_its_end() -> None:
+    """A path is appended to it."""
+    made = planned(team("a -> b", BLOCKS, a="model: zed", b="model: zed"))
+
+    assert made.agents["a"].options["providers"]["house"]["base-url"] == "http://house/v1"
+
+
 def test_keys_for_models_are_idle_elsewhere() -> None:
     """A warning in the agent's own extension; the topology's is for whoever it fits."""
     own = 'command: ["x"]  tools: ["a:b"]'
 
     assert [each.code for each in found(extension(own=own))] == ["idle-key"]
     assert found(extension(own='command: ["x"]', default='tools: ["a:b"]')) == []
+    assert found(extension(own='provider: openai  base-url: "http://x"')) == []  # `run -b model` may choose it
 
 
 def test_no_key_is_in_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,14 @@ def test_what_is_wrong_inside_is_told_where_it_is_named(tmp_path: Path) -> None:
     ]
 
 
+def test_a_topology_that_can_only_be_read_in_part_is_refused(tmp_path: Path) -> None:
+    """Although what was read of it could run."""
+    write(tmp_path, inner=INNER.replace("model: m", "model m", 1))
+    (said,) = sayings(outer(), tmp_path)
+
+    assert said.startswith('error[missing-colon] "inner.at": inner.at:2:')
+
+
 def test_a_topology_without_a_flow_cannot_be_asked(tmp_path: Path) -> None:
     """There is nothing to run in it."""
     write(tmp_path, inner="topology idle : [debate] {\n  agent x { model: m }\n}\n")

@@ -41,6 +41,13 @@ def test_what_the_file_says_is_taken_over() -> None:
     assert list(plan_.agents) == ["a", "b", "c", "d"]
 
 
+def test_every_constant_of_an_undeclared_output_is_requested() -> None:
+    """Those that only Python considers equal are different answers."""
+    agent = planned(team("a -> b [when a.v == 1]  a -> c [when a.v == true]  a -> b [when a.v == 1]")).agents["a"]
+
+    assert [(value, type(value)) for wanted in agent.outputs for value in wanted.values] == [(1, int), (True, bool)]
+
+
 def test_a_flow_of_one_agent_starts_there() -> None:
     """A name alone is a node without arrows; beside arrows it starts with the run."""
     for flow, starts in (("a", ("a",)), ("a -> b\nc", ("a", "c")), ("a -> b\nb", ("a",))):
@@ -161,7 +168,7 @@ def test_what_is_kept_and_not_executed_is_noted() -> None:
 
 SAID = """topology t : [pipeline] {
   meta { version: "1.0.0"  timeout: 5m }
-  extensions { coterie { on-interrupt: resume } }
+  extensions { coterie { backend: model  on-interrupt: resume } }
   agent a { model: m  retry { max: 2 backoff: linear }  extensions { coterie { on-interrupt: adopt }  other { x: 1 } } }
   agent b { model: m  extensions { coterie { on-interrupt: ask } } }
   action c { source: "tracker"  commands: ["true"] }
@@ -171,12 +178,12 @@ SAID = """topology t : [pipeline] {
 
 
 def test_what_has_effect_in_part_is_noted_in_that_part() -> None:
-    """Neither a count of retries nor a policy that holds is called idle; a wish that no backend can fulfil is."""
+    """Neither a count of retries nor a policy that holds is called idle; a wish that the backend cannot fulfil is."""
     said = not_executed(topology(SAID))
 
     assert [each.message for each in said] == [
         "'timeout' of 'meta' is kept but has no effect yet",
-        "'on-interrupt: resume' of the topology counts as 'retry': no backend supports it yet",
+        "'on-interrupt: resume' of the topology counts as 'retry': only coding agents have sessions",
         "'on-interrupt: adopt' of agent 'a' counts as 'retry': only commands support it",
         "'retry.backoff' and 'extensions.other' of agent 'a' are kept but have no effect yet",
         "'source' of action 'c' is kept but has no effect yet",

@@ -1,9 +1,11 @@
 """Texts in the `.at` notation: valid ones of any layout, and ones with a few characters changed."""
 
 import random
+import re
 
 from hypothesis import strategies as st
 
+from coterie.diagnostics import Diagnostic
 from coterie.formats.at.lexer import RAW, Token, join, lex
 
 WORDS = (
@@ -96,3 +98,15 @@ def mutated(text: str, chosen: random.Random) -> str:
             case _:
                 text = text[:at] if chosen.random() < 0.3 else text[:at] + chr(chosen.randrange(1, 0x2100)) + text[end:]
     return text
+
+
+def check_place(found: Diagnostic, text: str) -> None:
+    """Line, column and offset of *found* are one place in *text*, and it is shown with that line."""
+    shown = found.render(text)
+    assert f"{found.severity.value}[{found.code}]: " in shown.splitlines()[0]
+    if found.span is None:
+        return
+    assert 0 <= found.span.offset <= found.span.offset + found.span.length <= len(text)
+    before = re.split("\r\n|\r|\n", text[: found.span.offset])
+    assert (found.span.line, found.span.column) == (len(before), len(before[-1]) + 1)
+    assert (f"\n  {found.span.line} | " in shown) == (not found.secret)

@@ -70,6 +70,13 @@ def test_a_scope_without_a_bound_is_reported(attribute: str, word: str) -> None:
     ]
 
 
+def test_a_scope_without_a_bound_is_reported_beside_an_endless_cycle() -> None:
+    """Only the arrow that the other rule is about is left out."""
+    found = codes(letters("a -> b [per phase]\nb -> c\nc -> b"))
+
+    assert sorted(found) == ["scope-without-max", "unbounded-cycle"]
+
+
 def test_a_value_outside_the_enum_is_an_error() -> None:
     """It points at the value; that a value is not covered follows from it."""
     text = letters("a -> b [when a.verdict == aprove]\na -> c [when a.verdict == revise]", a=VERDICT)
@@ -203,3 +210,12 @@ def test_these_outputs_are_covered(flow: str) -> None:
     outputs = "outputs { verdict: approve | revise | reject  other: text }"
 
     assert "uncovered-output" not in codes(letters(flow, a=outputs))
+
+
+def test_a_value_is_uncovered_where_some_of_the_arrows_loop() -> None:
+    """Only a node whose arrows all lead back may end its path in silence."""
+    text = letters("c -> a -> b [when a.verdict == approve]\na -> c [when a.verdict == revise, max 2]", a=VERDICT)
+
+    assert findings(text) == [
+        "warning[uncovered-output] a.verdict == approve: no arrow from 'a' covers a.verdict == 'reject'"
+    ]

@@ -56,6 +56,8 @@ def test_a_model_may_be_named_with_its_provider() -> None:
     agents = '  agent a { model: house/m }\n  agent b { model: x  extensions { coterie { command: ["true"] } } }'
 
     assert codes(team("a -> b", blocks=f"{agents}\n  providers {{ house {{ models: [m] }} }}")) == []
+    unknown = team("a -> b", blocks=f"{agents.replace('house', 'hause')}\n  providers {{ house {{ models: [m] }} }}")
+    assert codes(unknown) == ["unprovided-model"]
 
 
 def test_a_fallback_is_looked_for_too() -> None:

@@ -1,5 +1,5 @@
 import pytest
-from teams import checked, codes, findings, letters, team
+from teams import checked, codes, findings, letters, mended, team
 
 
 def test_a_team_without_faults_is_not_commented() -> None:
@@ -141,3 +141,13 @@ def test_what_the_orchestrator_handles_need_not_be_in_the_flow() -> None:
 def test_without_a_flow_nothing_is_unused() -> None:
     """Then agents just message each other."""
     assert codes("topology t : [debate] {\n  agent a { model: m }\n}\n") == []
+
+
+@pytest.mark.parametrize("written", ["criticc", '"criticc"'])
+def test_the_fix_of_a_name_keeps_its_quotes(written: str) -> None:
+    """After it nothing is left to say."""
+    text = letters("a -> b", a=f"role: {written}", blocks='  roles { critic: "You doubt." }')
+    (found,) = checked(text)
+
+    assert checked(mended(text, found.fix)) == []
+    assert f"role: {written.replace('cc', 'c')}" in mended(text, found.fix)

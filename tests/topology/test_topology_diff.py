@@ -2,7 +2,8 @@
 
 import random
 import re
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.formats import read_text
+from coterie.formats import read, read_text
 from coterie.topology.diff import Difference, DifferenceKind, diff
 from coterie.topology.model import Agent, ArrowGroup, Flow, Topology
 
 ROOT = Path(__file__).parents[2]
-FILES = sorted((ROOT / "tests" / "data" / "at" / "valid").glob("*.at"))
+DATA = ROOT / "tests" / "data" / "at"
+FILES = sorted((DATA / "valid").glob("*.at"))
+FILES += [DATA / "composing" / "valid" / name / "main.at" for name in ("import", "include", "params")]
 BASE = """\
 topology t : [pipeline, fan-out] {
   meta { version: "1" }
   roles { critic: "You doubt" }
   agent a { model: opus  tools: [Read, Grep]  outputs { verdict: yes | no } }
-  agent b { model: sonnet  retry: 1  reads: [a, c] }
+  agent b { model: sonnet  retry: 1  reads: [a, c]  writes: [x, y] }
   human c { description: "Look" }
   gates { gate g { after: a  before: b  run: "true" } }
   settings { allow: ["Read"] }
@@ -102,6 +105,7 @@ def test_what_comes_and_goes_is_told_whole() -> None:
         ("yes | no", "no | yes"),
         ("[pipeline, fan-out]", "[fan-out, pipeline]"),
         ("a -> [b, c]", "a -> [c, b]"),
+        ("writes: [x, y]", "writes: [y, x]"),
         ("  meta {", "# said\n\n  meta   {"),
     ],
 )
@@ -138,6 +142,50 @@ def test_a_new_name_is_one_change() -> None:
     assert [said(each) for each in diff(team(), team(renamed))] == [("renamed", "agent a", "", "a", "first")]
 
 
+def test_teams_without_a_flow_are_compared() -> None:
+    """A conversation of agents, and a fragment: a new name is found there too, as is a flow that comes."""
+    head = "topology t : [debate] {"
+    old, new = team(f"{head} agent a {{ model: m }} }}"), team(f"{head} agent b {{ model: m }} }}")
+
+    assert [said(each) for each in diff(old, new)] == [("renamed", "agent a", "", "a", "b")]
+    flowing = team(f"{head} agent a {{ model: m }} flow {{ a }} interface {{ entry: a }} }}")
+    assert {said(each)[:2] for each in diff(old, flowing)} == {("added", "interface"), ("added", "start of a")}
+
+
+def test_a_node_without_arrows_is_compared() -> None:
+    """It starts with the run, so the run does more or less."""
+    head = "topology t : [pipeline] { agent a { model: m } agent b { model: m } agent c { model: m } flow { a -> b "
+    old, new = team(f"{head} }} }}"), team(f"{head} c }} }}")
+
+    assert [said(each)[:2] for each in diff(old, new)] == [("added", "start of c")]
+    assert [said(each)[:2] for each in diff(new, old)] == [("removed", "start of c")]
+
+
+def test_one_new_name_is_that_of_one_node() -> None:
+    """Of two that could have it, the other is removed."""
+    head = "topology t : [pipeline] { agent a { model: m } "
+    old = team(f"{head} agent x {{ model: m }} agent y {{ model: m }} flow {{ a -> x a -> y }} }}")
+    new = team(f"{head} agent z {{ model: m }} flow {{ a -> z }} }}")
+
+    assert [said(each)[:3] for each in diff(old, new)] == [
+        ("renamed", "agent x", ""),
+        ("removed", "agent y", ""),
+        ("removed", "arrow a -> y", ""),
+    ]
+
+
+def test_swapped_conditions_of_equal_arrows_are_shown_with_them() -> None:
+    """Without them both orders would look the same."""
+    first, second = "a -> b [when a.v == x]", "a -> b [when a.v == y]"
+    old, new = (
+        team(f"topology t : [pipeline] {{ agent a {{ model: m }} agent b {{ model: m }} flow {{ {one} {other} }} }}")
+        for one, other in ((first, second), (second, first))
+    )
+    shown = ['a -> b [when a.v == "x"]', 'a -> b [when a.v == "y"]']
+
+    assert [said(each)[3:] for each in diff(old, new)] == [(shown, shown[::-1])] * 2
+
+
 def test_somebody_new_is_not_taken_for_somebody_else() -> None:
     """Who says the same at another place is another."""
     one, other = "agent a { model: m } agent x { model: m }", "agent y { model: m } agent a { model: m }"
@@ -154,10 +202,11 @@ def test_somebody_new_is_not_taken_for_somebody_else() -> None:
     }
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_field_of_the_model_is_compared(path: Path) -> None:
     """A team is the same as itself, in any order of declarations, and everything in it is told when it goes."""
-    topology = team(path.read_text())
+    topology = read(path).topology
+    assert topology is not None
     shuffled = replace(
         topology, nodes=topology.nodes[::-1], roles=dict(reversed(topology.roles.items())), kept=topology.kept[::-1]
     )
@@ -165,7 +214,23 @@ def test_every_field_of_the_model_is_compared(path: Path) -> None:
     assert diff(topology, topology) == diff(topology, shuffled) == ()
     gone = diff(topology, Topology(name=topology.name))
     assert {change.kind for change in gone} <= {DifferenceKind.REMOVED}
-    assert len(gone) >= len(topology.nodes) + len(topology.kept)
+    for each, node, without in _without_a_field(topology):
+        assert diff(topology, without), f"{each} of {node}"
+
+
+def _without_a_field(topology: Topology) -> Iterator[tuple[str, str, Topology]]:
+    """*topology* without one of its values, or of those of its nodes: each that differs from its default."""
+    for value in (topology, *topology.nodes):
+        for each in fields(value):
+            default = each.default if each.default_factory is MISSING else each.default_factory()
+            if not each.compare or default in (MISSING, getattr(value, each.name)) or each.name == "file":
+                continue
+            less = replace(value, **{each.name: default})
+            if isinstance(less, Topology):
+                yield each.name, "the topology", less
+            else:
+                nodes = tuple(less if node is value else node for node in topology.nodes)
+                yield each.name, less.name, replace(topology, nodes=nodes)
 
 
 @given(st.randoms(use_true_random=False))

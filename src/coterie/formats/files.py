@@ -4,14 +4,17 @@ import errno
 from pathlib import Path
 
 from coterie import files
-from coterie.diagnostics import did_you_mean
+from coterie.diagnostics import Span, did_you_mean
 from coterie.formats import bounds
 
 MAX_BYTES = bounds.MAX_TEXT
 """Size limit of a file, and of all files of one topology together."""
 
 YAML = (".yaml", ".yml")
-"""Suffixes of pattern files."""
+"""Suffixes of pattern files and of supervised systems."""
+
+SYSTEM_FILES = ("topology.yaml", "topology.yml")
+"""Names of files that are systems unless they hold a pattern."""
 
 SUFFIXES = (".at", *YAML)
 """Suffixes of supported files."""
@@ -20,8 +23,8 @@ SUFFIXES = (".at", *YAML)
 class Unreadable(Exception):
     """A file cannot be read as text."""
 
-    def __init__(self, reason: str, hint: str = "", code: str = "unreadable-file") -> None:
-        self.reason, self.hint, self.code = reason, hint, code
+    def __init__(self, reason: str, hint: str = "", code: str = "unreadable-file", span: Span | None = None) -> None:
+        self.reason, self.hint, self.code, self.span = reason, hint, code, span
         super().__init__(reason)
 
 
@@ -63,14 +66,14 @@ def _read(path: Path, most: int) -> bytes:
     if path.suffix not in SUFFIXES and files.is_file(path):
         close = did_you_mean(path.suffix, SUFFIXES)
         what = f"{path.suffix!r} is" if path.suffix else "a name without a suffix is in"
-        raise Unreadable(f"{what} no notation coterie knows", close or "use .at, or .yaml for a pattern")
+        raise Unreadable(f"{what} no notation coterie knows", close or "use .at, or .yaml for a pattern or a system")
     try:
         return files.read(path, most, follow=True)
     except OSError as failure:
         if failure.errno == errno.EOVERFLOW:
             what = "it is" if most == MAX_BYTES else "it and the files it includes are"
             raise Unreadable(
-                f"{what} larger than {MAX_BYTES // 2**20} MB", "split the team into several topologies"
+                f"{what} larger than {MAX_BYTES // 2**20} MB", "split the team into several topologies", span=Span(1, 1)
             ) from None
         hint = "write the text to a file and pass its name" if failure.errno == errno.EINVAL else ""
         raise Unreadable(failure.strerror or str(failure), hint) from None
@@ -82,5 +85,7 @@ def _decoded(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as failure:
-        line = data.count(b"\n", 0, failure.start) + 1
-        raise Unreadable(f"line {line} is not UTF-8 text", "save it as UTF-8") from None
+        before = data[: failure.start].decode()
+        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+        span = Span(line, column, 1, len(before))
+        raise Unreadable(f"line {line} is not UTF-8 text", "save it as UTF-8", span=span) from None

@@ -68,7 +68,8 @@ def read(path: Path, params: Mapping[str, Scalar] | None = None) -> Source:
     try:
         text = library.text(path)
     except Unreadable as unreadable:
-        found = error(unreadable.code, f"{file!r} cannot be read: {unreadable.reason}", hint=unreadable.hint)
+        message = f"{file!r} cannot be read: {unreadable.reason}"
+        found = error(unreadable.code, message, unreadable.span, unreadable.hint)
         return Source("", file, None, (replace(found, file=file),))
     return _Reader(library).read(text, file, path.parent, params or {})
 

@@ -3,6 +3,16 @@
 from coterie.planning.examination import ONLY_FOR_A_RUN, examine, thinks
 from coterie.planning.extension import BACKENDS
 from coterie.planning.notes import not_executed, sentences
-from coterie.planning.resolve import plan, plan_or_raise
+from coterie.planning.resolve import as_plan, plan, plan_or_raise
 
-__all__ = ["BACKENDS", "ONLY_FOR_A_RUN", "examine", "not_executed", "plan", "plan_or_raise", "sentences", "thinks"]
+__all__ = [
+    "BACKENDS",
+    "ONLY_FOR_A_RUN",
+    "as_plan",
+    "examine",
+    "not_executed",
+    "plan",
+    "plan_or_raise",
+    "sentences",
+    "thinks",
+]

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coterie.diagnostics import Span
-from coterie.planning.backend_choice import choose_backend
+from coterie.planning.backend_choice import choose_backend, coding_options
 from coterie.planning.extension import (
     AGENT_KEYS,
     HUMAN_KEYS,
@@ -99,6 +99,7 @@ def _agent(node: Agent | Orchestrator, setting: Setting) -> tuple[AgentPlan, str
     process, human, options = _process(node, own, setting), chosen.backend == "human", chosen.options
     if chosen.backend == "model":
         options = model_options(node, own, setting.default, options, setting.topology, setting.report)
+    options = {**options, **coding_options(chosen.backend, own, setting.default)}
     for idle in idle_keys(owner, chosen.backend, own):
         setting.report(idle)
     if human or chosen.topology:
@@ -198,6 +199,7 @@ def _process(node: AnyNode, own: Extension, setting: Setting) -> dict[str, Any]:
         "env": {name: value for name, value in env.items() if references.get(name) != value},
         "env_from": {name: value for name, value in references.items() if env[name] == value},
         "on_interrupt": own.on_interrupt or default.on_interrupt or "retry",
+        "queue": own.queue or default.queue,
     }
 
 

@@ -10,12 +10,17 @@ _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
 PLANNING = (
     Code("bad-command", _E, "A command cannot be split into words."),
     Code("bad-mapping", _E, "A compound maps a key that the previous team does not output.", pattern=True),
+    Code("bad-plugin", _E, "A plugin cannot be imported; only `--import` and `run` look.", in_files=False, system=True),
     Code("cannot-run-group", _E, "The flow leads through a group, which cannot run yet."),
     Code("fragment", _E, "A fragment cannot run by itself; a topology includes it."),
-    Code("idle-key", _W, "A key of the coterie extension is for models, but the backend is another."),
+    Code("idle-key", _W, "A key of the coterie extension is for other backends than the agent's."),
+    Code("missing-tls-file", _W, "The certificate or a key of a gateway does not exist.", system=True),
     Code("no-command", _E, "An agent has the backend `command`, but no command."),
     Code("no-flow", _E, "The topology has no flow, so there is nothing to run."),
     Code("no-provider", _E, "An agent uses a model without a known provider."),
+    Code(
+        "no-such-class", _E, "A class cannot be imported; only `--import` and `run` look.", in_files=False, system=True
+    ),
     Code("no-such-tool", _W, "An agent names a tool that nothing provides, or that it may never use."),
     Code("not-enforced", _W, "A rule about safety has no effect on some agents, because of their backend."),
     Code("not-executed", _N, "A part of the file is kept and shown, but has no effect yet."),
@@ -42,6 +47,7 @@ LOOPS = (
     Code("idle-arguments", _W, "A backend has arguments, but its kind accepts none.", loop=True),
     Code("idle-profile", _W, "A profile applies to no role of the loop.", in_files=False, loop=True),
     Code("idle-provider", _W, "A backend has a provider, but its kind has none.", loop=True),
+    Code("idle-setting", _W, "A setting of a backend is for other kinds of backends.", loop=True),
     Code("no-arguments", _E, "A backend that accepts no arguments got some.", in_files=False, loop=True),
     Code("no-emits", _E, "A role has no `emits`.", loop=True),
     Code("no-role-id", _E, "A role has no id.", loop=True),

@@ -1,5 +1,6 @@
 """The base of what a plan says about coordination: a flow, a loop, a pattern, or a kind that another package adds."""
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import msgspec
@@ -13,6 +14,10 @@ class Coordination(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
         """The same without the names of folders, which do not affect the run."""
         return self
 
+    def environments(self) -> Iterator[dict[str, str]]:
+        """Texts by name that it gives to code of users, such as the settings of plugins; some may be secrets."""
+        yield from ()
+
 
 def read_coordination(data: dict[str, Any]) -> Coordination:
     """The coordination that was encoded as *data*.
@@ -20,7 +25,7 @@ def read_coordination(data: dict[str, Any]) -> Coordination:
     Raises:
         ValueError: If no kind has that tag, or the data does not fit the kind.
     """
-    from coterie.planning import loop, pattern, plan, program  # noqa: F401 - defines our own kinds
+    from coterie.planning import loop, pattern, plan, program, system  # noqa: F401 - defines our own kinds
 
     tag = data.get("engine")
     known = {kind.__struct_config__.tag: kind for kind in Coordination.__subclasses__()}

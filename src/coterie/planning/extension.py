@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
 from coterie.planning.providers import VARIABLE
+from coterie.topology.coding import ATTENTION_POLICIES, BUILT_IN, CODING, INTERRUPT_POLICIES, SANDBOXES
 from coterie.topology.conditions import as_text, is_number
 
-BACKENDS = frozenset({"command", "human", "model", "scripted"})
+BACKENDS = frozenset({"human", "scripted"}) | BUILT_IN | CODING
 """The names of all backends."""
 
 Report = Callable[[Diagnostic], None]
@@ -19,6 +20,8 @@ Report = Callable[[Diagnostic], None]
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_CLASS = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_QUEUE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9:./_-]{0,98}[A-Za-z0-9])?")
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -26,10 +29,19 @@ class Extension(Struct, frozen=True, kw_only=True):
     """The values of one block; missing fields are empty.
 
     Attributes:
+        type: The class of an agent in Python, as a dotted path.
+        ask: The name of an agent of the system that the team is part of.
         timeout: Seconds.
         api_key: A reference to an environment variable, `${NAME}`.
         tools: Python functions for a model, `module:function`, by tool name.
         price_in: US dollars per million input tokens; *price_out* per million output tokens.
+        mode: The mode or agent of a coding agent's session.
+        attention: `ask`: a person answers its permission requests.
+        attention_timeout: Seconds until *attention_policy* answers.
+        stall_after: Seconds without a sign of life after which it is listed as stuck; 0: never.
+        gates: Commands that must succeed before its answer is accepted.
+        gate_timeout: Seconds for each of them.
+        queue: The queue of the nodes of a cluster that may perform its turns.
         given: The keys it has, including those with invalid values.
         spans: The span of each value.
     """
@@ -38,11 +50,14 @@ class Extension(Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
     topology: str = ""
     pattern: str = ""
+    type: str = ""
+    ask: str = ""
     timeout: float | None = None
     cwd: str = ""
     env: Mapping[str, str] = {}
     prompt_via: str = ""
     on_interrupt: str = ""
+    queue: str = ""
     options: Mapping[str, Any] = {}
     provider: str = ""
     base_url: str = ""
@@ -50,20 +65,51 @@ class Extension(Struct, frozen=True, kw_only=True):
     tools: Mapping[str, str] = {}
     price_in: float | None = None
     price_out: float | None = None
+    mode: str = ""
+    trust_all_tools: bool | None = None
+    attention: str = ""
+    attention_timeout: float | None = None
+    attention_policy: str = ""
+    sandbox: str = ""
+    stall_after: float | None = None
+    gates: tuple[tuple[str, ...], ...] = ()
+    gate_timeout: float | None = None
     given: frozenset[str] = frozenset()
     spans: Mapping[str, Span] = {}
 
 
-PROCESS_KEYS = ("timeout", "cwd", "env", "on-interrupt")
+PROCESS_KEYS = ("timeout", "cwd", "env", "on-interrupt", "queue")
 """Keys of an action and a gate."""
 MODEL_KEYS = ("provider", "base-url", "api-key", "tools", "price-in", "price-out")
-"""Keys only for models."""
-DEFAULT_KEYS = ("backend", "command", "prompt-via", "options", *MODEL_KEYS, *PROCESS_KEYS)
+"""Keys for models."""
+CODING_KEYS = (
+    "mode",
+    "trust-all-tools",
+    "attention",
+    "attention-timeout",
+    "attention-policy",
+    "sandbox",
+    "stall-after",
+    "gates",
+    "gate-timeout",
+)
+"""Keys for coding agents; some are for other backends, too."""
+DEFAULT_KEYS = ("backend", "command", "prompt-via", "options", *MODEL_KEYS, *CODING_KEYS, *PROCESS_KEYS)
 """Keys of the topology's block, for all nodes."""
-AGENT_KEYS = ("topology", "pattern", *DEFAULT_KEYS)
+ACTOR_KEYS = ("type", "ask")
+"""Keys of an agent in Python."""
+AGENT_KEYS = ("topology", "pattern", *ACTOR_KEYS, *DEFAULT_KEYS)
 """Keys of an agent."""
 HUMAN_KEYS = ("timeout",)
 """Keys of a human."""
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "prompt-via": ("stdin", "file"),
+    "on-interrupt": INTERRUPT_POLICIES,
+    "attention": ("ask",),
+    "attention-policy": ATTENTION_POLICIES,
+    "sandbox": SANDBOXES,
+}
+"""The words that are valid for a key."""
 
 
 class _Wrong(Exception):
@@ -127,9 +173,31 @@ def _command(value: Any) -> tuple[str, ...]:
     return tuple(as_text(word) if not isinstance(word, str) else word for word in value)
 
 
+def _commands(value: Any) -> tuple[tuple[str, ...], ...]:
+    hint = 'write gates: [["make", "test"]]'
+    try:
+        if isinstance(value, list | tuple) and value:
+            return tuple(map(_command, value))
+    except _Wrong:
+        pass
+    raise _Wrong("a list of commands, each a list of words", hint=hint)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _Wrong("true or false")
+    return value
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise _Wrong("a text")
+    return value
+
+
+def _class(value: Any) -> str:
+    if not isinstance(value, str) or not _CLASS.fullmatch(value):
+        raise _Wrong("the dotted path of a class", hint="write type: myapp.agents.Writer")
     return value
 
 
@@ -142,6 +210,11 @@ def _seconds(value: Any) -> float:
     return float(value)
 
 
+def _seconds_or_never(value: Any) -> float:
+    """As `_seconds`, or 0 for never."""
+    return 0.0 if is_number(value) and value == 0 else _seconds(value)
+
+
 def _env(value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(map(_is_scalar, value.values())):
         raise _Wrong("a block of names and texts", hint='write NAME: "value" in it')
@@ -151,6 +224,8 @@ def _env(value: Any) -> dict[str, str]:
 def _options(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise _Wrong("a block", hint="write options { name: value }")
+    if key := next((key for name in value if (key := name.replace("_", "-")) in CODING_KEYS), ""):
+        raise _Wrong(f"a block without {key!r}", hint=f"write {key} beside options, not in them")
     return dict(value)
 
 
@@ -182,6 +257,12 @@ def _tools(value: Any) -> dict[str, str]:
     return dict(value)
 
 
+def _queue(value: Any) -> str:
+    if not isinstance(value, str) or not _QUEUE.fullmatch(value):
+        raise _Wrong("a name", hint="write letters, digits, and : . / _ - between them: queue: gpu")
+    return value
+
+
 def _is_path(value: Any) -> bool:
     return isinstance(value, str) and _FUNCTION.fullmatch(value) is not None
 
@@ -206,11 +287,13 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "command": _command,
     "topology": _text,
     "pattern": _text,
+    "type": _class,
+    "ask": _text,
     "timeout": _seconds,
     "cwd": _text,
     "env": _env,
-    "prompt-via": _one_of("stdin", "file"),
-    "on-interrupt": _one_of("retry", "resume", "adopt", "ask"),
+    **{key: _one_of(*words) for key, words in CHOICES.items()},
+    "queue": _queue,
     "options": _options,
     "provider": _text,
     "base-url": _url,
@@ -218,6 +301,12 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "tools": _tools,
     "price-in": _price,
     "price-out": _price,
+    "mode": _text,
+    "trust-all-tools": _flag,
+    "attention-timeout": _seconds,
+    "stall-after": _seconds_or_never,
+    "gates": _commands,
+    "gate-timeout": _seconds,
 }
 
 

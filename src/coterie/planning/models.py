@@ -13,11 +13,12 @@ import msgspec
 from msgspec import Struct
 
 from coterie.diagnostics import Diagnostic, did_you_mean, error, warning
-from coterie.planning.extension import MODEL_KEYS, Extension, Report
+from coterie.planning.extension import Extension, Report
 from coterie.planning.permissions import BUILT_IN, READING, Permissions, read_rules
 from coterie.planning.providers import VARIABLE, Unclear, choose_provider
 from coterie.topology.block import NOTHING, Block
 from coterie.topology.checks.facts import listing, title
+from coterie.topology.coding import CODING, READERS, readers_of
 from coterie.topology.conditions import is_number
 from coterie.topology.model import Agent, Orchestrator, Topology
 
@@ -70,6 +71,8 @@ def model_options(
     made = _fields(node, topology) | _settings(owner, options, node, own, report)
     for name in ("provider", "base_url", "api_key", "price_in", "price_out"):
         for block in (default, own):
+            if name == "provider" and block.backend in CODING:  # the label of an agent, not of a model's server
+                continue
             if (value := getattr(block, name)) not in ("", None):
                 made[name] = value
     if providers := topology.block("providers").entries:
@@ -91,11 +94,15 @@ def model_options(
 
 
 def idle_keys(owner: str, backend: str, own: Extension) -> list[Diagnostic]:
-    """A warning for each model-only key of an agent with another *backend*."""
+    """A warning for each key of an agent that its *backend* does not read."""
     return [
-        warning("idle-key", f"{key!r} of {owner} is for models, but its backend is {backend!r}", own.spans.get(key))
-        for key in MODEL_KEYS
-        if key in own.given and backend not in ("", "model")
+        warning(
+            "idle-key",
+            f"{key!r} of {owner} is for {readers_of(key)}, but its backend is {backend!r}",
+            own.spans.get(key),
+        )
+        for key, readers in READERS.items()
+        if key in own.given and backend and backend not in readers
     ]
 
 

@@ -17,6 +17,9 @@ from coterie.topology.model import AnyNode, Topology
 if TYPE_CHECKING:
     from coterie.formats.at.language import Entries, FieldSpec
 
+_WITHOUT_SESSIONS = frozenset({"command", "human", "model", "scripted"})
+"""Backends whose agents cannot go on in the session of an earlier attempt."""
+
 
 def not_executed(topology: Topology, plan: Plan | None = None) -> list[Diagnostic]:
     """A note for each block, node and arrow with parts that have no effect.
@@ -82,12 +85,14 @@ def _in_entries(entries: Sequence[Block], described: "Entries") -> Iterator[Diag
 
 
 def _on_interrupt(topology: Topology) -> Iterator[Diagnostic]:
-    """No backend can resume an interrupted attempt, and only a command can be adopted."""
+    """Only a coding agent can go on in its session, and only a command can be adopted."""
+    usual = topology.extension.get("backend")
     for owner, said_by in [("the topology", topology), *((title(node), node) for node in topology.nodes)]:
         policy = said_by.extension.get("on-interrupt")
         message = ""
-        if policy == "resume":
-            message = f"'on-interrupt: resume' of {owner} counts as 'retry': no backend supports it yet"
+        backend = said_by.extension.get("backend") or usual or ("command" if said_by.extension.get("command") else "")
+        if policy == "resume" and backend in _WITHOUT_SESSIONS:
+            message = f"'on-interrupt: resume' of {owner} counts as 'retry': only coding agents have sessions"
         elif policy == "adopt" and not (said_by.extension.get("command") or topology.extension.get("command")):
             message = f"'on-interrupt: adopt' of {owner} counts as 'retry': only commands support it"
         if message:

@@ -155,4 +155,5 @@ def _staged(agent: AgentPlan, node: AnyNode, config: PipelineSettings) -> AgentP
         return agent
     if not config.retry_failed_stages:
         return structs.replace(agent, retry=node.retry or 0)
-    return structs.replace(agent, retry=config.max_stage_retries, attempts=1 + config.max_stage_retries)
+    retries = config.max_stage_retries
+    return structs.replace(agent, retry=retries, attempts=1 + retries, repairs=1)

@@ -55,10 +55,12 @@ class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
         retry: Further attempts after a failure that is not transient.
         attempts: Total attempts of one turn, for any failure, without interrupted ones. None: determined by *retry* and
             the kind of failure.
+        repairs: Invalid replies of one turn that are never its last attempt, whatever *attempts* says.
         on_fail: `halt`, `skip`, `continue` or `fallback`.
         fallback: The agent called instead, with `on_fail = "fallback"`.
         on_interrupt: After a crash of the run: `retry`, `resume`, `adopt` (as the backend can) or `ask` a human.
         options: Further settings of the backend, as written in the extension block.
+        queue: On a cluster, the queue of the nodes that may perform its turns; empty: `default`.
         verdict: A gate whose exit status is its output `passed`; without it a status other than 0 fails the turn.
         child: The plan of the topology that runs at this node.
     """
@@ -82,13 +84,20 @@ class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout: float | None = None
     retry: int = 0
     attempts: int | None = None
+    repairs: int = 0
     on_fail: str = "halt"
     fallback: str = ""
     on_interrupt: str = "retry"
     phase: float | None = None
     options: dict[str, Any] = {}
+    queue: str = ""
     verdict: bool = False
     child: "Plan | None" = None
+
+    @property
+    def gates(self) -> tuple[tuple[str, ...], ...]:
+        """The commands that must succeed before its answer, or its completion of a loop, counts: `options["gates"]`."""
+        return tuple(tuple(argv) for argv in self.options.get("gates", ()))
 
 
 class FlowPlan(Coordination, frozen=True, kw_only=True, omit_defaults=True, dict=True, tag="flow"):
@@ -118,7 +127,7 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         max_turns: Maximum number of agent turns; None: unlimited.
-        max_cost: Budget in US dollars, checked before each start.
+        max_cost: Budget in US dollars, of which an estimate is reserved before each start.
         max_parallel: Maximum turns that run at once, without humans and child runs.
         add_iterations: Further iterations of a loop beyond its plan, from here on.
     """
@@ -200,8 +209,25 @@ def _without_folders(plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, folder="", agents=agents, coordination=coordination)
 
 
+def without_gates(plan: Plan) -> Plan:
+    """*plan* for a trial without programs: the gates of its agents do not run."""
+
+    def bare(agent: AgentPlan) -> AgentPlan:
+        options = {name: value for name, value in agent.options.items() if name != "gates"}
+        child = without_gates(agent.child) if agent.child is not None else None
+        return msgspec.structs.replace(agent, options=options, child=child)
+
+    return msgspec.structs.replace(plan, agents={name: bare(agent) for name, agent in plan.agents.items()})
+
+
 def environments(plan: Plan) -> Iterator[dict[str, str]]:
-    """The environment variables that *plan* sets for processes of its agents, their MCP servers, and its teams."""
+    """The environment variables that *plan* sets for processes of its agents, their MCP servers, and its teams.
+
+    For a supervised system, the settings of its plugins and agents, too.
+    """
+    coordination: Coordination | None = plan.coordination
+    if coordination is not None:
+        yield from coordination.environments()
     for agent in plan.agents.values():
         yield agent.env
         yield from (server.get("env", {}) for server in agent.options.get("mcp_servers", {}).values())

@@ -6,9 +6,10 @@ from functools import partial
 from pathlib import Path
 
 from coterie.diagnostics import Diagnostic, Span, error, of_part
-from coterie.errors import TopologyError
+from coterie.errors import TopologyError, UsageError
 from coterie.planning import gates
 from coterie.planning.agents import Setting, asked_of, plan_node, with_child
+from coterie.planning.backend_choice import flag_of_run
 from coterie.planning.extension import BACKENDS, DEFAULT_KEYS, Report, backend_hint, read_extension
 from coterie.planning.files import find
 from coterie.planning.notes import sentences
@@ -51,7 +52,7 @@ def plan(
     chain = (Path(topology.file).resolve() if topology.file else Path(topology.name),)
     job = _Job(backend=backend, read=read or _read)
     found: list[Diagnostic] = []
-    if backend is not None and backend not in BACKENDS:
+    if backend is not None and flag_of_run(backend).get("kind") not in BACKENDS:
         found.append(error("unknown-backend", f"unknown backend {backend!r}", hint=backend_hint(backend)))
     found += _not_by_itself(topology)
     made = None
@@ -73,6 +74,20 @@ def plan_or_raise(
     if made is None:
         raise TopologyError(found)
     return made
+
+
+def as_plan(team: Plan | Topology) -> Plan:
+    """*team* if it is a plan, else the plan of that topology.
+
+    Raises:
+        TopologyError: If it cannot be run.
+        UsageError: If it is neither.
+    """
+    if not isinstance(team, Plan | Topology):
+        raise UsageError(
+            f"a team must be a Topology or a Plan, not {type(team).__name__}; coterie.load(path) reads one"
+        )
+    return team if isinstance(team, Plan) else plan_or_raise(team)
 
 
 def teams_of(file: Path) -> Team:
@@ -124,6 +139,11 @@ class _Job:
 
             setting = _setting(topology, None, folder, self.backend, report)
             return plan_pattern(topology.pattern, setting, lambda node, setting: self._node(node, setting, chain))
+        if topology.system is not None:
+            from coterie.planning.systems import plan_system  # imported on demand
+
+            setting = _setting(topology, None, folder, self.backend, report)
+            return plan_system(topology.system, setting, lambda node, setting: self._node(node, setting, chain))
         if topology.flow is None:
             report(error("no-flow", f"{topology.name!r} has no flow, so there is nothing to run", topology.span))
         coordination = _coordination(topology, topology.flow or Flow())

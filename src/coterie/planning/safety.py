@@ -12,7 +12,9 @@ from coterie.topology.conditions import as_text
 from coterie.topology.model import Agent, Topology
 
 FIELDS = ("tools", "disallowed-tools", "permissions")
-"""The fields of an agent that only models honour."""
+"""The fields of an agent that only models honour, except for those in `HONOURED`."""
+HONOURED: Mapping[str, tuple[str, ...]] = {"claude-sdk": ("tools",)}
+"""The fields that other backends honour."""
 RULES = ("allow", "deny", "ask")
 """The fields of `settings` that only models honour."""
 
@@ -39,15 +41,17 @@ def not_enforced(topology: Topology, agents: Mapping[str, AgentPlan | None]) -> 
             yield _warning(backend, own, f"{listing(said)} of 'settings'", settings.place(said[0]))
         by_fields: dict[tuple[str, ...], list[Agent]] = {}
         for node in own:
-            by_fields.setdefault(tuple(_given(node)), []).append(node)
+            unheard = tuple(name for name in _given(node) if name not in HONOURED.get(backend, ()))
+            by_fields.setdefault(unheard, []).append(node)
         for fields, some in by_fields.items():
             if fields:
                 span = some[0].spans.get(fields[0]) or some[0].extra.place(fields[0])
                 yield _warning(backend, some, listing(fields), span)
     for owner, block in [("'settings'", settings), *((title(node), node.extra) for node in nodes.values())]:
         if (wanted := block.get("sandbox")) not in ("", "false", "none", False):
-            message = f"'sandbox: {as_text(wanted)}' of {owner} is not enforced: no backend has a sandbox yet"
-            yield warning("not-enforced", message, block.place("sandbox"))
+            message = f"'sandbox: {as_text(wanted)}' of {owner} is not enforced"
+            hint = "to confine a program or a coding agent, write extensions { coterie { sandbox: required } }"
+            yield warning("not-enforced", message, block.place("sandbox"), hint)
     models = [agent for node in owners.get("model", ()) if (agent := agents[node.name]) is not None]
     offered = {tool for agent in models for tool in agent.options.get("built_in_tools", ())}
     rules = read_rules(settings.get("ask", ()), forbid=True)

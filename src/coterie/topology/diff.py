@@ -185,6 +185,14 @@ def _arrows(old: Flow, new: Flow) -> Iterator[Difference]:
         yield Difference(kind=DifferenceKind.REMOVED, what=f"arrow {group}", old=_plain(group))
     for group in come:
         yield Difference(kind=DifferenceKind.ADDED, what=f"arrow {group}", new=_plain(group))
+    yield from (Difference(kind=DifferenceKind.REMOVED, what=f"start of {name}") for name in _alone(old, new))
+    yield from (Difference(kind=DifferenceKind.ADDED, what=f"start of {name}") for name in _alone(new, old))
+
+
+def _alone(flow: Flow, other: Flow) -> list[str]:
+    """The nodes without arrows in *flow* that *other* does not mention: they start with the run."""
+    joined = {name for group in flow.groups for name in (group.source, *group.targets)}
+    return [name for name in flow.mentions if name not in joined and name not in other.mentions]
 
 
 def _matched(

@@ -18,6 +18,7 @@ from coterie.topology.conditions import Condition, Scalar
 if TYPE_CHECKING:  # loaded on demand: most files need few of these
     from coterie.topology.loop import Loop
     from coterie.topology.patterns.model import Pattern
+    from coterie.topology.system.model import System
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +226,7 @@ class Topology:
     Attributes:
         patterns: The tags of the header, `[pipeline, fan-out]`.
         nodes: In declaration order; names may repeat (a check reports that).
-        flow: The order of the nodes. A team has a *flow*, a *loop* or a *pattern*, or none of them.
+        flow: The order of the nodes. A team has a *flow*, a *loop*, a *pattern* or a *system*, or none of them.
         roles: Role name to its text.
         meta: `version`, `description` and the block's other fields; `timeout` in seconds.
         extension: The top-level `extensions { coterie { … } }`, as plain values.
@@ -244,6 +245,8 @@ class Topology:
     flow: Flow | None = None
     loop: Loop | None = None
     pattern: Pattern | None = None
+    system: System | None = None
+    """A supervision tree; its children that are no Python agents are nodes of the same name."""
     roles: Mapping[str, str] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict)
     extension: Mapping[str, Any] = field(default_factory=dict)

@@ -34,6 +34,9 @@ def values(text: str, grammar: str = "") -> dict[str, Any]:
         ("k = [WIP] the bug", "[WIP] the bug"),
         ("k = [fix #12, b] # soon", ["fix #12", "b"]),
         ("k = [\n  a, # 1\n  b #2\n]", ["a", "b #2"]),
+        ("k = [\n  a, # it's ]\n  b\n]", ["a", "b"]),
+        ("k = ['a ] # b', c]", ["a ] # b", "c"]),
+        ("k = ['C:\\', b]", ["C:\\", "b"]),
         ('k = "a # b" # c', "a # b"),
         ("k = 'it\\n'", "it\\n"),
         ('k = "a\\tb"', "a\tb"),
@@ -129,11 +132,16 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     [
         ('event_loop.max_iterations = "many"', "event_loop.max_iterations must be a whole number, not 'many'"),
         ("event_loop.max_iterations = -1", "event_loop.max_iterations must be a whole number, 0 or more, not -1"),
+        ("event_loop.max_failures = 0", "event_loop.max_failures must be a whole number, 1 or more, not 0"),
         ("event_loop.max_runtime = '1 h'", "event_loop.max_runtime must be a duration"),
         ("review.enabled = 'no'", "review.enabled must be true or false, not 'no'"),
         ("backend.args = [[1]]", "backend.args must be a list of texts"),
         ("backend.command = 7", "backend.command must be a text, not 7"),
         ("worktree.cleanup = 'later'", "worktree.cleanup must be one of on_success, always, never, not 'later'"),
+        (
+            "event_loop.gate_timeout = 0",
+            "event_loop.gate_timeout must be a duration such as 90s, 15m or 1h30m, or milliseconds, 1 or more, not 0",
+        ),
         ("backend.timeout_ms = 0", "backend.timeout_ms must be a whole number of milliseconds, 1 or more, not 0"),
     ],
 )
@@ -174,6 +182,24 @@ def test_where_the_users_files_lie(tmp_path: Path) -> None:
     assert settings.event_loop.max_iterations == 7
     assert settings.event_loop.max_runtime == 3600.0
     assert str(settings.origins["event_loop.max_iterations"]) == f"user ({tmp_path / 'mine.toml'}:1)"
+
+
+@pytest.mark.parametrize("is_linked", [False, True], ids=["a repository", "a linked work tree"])
+def test_the_override_of_a_repository(tmp_path: Path, is_linked: bool) -> None:
+    """It is found from any folder inside; in a linked work tree `.git` is a file."""
+    if is_linked:
+        (tmp_path / ".git").write_text("gitdir: /elsewhere/.git/worktrees/x\n")
+    else:
+        (tmp_path / ".git").mkdir()
+    override = tmp_path / ".autoloop" / "overrides" / "code.toml"
+    override.parent.mkdir(parents=True)
+    override.write_text("event_loop.max_iterations = 7\n")
+    work_dir = tmp_path / "src" / "deep"
+    work_dir.mkdir(parents=True)
+
+    settings, _ = resolve(None, work_dir=work_dir, env={"HOME": str(tmp_path / "home")}, preset="code")
+
+    assert str(settings.origins["event_loop.max_iterations"]) == f"repo override ({override}:1)"
 
 
 def test_what_the_command_line_sets(tmp_path: Path) -> None:
@@ -238,9 +264,8 @@ def test_a_change_keeps_everything_else(tmp_path: Path) -> None:
 def test_what_is_set_is_what_is_read(tmp_path: Path, name: str) -> None:
     """For every setting: set a value, resolve, and it is there."""
     key = keys()[name]
-    text = {"whole": "7", "number": "1.5", "duration": "1h30m", "ms": "1500", "list": "a,b", "text": "some words"}[
-        key.type
-    ]
+    words = {"whole": "7", "number": "1.5", "duration": "1h30m", "ms": "1500", "list": "a,b", "text": "some words"}
+    text = {**words, "commands": '[["a", "b"], ["c"]]'}[key.type]
     text = key.meaning.choices[-1] if key.meaning.choices else text
     path = tmp_path / "one.toml"
 
@@ -248,8 +273,8 @@ def test_what_is_set_is_what_is_read(tmp_path: Path, name: str) -> None:
 
     settings, found = resolve(None, work_dir=tmp_path, env={"AUTOLOOP_CONFIG": str(path)})
     assert found == []
-    expected = {"whole": 7, "number": 1.5, "duration": 5400.0, "ms": 1.5, "list": ("a", "b"), "text": text}[key.type]
-    assert settings.value(name) == expected
+    expected = {"whole": 7, "number": 1.5, "duration": 5400.0, "ms": 1.5, "list": ("a", "b"), "text": text}
+    assert settings.value(name) == {**expected, "commands": (("a", "b"), ("c",))}[key.type]
 
 
 def test_what_cannot_be_set_changes_nothing(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from coterie.diagnostics import Span, did_you_mean, error, warning
-from coterie.formats.at.fields import UNREADABLE, Fields, Report, key_of
+from coterie.formats.at.fields import UNREADABLE, FieldReader, Report, key_of
 from coterie.formats.at.language.spec import BlockSpec as Spec
 from coterie.formats.at.language.spec import Entries, FieldKind, FieldSpec
 from coterie.formats.at.lexer import Token
@@ -33,7 +33,7 @@ def read_block(
     """
     owner = owner or repr(spec.name)
     plain, entries = _divided(block.items, spec, owner, report)
-    fields = Fields(plain, owner, report)
+    fields = FieldReader(plain, owner, report)
     if not spec.fields and not spec.open and spec.entries:
         for field, item in fields.items():
             message = f"{field!r} has no meaning in {owner}"
@@ -48,7 +48,7 @@ def read_block(
     return Block(kind=spec.name, name=name, fields=values, entries=inner, kept=kept, span=head, spans=fields.spans)
 
 
-def read_fields(fields: Fields, spec: Spec) -> dict[str, Any]:
+def read_fields(fields: FieldReader, spec: Spec) -> dict[str, Any]:
     """The values of *fields* that *spec* describes, by name, in its order; fields of kind `own` are not taken."""
     found: dict[str, Any] = {}
     known = spec.by_name
@@ -81,7 +81,7 @@ def _differs(field: FieldSpec, value: Any) -> bool:
             return value not in ("", (), {}, default)
 
 
-def _value(fields: Fields, field: FieldSpec) -> Any:
+def _value(fields: FieldReader, field: FieldSpec) -> Any:
     """The value of one field; None, with a report, if it cannot be read."""
     name, kind = field.name, field.kind
     match kind.name:
@@ -110,7 +110,9 @@ def _value(fields: Fields, field: FieldSpec) -> Any:
             return fields.policy(name, kind.choices, kind.deprecated)
         case "values":
             inner = fields.inner(name, "{ name: value }")
-            return Fields(inner.items, _part(fields, name), fields.report).rest() if isinstance(inner, Tree) else None
+            return (
+                FieldReader(inner.items, _part(fields, name), fields.report).rest() if isinstance(inner, Tree) else None
+            )
         case "schema":
             inner = fields.inner(name, "{ name: string }")
             return _schema_fields(inner, _part(fields, name), fields.report) if isinstance(inner, Tree) else None
@@ -124,11 +126,11 @@ def _value(fields: Fields, field: FieldSpec) -> Any:
             assert_never(kind.name)
 
 
-def _part(fields: Fields, name: str) -> str:
+def _part(fields: FieldReader, name: str) -> str:
     return f"{name!r} of {fields.owner}"
 
 
-def _number(fields: Fields, name: str, kind: FieldKind) -> float | None:
+def _number(fields: FieldReader, name: str, kind: FieldKind) -> float | None:
     value = fields.number(name)
     if value is None or kind.high is None or kind.low <= value <= kind.high:
         return value
@@ -136,7 +138,7 @@ def _number(fields: Fields, name: str, kind: FieldKind) -> float | None:
     return None
 
 
-def _one_of(fields: Fields, name: str, kind: FieldKind) -> str | None:
+def _one_of(fields: FieldReader, name: str, kind: FieldKind) -> str | None:
     value = fields.value(name, "one word")
     if value is None:
         return None
@@ -152,7 +154,7 @@ def _one_of(fields: Fields, name: str, kind: FieldKind) -> str | None:
     return text
 
 
-def _matching(fields: Fields, name: str, wanted: str, hint: str, fits: Callable[[str], object]) -> str | None:
+def _matching(fields: FieldReader, name: str, wanted: str, hint: str, fits: Callable[[str], object]) -> str | None:
     """The text of the field *name*; None, with a report, if it does not fit."""
     value = fields.value(name, wanted or "one word")
     if value is None:
@@ -169,7 +171,7 @@ def _is_quorum(text: str) -> bool:
     return bool(of) and n.isdecimal() and m.isdecimal() and 1 <= int(n[:9]) <= int(m[:9])
 
 
-def _inner(fields: Fields, name: str, kind: FieldKind) -> Block | None:
+def _inner(fields: FieldReader, name: str, kind: FieldKind) -> Block | None:
     inner = fields.inner(name, "{ … }", text=bool(kind.short))
     if inner is None or isinstance(inner, Tree):
         assert kind.block is not None
@@ -178,7 +180,7 @@ def _inner(fields: Fields, name: str, kind: FieldKind) -> Block | None:
     return Block(kind=name, fields={kind.short: inner}, span=span, spans={kind.short: span})
 
 
-def _many(fields: Fields, name: str, kind: FieldKind) -> Any:
+def _many(fields: FieldReader, name: str, kind: FieldKind) -> Any:
     assert kind.entries is not None
     inner = fields.inner(name, f"{{ {kind.entries.shape} }}")
     if not isinstance(inner, Tree):
@@ -258,7 +260,7 @@ def _prompt(block: Tree) -> str:
     """The prompt of a variant: a text or `{ any text }`."""
     for item in block.items:
         if not isinstance(item, Tree | Stray | Directive | FlowBlock) and key_of(item).text == "prompt":
-            fields = Fields([item], "", lambda _: None)
+            fields = FieldReader([item], "", lambda _: None)
             return fields.raw("prompt") or fields.text("prompt")
     return ""
 

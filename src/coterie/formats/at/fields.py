@@ -37,7 +37,7 @@ UNREADABLE = "?"
 """Replaces an unreadable word, so that no check reports it as missing."""
 
 
-class Fields:
+class FieldReader:
     """The fields of *block*, by name.
 
     Attributes:
@@ -196,7 +196,7 @@ class Fields:
             self.wrong(name, value, "", hint)
         return None
 
-    def block(self, name: str, example: str) -> "Fields | None":
+    def block(self, name: str, example: str) -> "FieldReader | None":
         """The fields of an inner block; None if it is missing or not a block."""
         item = self._left.pop(name, None)
         if item is None:
@@ -204,7 +204,7 @@ class Fields:
         key = key_of(item)
         self.spans[name] = key.span
         if isinstance(item, BlockNode):
-            return Fields(item.items, f"{name!r} of {self.owner}", self.report)
+            return FieldReader(item.items, f"{name!r} of {self.owner}", self.report)
         self.report(error("bad-value", f"{name!r} of {self.owner} is not a block", key.span, f"write {example}"))
         return None
 

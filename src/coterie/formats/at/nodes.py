@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.formats.at.blocks import read_block, read_fields, without_defaults
-from coterie.formats.at.fields import Fields, Report, key_of
+from coterie.formats.at.fields import FieldReader, Report, key_of
 from coterie.formats.at.language import BLOCKS
 from coterie.formats.at.language.spec import BlockSpec as Spec
 from coterie.formats.at.language.spec import FieldSpec
@@ -35,7 +35,7 @@ _AGENT = {field.name for field in attributes(Agent)}
 
 def read_agent(name: Token, block: Tree, report: Report, folder: Path | None) -> Agent:
     """`agent NAME { … }`."""
-    fields = Fields(block.items, f"agent {name.text!r}", report)
+    fields = FieldReader(block.items, f"agent {name.text!r}", report)
     spec = BLOCKS["agent"]
     own = _read(fields, spec)
     prompt, is_path = _prompt(fields, folder)
@@ -51,7 +51,7 @@ def read_node(name: Token, block: Tree, report: Report) -> AnyNode:
     """`action NAME { … }` and the like; of `orchestrator { … }`, *name* is the keyword."""
     kind = block.keyword
     spec = BLOCKS[kind]
-    fields = Fields(block.items, f"{kind} {name.text!r}" if spec.named else f"the {kind}", report)
+    fields = FieldReader(block.items, f"{kind} {name.text!r}" if spec.named else f"the {kind}", report)
     return _NODES[kind](name=name.text, span=name.span, **_rest(_read(fields, spec), fields, spec))
 
 
@@ -68,7 +68,7 @@ def _attribute(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _read(fields: Fields, spec: Spec) -> dict[str, Any]:
+def _read(fields: FieldReader, spec: Spec) -> dict[str, Any]:
     """The values of *fields*, by attribute; `kept` has those without an attribute."""
     own = {_attribute(name): value for name, value in read_fields(fields, spec).items()}
     known = spec.by_name
@@ -83,26 +83,26 @@ def _read(fields: Fields, spec: Spec) -> dict[str, Any]:
     return {**own, "extension": extension, "kept": kept}
 
 
-def _rest(own: dict[str, Any], fields: Fields, spec: Spec) -> dict[str, Any]:
+def _rest(own: dict[str, Any], fields: FieldReader, spec: Spec) -> dict[str, Any]:
     """*own*, with the remaining fields kept; unknown ones are reported."""
     return {**own, "kept": own["kept"] | fields.kept((), tuple(spec.by_name)), "spans": fields.spans}
 
 
-def _retry(fields: Fields, spec: FieldSpec) -> dict[str, Any]:
+def _retry(fields: FieldReader, spec: FieldSpec) -> dict[str, Any]:
     """`retry: 2` or `retry { max: 2 … }`: the number of retries, and the delays between attempts."""
     if not fields.is_block("retry"):
         return {"retry": fields.count("retry")}
     block = fields.inner("retry", "{ max: 2 }")
     assert isinstance(block, Tree)
     owner = f"'retry' of {fields.owner}"
-    count = Fields(block.items, owner, fields.report).count("max")
+    count = FieldReader(block.items, owner, fields.report).count("max")
     assert spec.kind.block is not None
     retrying = read_block(block, spec.kind.block, fields.report, owner)
     values = retrying.fields or retrying.kept
     return {"retry": 1 if count is None else count, "retrying": retrying if values else NOTHING}
 
 
-def _prompt(fields: Fields, folder: Path | None) -> tuple[str, bool]:
+def _prompt(fields: FieldReader, folder: Path | None) -> tuple[str, bool]:
     """The prompt, and whether it is the path of a file; the path of a missing file is a text, with a report."""
     raw = fields.raw("prompt")
     if raw is not None:
@@ -114,7 +114,7 @@ def _prompt(fields: Fields, folder: Path | None) -> tuple[str, bool]:
     return text, is_path
 
 
-def _outputs(fields: Fields) -> tuple[Output, ...]:
+def _outputs(fields: FieldReader) -> tuple[Output, ...]:
     """`outputs { verdict: approve | revise }`."""
     inner = fields.block("outputs", "outputs { verdict: approve | revise }")
     if inner is None:
@@ -123,7 +123,7 @@ def _outputs(fields: Fields) -> tuple[Output, ...]:
     return tuple(_output(inner, name, key_of(item)) for name, item in items)
 
 
-def _output(fields: Fields, name: str, key: Token) -> Output:
+def _output(fields: FieldReader, name: str, key: Token) -> Output:
     value = fields.value(name, "a type")
     match value:
         case Token() if value.kind == NAME and value.text in OUTPUT_TYPES:
@@ -149,7 +149,7 @@ def _alternatives(value: WordsNode) -> tuple[Scalar, ...]:
     return tuple(scalar(member) for member in members)
 
 
-def read_extensions(fields: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
+def read_extensions(fields: FieldReader) -> tuple[dict[str, Any], dict[str, Any]]:
     """`extensions { coterie { … } other { … } }`: the values of coterie, and those of other systems.
 
     The span of each key of coterie is recorded as `extension.KEY`. Its durations are seconds.

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from coterie.diagnostics import Diagnostic, did_you_mean, error
-from coterie.formats.at.fields import Fields, Report
+from coterie.formats.at.fields import FieldReader, Report
 from coterie.formats.at.lexer import NAME, Token
 from coterie.formats.at.tree import BlockNode, FieldNode, Raw, Value, WordsNode, span_of
 from coterie.formats.at.values import scalar, text_of
@@ -17,7 +17,7 @@ _FORM = "write name: string, number or boolean, optionally with a default: round
 
 def read_params(block: BlockNode, report: Report) -> list[Param]:
     """`params { rounds: number = 3  tone: string }`."""
-    fields = Fields(block.items, "'params'", report)
+    fields = FieldReader(block.items, "'params'", report)
     found = []
     for name, item in list(fields.items()):
         if isinstance(item, FieldNode) and item.key.kind == NAME and item.value is not None:
@@ -85,7 +85,7 @@ def _unknown(name: str, names: Sequence[str], owner: str) -> Diagnostic:
 
 def read_interface(block: BlockNode, report: Report) -> Interface:
     """`interface { entry: writer, exit: reviewer }`."""
-    fields = Fields(block.items, "'interface'", report)
+    fields = FieldReader(block.items, "'interface'", report)
     entry, exit = fields.word("entry"), fields.word("exit")
     fields.kept((), ("entry", "exit"))
     return Interface(entry=entry, exit=exit, span=block.head[0].span, spans=fields.spans)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from coterie.diagnostics import Span, error
-from coterie.formats.at.fields import UNREADABLE, Fields, Report, key_of
+from coterie.formats.at.fields import UNREADABLE, FieldReader, Report, key_of
 from coterie.formats.at.tree import BlockNode, FieldNode, Raw, span_of
 from coterie.formats.at.values import plain, plain_items, text_of
 from coterie.topology.patterns.kinds import words
@@ -17,7 +17,7 @@ _SLOT = ("agent", "capabilities", "calls", "cost")
 def read_pattern(block: BlockNode, report: Report) -> tuple[Pattern, Mapping[str, Any]]:
     """The pattern, and the unknown fields of the block, which are reported and kept."""
     key = block.head[0].span
-    fields = Fields(block.items, "'pattern'", report)
+    fields = FieldReader(block.items, "'pattern'", report)
     if "type" not in fields:
         hint = f"write type: debate, or another of {', '.join(words())}"
         report(error("unknown-type", "the pattern has no type", key, hint))
@@ -36,11 +36,11 @@ def read_pattern(block: BlockNode, report: Report) -> tuple[Pattern, Mapping[str
     return Pattern(type=kind, config=written, slots=slots, span=key, spans=spans), rest
 
 
-def _slots(named: Fields, report: Report) -> Iterator[Slot]:
+def _slots(named: FieldReader, report: Report) -> Iterator[Slot]:
     for name, item in named.items():
         key = key_of(item).span
         if isinstance(item, BlockNode):
-            fields = Fields(item.items, f"slot {name!r}", report)
+            fields = FieldReader(item.items, f"slot {name!r}", report)
             yield Slot(
                 name=name,
                 node=fields.word("agent") or name,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.diagnostics import Fix, Span, did_you_mean, error, warning
 from coterie.formats.at.blocks import read_block, read_entry, read_fields
-from coterie.formats.at.fields import Fields
+from coterie.formats.at.fields import FieldReader
 from coterie.formats.at.flows import read_flow
 from coterie.formats.at.language import BLOCKS
 from coterie.formats.at.language.spec import BlockSpec as Spec
@@ -216,12 +216,12 @@ class _Reader:
                 head = item.head[0] if isinstance(item, Tree) else item.key
                 self._report(error("bad-value", f"{head.text!r} is not a gate", head.span, "write: gate NAME { … }"))
 
-    def _fields(self, block: Tree) -> Fields:
+    def _fields(self, block: Tree) -> FieldReader:
         self._spans[block.keyword] = block.head[0].span
-        return Fields(block.items, repr(block.keyword), self._report)
+        return FieldReader(block.items, repr(block.keyword), self._report)
 
     def _extensions(self, block: Tree) -> None:
-        fields = Fields([block], "the topology", self._report)
+        fields = FieldReader([block], "the topology", self._report)
         self._extension, others = read_extensions(fields)
         self._spans |= fields.spans
         for name, value in others.get("extensions", {}).items():

@@ -1,7 +1,7 @@
 """Read the block `env`: `MODE: fast`, `API_KEY: secret "vault://team/key"`."""
 
 from coterie.diagnostics import error
-from coterie.formats.at.fields import Fields, Report
+from coterie.formats.at.fields import FieldReader, Report
 from coterie.formats.at.lexer import Token
 from coterie.formats.at.tree import BlockNode as Tree
 from coterie.formats.at.tree import Value, WordsNode, span_of
@@ -14,12 +14,12 @@ KINDS = ("secret", "sensitive", "encrypted")
 
 def read_variables(block: Tree, report: Report) -> Block:
     """The variables in *block*, each with a `value` and an optional `kind`."""
-    fields = Fields(block.items, "'env'", report)
+    fields = FieldReader(block.items, "'env'", report)
     found = tuple([each for name in fields.left() if (each := _variable(fields, name)) is not None])
     return Block(kind="env", entries=found, span=block.head[0].span)
 
 
-def _variable(fields: Fields, name: str) -> Block | None:
+def _variable(fields: FieldReader, name: str) -> Block | None:
     value = fields.value(name, "a text")
     if value is None:
         return None

@@ -15,6 +15,7 @@ _WANTED = {
     "number": "a number",
     "flag": "true or false",
     "list": "a list of texts",
+    "commands": 'a list of commands such as [["make", "test"]]',
     "duration": "a duration such as 90s, 15m or 1h30m, or milliseconds",
     "ms": "a whole number of milliseconds",
 }
@@ -40,7 +41,7 @@ def convert(key: Key, value: Any, raw: str | None = None) -> Any:
         known = ", ".join(choice or '""' for choice in key.meaning.choices)
         raise InvalidSetting(f"{key.name} must be one of {known}, not {shown(value)}")
     least = key.meaning.least
-    if least is not None and (found * 1000 if key.type == "ms" else found) < least:
+    if least is not None and (found * 1000 if key.type in ("ms", "duration") else found) < least:
         raise InvalidSetting(f"{key.name} must be {_WANTED[key.type]}, {least:g} or more, not {shown(value)}")
     return found
 
@@ -101,6 +102,13 @@ def _list(value: Any, raw: str | None) -> tuple[str, ...] | None:
     return tuple(item if isinstance(item, str) else shown(item) for item in value)
 
 
+def _commands(value: Any, raw: str | None) -> tuple[tuple[str, ...], ...] | None:
+    if not isinstance(value, list):
+        return None
+    commands = tuple(_list(item, None) if isinstance(item, list) else None for item in value)
+    return tuple(map(tuple, filter(None, commands))) if all(command and command[0] for command in commands) else None
+
+
 def _duration(value: Any, raw: str | None) -> float | None:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return seconds(str(value))
@@ -118,6 +126,7 @@ _CONVERT: dict[str, Callable[[Any, str | None], Any]] = {
     "number": _number,
     "flag": _flag,
     "list": _list,
+    "commands": _commands,
     "duration": _duration,
     "ms": _ms,
 }

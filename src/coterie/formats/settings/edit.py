@@ -106,6 +106,8 @@ def _written(key: Key, value: Any, converted: Any) -> Any:
     """*value* for TOML: lists and numbers as such, a duration as given."""
     if key.type in ("duration", "ms"):
         return int(value) if isinstance(value, str) and value.strip().isdigit() else value
+    if key.type == "commands":
+        return [list(command) for command in converted]
     return list(converted) if isinstance(converted, tuple) else converted
 
 

@@ -19,6 +19,8 @@ TOML, LINES = "toml", "lines"
 _KEY_PART = re.compile(r"""\s*+("(?:[^"\\]++|\\.)*+"|'[^']*+'|[^."'\s]++(?:\s++[^."'\s]++)*+)\s*+(?:\.|$)""")
 _HEADER = re.compile(r"\[{1,2}([^\[\]]++)\]{1,2}\s*+(?:#.*)?")
 _TOKEN = re.compile(rf"{STRING}|(?<=\s)#(?!\d)[^\n]*+|(\"{{3}}|'{{3}}|[\[\]{{}}\"'])", re.DOTALL)
+_COMMENT = re.compile(rf"({STRING})|(?<!\S)#(?!\d)[^\n]*+", re.DOTALL)
+"""A comment in a list, or a quoted text, which may contain `#`."""
 _ITEM = re.compile(rf"(?:{STRING}|[^,])+", re.DOTALL)
 _LONGEST_KEY = 1000
 """Maximum characters of a dotted key on a line."""
@@ -212,7 +214,7 @@ def _parsed(text: str) -> Any:
     except ValueError:
         pass
     if text[0] == "[":
-        inner = re.sub(r"(?m)(^|\s)#(?!\d).*$", "", text[1:-1])
+        inner = _COMMENT.sub(lambda found: found[1] or "", text[1:-1])
         return [item for part in _ITEM.findall(inner) if (item := _unquoted(part.strip())) != ""]
     return _unquoted(text)
 

@@ -11,6 +11,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from msgspec import Struct
 from msgspec.structs import fields
 
+from coterie.topology.coding import ATTENTION_POLICIES, INTERRUPT_POLICIES, SANDBOXES
+
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
@@ -57,6 +59,42 @@ class EventLoopSettings(Struct, frozen=True, kw_only=True):
         int, Meaning("Stop after this many consecutive equal, non-empty outputs; 0: never.", least=0)
     ] = 0
     max_failures: Annotated[int, Meaning("Fail the run after this many consecutive failed turns.", least=1)] = 3
+    gates: Annotated[
+        tuple[tuple[str, ...], ...],
+        Meaning('Commands that must succeed before a completion is accepted, as in `[["make", "test"]]`.'),
+    ] = ()
+    gate_timeout: Annotated[float, Meaning("Time limit of one gate.", unit="duration", least=1)] = 600.0
+
+
+_SANDBOX = Meaning(
+    "Whether agents run in a sandbox; `no-network`: as `required`, and without a network. "
+    "Empty: `auto`, and `off` for plain commands.",
+    choices=("", *SANDBOXES),
+)
+_ATTENTION = Meaning(
+    "`ask`: a person answers the permission requests of the agent, whatever `trust_all_tools` says.",
+    choices=("", "ask"),
+)
+_ATTENTION_TIMEOUT = Meaning(
+    "Time until the policy answers for the person.", name="attention_timeout_ms", unit="ms", least=1
+)
+_ATTENTION_POLICY = Meaning(
+    "What happens to a permission request without an answer in time; empty: `deny`.",
+    choices=("", *ATTENTION_POLICIES),
+)
+_ON_INTERRUPT = Meaning(
+    "After an interruption of an attempt: retry it, go on in the session of a coding agent, adopt a command, or wait "
+    "for a person; empty: `retry`.",
+    choices=("", *INTERRUPT_POLICIES),
+)
+_QUEUE = Meaning("On a cluster, the queue of the nodes that may perform the turns; empty: `default`.")
+_STALL_AFTER = Meaning(
+    "Time without a sign of life after which an agent is listed as stuck; 0: never. "
+    "Unset: 10 minutes for coding agents, never for others.",
+    name="stall_after_ms",
+    unit="ms",
+    least=0,
+)
 
 
 class BackendSettings(Struct, frozen=True, kw_only=True):
@@ -76,6 +114,13 @@ class BackendSettings(Struct, frozen=True, kw_only=True):
     trust_all_tools: Annotated[bool, Meaning("Approve all permission requests of the agent.")] = True
     agent: Annotated[str, Meaning("The mode or agent to request from an `acp` provider.")] = ""
     model: Annotated[str, Meaning("The model.")] = ""
+    sandbox: Annotated[str, _SANDBOX] = ""
+    attention: Annotated[str, _ATTENTION] = ""
+    attention_timeout: Annotated[float, _ATTENTION_TIMEOUT] = 600.0
+    attention_policy: Annotated[str, _ATTENTION_POLICY] = ""
+    stall_after: Annotated[float | None, _STALL_AFTER] = None
+    on_interrupt: Annotated[str, _ON_INTERRUPT] = ""
+    queue: Annotated[str, _QUEUE] = ""
 
 
 class ReviewSettings(Struct, frozen=True, kw_only=True):
@@ -96,6 +141,13 @@ class ReviewSettings(Struct, frozen=True, kw_only=True):
     trust_all_tools: Annotated[bool | None, Meaning("Approve all permission requests of the agent.")] = None
     agent: Annotated[str | None, Meaning("The mode or agent to request from an `acp` provider.")] = None
     model: Annotated[str | None, Meaning("The model.")] = None
+    sandbox: Annotated[str | None, _SANDBOX] = None
+    attention: Annotated[str | None, _ATTENTION] = None
+    attention_timeout: Annotated[float | None, _ATTENTION_TIMEOUT] = None
+    attention_policy: Annotated[str | None, _ATTENTION_POLICY] = None
+    stall_after: Annotated[float | None, _STALL_AFTER] = None
+    on_interrupt: Annotated[str | None, _ON_INTERRUPT] = None
+    queue: Annotated[str | None, _QUEUE] = None
     prompt: Annotated[str, Meaning("The prompt of reviews.")] = ""
     prompt_file: Annotated[str, Meaning("A file in the project with the prompt, if `prompt` is empty.")] = (
         "metareview.md"
@@ -172,9 +224,14 @@ class CoreSettings(Struct, frozen=True, kw_only=True):
     memory_file: Annotated[str, Meaning("The project's memory.", fixed=True)] = ""
     tasks_file: Annotated[str, Meaning("The project's tasks.", fixed=True)] = ""
     events_file: Annotated[str, Meaning("An old name of `journal_file`.", fixed=True)] = ""
-    log_level: Annotated[str, Meaning("Log level.", choices=("debug", "info", "warn", "error", "none"), fixed=True)] = (
-        "info"
-    )
+    log_level: Annotated[
+        str,
+        Meaning(
+            "What `run` reports, and the log level of agents.",
+            choices=("debug", "info", "warn", "error", "none"),
+            fixed=True,
+        ),
+    ] = "info"
     run_id_format: Annotated[
         str, Meaning("Format of run ids.", choices=("human", "compact", "counter"), fixed=True)
     ] = "human"
@@ -190,6 +247,15 @@ class NotifySettings(Struct, frozen=True, kw_only=True):
 
 DEFAULT = "default"
 """The layer of values that nothing sets."""
+
+
+class ClusterSettings(Struct, frozen=True, kw_only=True):
+    """Where other machines run what is submitted."""
+
+    url: Annotated[
+        str,
+        Meaning("The address of the cluster whose runs commands show, without a password; empty: of this machine."),
+    ] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +298,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     harness: HarnessSettings = HarnessSettings()
     core: CoreSettings = CoreSettings()
     notify: NotifySettings = NotifySettings()
+    cluster: ClusterSettings = ClusterSettings()
     origins: dict[str, Origin] = {}
     unknown: dict[str, Any] = {}
     grammars: dict[str, str] = {}
@@ -262,7 +329,7 @@ class Key:
     Attributes:
         name: Its name in files: `backend.timeout_ms`.
         section: The section of `Settings` with the *attribute*.
-        type: `text`, `whole`, `number`, `flag`, `list`, `duration` or `ms`.
+        type: `text`, `whole`, `number`, `flag`, `list`, `commands`, `duration` or `ms`.
         optional: Its value may be None.
     """
 
@@ -292,7 +359,13 @@ def _keys_of(section: str, kind: type[Struct]) -> list[Key]:
         members = [member for member in get_args(annotated) if member is not type(None)]
         optional = type(None) in get_args(annotated)
         plain = members[0] if optional else annotated
-        type_ = meaning.unit or ("list" if get_origin(plain) is tuple else _TYPES[plain])
+        type_ = meaning.unit or _type_of(plain)
         name = f"{section}.{meaning.name or field.name}"
         found.append(Key(name, section, field.name, type_, field.default, meaning, optional))
     return found
+
+
+def _type_of(annotated: Any) -> str:
+    if get_origin(annotated) is not tuple:
+        return _TYPES[annotated]
+    return "commands" if get_origin(get_args(annotated)[0]) is tuple else "list"

@@ -25,7 +25,13 @@ the values and their origins.
 A list may be a text, `a,b`. A duration is `90s`, `15m`, `1h30m`, or milliseconds. Settings marked *fixed* are read when
 a run starts; all others are read again at every iteration.
 """
-_TYPES = {"ms": "milliseconds", "flag": "true or false", "whole": "whole number", "list": "list of texts"}
+_TYPES = {
+    "ms": "milliseconds",
+    "flag": "true or false",
+    "whole": "whole number",
+    "list": "list of texts",
+    "commands": "list of commands",
+}
 
 
 def page() -> str:

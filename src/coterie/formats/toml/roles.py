@@ -6,12 +6,15 @@ from typing import Any
 from coterie.diagnostics import Fix, Span, did_you_mean
 from coterie.formats.toml.document import TomlDocument, shown
 from coterie.topology import expressions
+from coterie.topology.coding import ATTENTION_POLICIES, INTERRUPT_POLICIES, SANDBOXES
 from coterie.topology.events import is_pattern
 from coterie.topology.loop import Handoff, Loop, Role
 
 BACKEND = "backend_"
 BACKEND_FIELDS = {
     "kind": "text",
+    "type": "text",
+    "ask": "text",
     "provider": "text",
     "command": "text",
     "args": "list",
@@ -20,6 +23,13 @@ BACKEND_FIELDS = {
     "trust_all_tools": "flag",
     "agent": "text",
     "model": "text",
+    "sandbox": "sandbox",
+    "attention": "attention",
+    "attention_timeout_ms": "ms",
+    "attention_policy": "policy",
+    "stall_after_ms": "ms or 0",
+    "on_interrupt": "interruption",
+    "queue": "text",
 }
 """The backend fields of a role, without the prefix, and their types."""
 ROLE_FIELDS = (
@@ -33,12 +43,20 @@ ROLE_FIELDS = (
 )
 TOP_FIELDS = ("name", "completion", "role", "handoff")
 
+_CHOICES = {
+    "mode": ("arg", "stdin", "file", "acp"),
+    "sandbox": SANDBOXES,
+    "attention": ("ask",),
+    "policy": ATTENTION_POLICIES,
+    "interruption": INTERRUPT_POLICIES,
+}
 _WANTED = {
     "text": "a text",
     "list": "a list of texts",
-    "mode": "one of arg, stdin, file, acp",
     "ms": "a whole number of milliseconds above 0",
+    "ms or 0": "a whole number of milliseconds, 0 or more",
     "flag": "true or false",
+    **{kind: f"one of {', '.join(choices)}" for kind, choices in _CHOICES.items()},
 }
 
 
@@ -139,13 +157,13 @@ def _backend(document: TomlDocument, table: Mapping[str, Any], name: str, kind: 
             return None
         case "text", str():
             return value
-        case "mode", "arg" | "stdin" | "file" | "acp":
+        case _, str() if value in _CHOICES.get(kind, ()):
             return value
         case "list", list():
             return _list(document, value, f"{field!r} of {owner}", document.span("role", at, field))
         case "flag", bool():
             return value
-        case "ms", int() if not isinstance(value, bool) and value > 0:
+        case (("ms" | "ms or 0"), int()) if not isinstance(value, bool) and value >= (kind == "ms"):
             return value / 1000
     message = f"{field!r} of {owner} must be {_WANTED[kind]}, not {shown(value)}"
     document.error("bad-value", message, document.span("role", at, field))

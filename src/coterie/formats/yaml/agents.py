@@ -8,18 +8,19 @@ from typing import Any
 
 from coterie.diagnostics import Span, did_you_mean, error
 from coterie.formats.prompts import read_prompt
-from coterie.formats.yaml.document import Report, Table, merged, plain, without
+from coterie.formats.yaml.document import Leaf, Report, Table, merged, plain, without
 from coterie.formats.yaml.fields import TableReader
 from coterie.topology.checks.facts import UNREADABLE, listing
+from coterie.topology.coding import CODING
 from coterie.topology.model import Agent, Topology
 
-BACKENDS = ("human", "model", "command", "scripted")
+BACKENDS = ("human", "model", "command", "scripted", *sorted(CODING))
 """Values of `type`."""
 
 TEAMS = {"flow": (".at",), "loop": (), "pattern": (".yaml", ".yml")}
 """The entries that name a team, and the suffixes of its files."""
-_CLASS = re.compile(r"\w+(?:[.:]\w+)+")
-_WAYS = ("model", "command", *TEAMS, "type")
+_CLASS = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_WAYS = ("model", "command", *TEAMS, "ask", "type")
 SETTINGS = (
     "temperature",
     "max_tokens",
@@ -34,15 +35,26 @@ SETTINGS = (
 """Model options."""
 EXTENSION = {
     "command": "command",
+    "ask": "ask",
     "cwd": "cwd",
     "env": "env",
     "prompt_via": "prompt-via",
     "on_interrupt": "on-interrupt",
+    "queue": "queue",
     "provider": "provider",
     "base_url": "base-url",
     "api_key": "api-key",
     "price_in": "price-in",
     "price_out": "price-out",
+    "mode": "mode",
+    "trust_all_tools": "trust-all-tools",
+    "attention": "attention",
+    "attention_timeout": "attention-timeout",
+    "attention_policy": "attention-policy",
+    "sandbox": "sandbox",
+    "stall_after": "stall-after",
+    "gates": "gates",
+    "gate_timeout": "gate-timeout",
 }
 """Entries with the meaning of a coterie extension key; planning reads their values."""
 ENTRIES = (
@@ -77,8 +89,15 @@ class Filler:
 def overridden(base: Table, over: Table) -> Table:
     """An agent's table overridden by a slot's entries; a backend of the slot replaces the agent's."""
     ways = [entry for entry in over.entries if entry in _WAYS]
+    if "type" not in ways and _is_coding(base) and set(ways) <= {"model", "command"}:
+        return merged(base, over)  # the model or the program of the same coding agent
     dropped = () if not ways else _WAYS if ways == ["model"] else (*_WAYS, *EXTENSION, *SETTINGS)
     return merged(without(base, dropped), over)
+
+
+def _is_coding(table: Table) -> bool:
+    kind = table.entries.get("type")
+    return isinstance(kind, Leaf) and kind.value in CODING
 
 
 def read_agent(name: str, table: Table, span: Span | None, folder: Path | None, team: Team, report: Report) -> Filler:
@@ -147,7 +166,7 @@ def _extension(fields: TableReader) -> tuple[dict[str, Any], dict[str, Span]]:
         if entry in spans:
             spans["extension.topology"] = spans[entry]
     if "type" in spans:
-        spans["extension.backend"] = spans["type"]
+        spans["extension.backend"] = spans["extension.type"] = spans["type"]
     if "tools" in spans:
         spans["extension.tools"] = spans["tools"]
     if "fallback" in spans:
@@ -162,10 +181,9 @@ def _read_backend(
 ) -> Topology | None:
     """Set the backend in *extension*, or return the inline team."""
     backend = fields.text("type")
-    if backend and backend not in BACKENDS:
-        hint = did_you_mean(backend, BACKENDS) or f"write one of {', '.join(BACKENDS)}"
-        if _CLASS.fullmatch(backend):
-            hint = 'a Python class cannot be an agent here: wrap it in a program, command: ["python3", "agent.py"]'
+    is_class = _CLASS.fullmatch(backend) is not None
+    if backend and not is_class and backend not in BACKENDS:
+        hint = did_you_mean(backend, BACKENDS) or f"write one of {', '.join(BACKENDS)}, or the path of a class"
         report(
             error(
                 "unknown-backend",
@@ -176,7 +194,8 @@ def _read_backend(
         )
         extension["backend"] = UNREADABLE
         return None
-    ways = [way for way in _WAYS if way in fields and way != "type"]
+    own = ("model", "command") if backend in CODING else ()  # what such an agent works with
+    ways = [way for way in _WAYS if way in fields and way not in ("type", *own)]
     if backend and backend not in ways:
         ways.append(f"type: {backend}")
     if backend in ("model", "command") and backend not in fields:
@@ -188,7 +207,7 @@ def _read_backend(
         extension["backend"] = UNREADABLE
         return None
     if backend:
-        extension["backend"] = backend
+        extension["type" if is_class else "backend"] = backend
     for way, ends in TEAMS.items():
         value = fields.value(way)
         if isinstance(value, Table) and way == "pattern":
@@ -198,11 +217,15 @@ def _read_backend(
             assert value is not None
             fields.wrong(way, value, f"the path of a file that ends in {' or '.join(ends)}")
         elif path:
-            is_folder = way == "loop" and not path.endswith("topology.toml")
-            extension["topology"] = f"{path.rstrip('/')}/topology.toml" if is_folder else path
-    if ways and not backend and not model and not extension.keys() & {"command", "topology"}:
+            extension["topology"] = loop_file(path) if way == "loop" else path
+    if ways and not backend and not model and not extension.keys() & {"ask", "command", "topology"}:
         extension["backend"] = UNREADABLE  # already reported
     return None
+
+
+def loop_file(path: str) -> str:
+    """The `topology.toml` of the loop at *path*, its folder or that file."""
+    return path if path.endswith("topology.toml") else f"{path.rstrip('/')}/topology.toml"
 
 
 def _tools(fields: TableReader, report: Report) -> tuple[tuple[str, ...] | None, dict[str, str]]:

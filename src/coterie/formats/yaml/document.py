@@ -84,7 +84,7 @@ def load(text: str, report: Report) -> Value | None:
     """
     if len(text) > MAX_CHARACTERS:
         message = f"it is longer than {MAX_CHARACTERS // 2**20} MB of text"
-        report(error("unreadable-file", message, hint="split the team into several files"))
+        report(error("unreadable-file", message, Span(1, 1), "split the team into several files"))
         return None
     places = _Places(text)
     try:

@@ -26,12 +26,14 @@ def with_settings(pattern: Table, agents: Mapping[str, Table], given: Mapping[st
         *slots, setting = name.split("/")
         try:
             pattern = _set(pattern, agents, slots, setting, _Given(name, value))
-        except _InvalidValue as wrong:
+        except InvalidValue as wrong:
             report(wrong.found)
     return pattern
 
 
-class _InvalidValue(Exception):
+class InvalidValue(Exception):
+    """A value that is given to a setting is invalid, or there is no such setting."""
+
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         self.found: Diagnostic = error(code, message, hint=hint)
         super().__init__(message)
@@ -41,7 +43,7 @@ class _Given:
     """One value, and the setting it is given to."""
 
     def __init__(self, name: str, value: Any) -> None:
-        self.name, self.value = name, _read(name, value)
+        self.name, self.value = name, read_value(name, value)
 
 
 def _set(pattern: Table, agents: Mapping[str, Table], slots: list[str], setting: str, given: _Given) -> Table:
@@ -52,7 +54,7 @@ def _set(pattern: Table, agents: Mapping[str, Table], slots: list[str], setting:
     filled = _table(pattern, "slots")
     if slot not in filled.entries:
         hint = did_you_mean(slot, filled.entries) or f"its slots are {listing(list(filled.entries)) or 'none'}"
-        raise _InvalidValue("unknown-param", f"{given.name!r} cannot be set: there is no slot {slot!r}", hint)
+        raise InvalidValue("unknown-param", f"{given.name!r} cannot be set: there is no slot {slot!r}", hint)
     written = filled.entries[slot]
     named = written.entries.get("agent") if isinstance(written, Table) else written
     agent = named.value if isinstance(named, Leaf) and isinstance(named.value, str) else ""
@@ -61,7 +63,7 @@ def _set(pattern: Table, agents: Mapping[str, Table], slots: list[str], setting:
     if not isinstance(team, Table):
         where = f"is in {team.value!r}" if isinstance(team, Leaf) else "is not an inline pattern"
         message = f"{given.name!r} cannot be set: the agent of {slot!r} {where}"
-        raise _InvalidValue("unknown-param", message, "set it there" if isinstance(team, Leaf) else "remove it")
+        raise InvalidValue("unknown-param", message, "set it there" if isinstance(team, Leaf) else "remove it")
     if agent and "agent" not in own.entries:
         own = _with(own, "agent", Leaf(agent, own.span))
     own = _with(own, "pattern", _set(team, agents, rest, setting, given))
@@ -82,14 +84,14 @@ def _configured(pattern: Table, setting: str, given: _Given) -> Table:
         if code == "unknown-param" and keys[0] in _table(pattern, "slots").entries:
             hint = f"to set a value of a team in a slot, write {keys[0]}/SETTING"
         why = fault.message[:1].lower() + fault.message[1:]
-        raise _InvalidValue(code, f"{given.name!r} cannot be set: {why}", hint)
+        raise InvalidValue(code, f"{given.name!r} cannot be set: {why}", hint)
     return _with(pattern, "config", _entered(_table(pattern, "config"), keys, given.value))
 
 
 def _entered(table: Table, keys: list[str], value: Any) -> Table:
     """*table* with *value* where *keys* lead."""
     key, *rest = keys
-    return _with(table, key, _entered(_table(table, key), rest, value) if rest else _placed(value, table.span))
+    return _with(table, key, _entered(_table(table, key), rest, value) if rest else placed(value, table.span))
 
 
 def _with(table: Table, key: str, value: Value) -> Table:
@@ -102,25 +104,29 @@ def _table(table: Table, key: str) -> Table:
     return found if isinstance(found, Table) else Table(span=table.keys.get(key, table.span))
 
 
-def _read(name: str, value: Any) -> Any:
-    """*value* as plain data; a text is parsed as YAML."""
+def read_value(name: str, value: Any) -> Any:
+    """*value*, given to the setting *name*, as plain data; a text is parsed as YAML.
+
+    Raises:
+        InvalidValue: If it is invalid.
+    """
     try:
         text = value if isinstance(value, str) else json.dumps(value)
     except (TypeError, ValueError, RecursionError):
-        raise _InvalidValue("bad-param", f"the value given to {name!r} is not plain data: {value!r}") from None
+        raise InvalidValue("bad-param", f"the value given to {name!r} is not plain data: {value!r}") from None
     found: list[Diagnostic] = []
     read = load(text, found.append) if text.strip() else Leaf(None, Span(1, 1))
     if read is None or found:
-        raise _InvalidValue("bad-param", f"the value given to {name!r} is invalid: {found[0].message}", found[0].hint)
+        raise InvalidValue("bad-param", f"the value given to {name!r} is invalid: {found[0].message}", found[0].hint)
     return plain(read)
 
 
-def _placed(value: Any, span: Span) -> Value:
-    """*value* with *span* as its location in reports."""
+def placed(value: Any, span: Span) -> Value:
+    """Plain data *value* with *span* as its location in reports."""
     match value:
         case dict():
-            return Table({key: _placed(item, span) for key, item in value.items()}, dict.fromkeys(value, span), span)
+            return Table({key: placed(item, span) for key, item in value.items()}, dict.fromkeys(value, span), span)
         case list():
-            return Sequence(tuple(_placed(item, span) for item in value), span)
+            return Sequence(tuple(placed(item, span) for item in value), span)
         case _:
             return Leaf(value, span)

@@ -31,18 +31,24 @@ from coterie.topology.patterns.kinds import words
 from coterie.topology.patterns.model import Pattern, Slot
 
 _PATTERN = ("type", "name", "description", "config", "slots")
-_HINT = "its top level has `pattern:`, and may have `agents:`"
+_PARTS = ("pattern", "agents", "supervision")
+_HINT = "its top level has `pattern:`, and may have `agents:`, or for a supervised system `supervision:`"
 
 
 def read_yaml(text: str, file: str, folder: Path | None, given: Mapping[str, Any], report: Report) -> Topology | None:
-    """Read *text* of *file* as far as possible, reporting every fault.
+    """Read *text* of *file*, a pattern or a supervised system, as far as possible, reporting every fault.
 
     Args:
         folder: The base of relative paths; without a folder every prompt is a text.
         given: Values that override its settings.
     """
     root = load(text, report)
-    return _team(root, file, folder, given, report) if root is not None else None
+    if root is None:
+        return None
+    from coterie.formats.yaml.system import is_system, read_system  # it needs this module
+
+    read = read_system if is_system(root, file) else _team
+    return read(root, file, folder, given, report)
 
 
 def _team(root: Value, file: str, folder: Path | None, given: Mapping[str, Any], report: Report) -> Topology | None:
@@ -50,9 +56,10 @@ def _team(root: Value, file: str, folder: Path | None, given: Mapping[str, Any],
         report(error("no-pattern", "there is no team in this file: it is not a table", root.span, _HINT))
         return None
     if "pattern" not in root.entries:
-        known = listing(list(root.entries)) or "nothing"
-        message = f"there is no team in this file: it has {known}, but no 'pattern'"
-        report(error("no-pattern", message, next(iter(root.keys.values()), None), _HINT))
+        found = f"has {listing(list(root.entries))}, but no 'pattern'" if root.entries else "is empty"
+        hint = next(filter(None, (did_you_mean(key, _PARTS) for key in root.entries)), _HINT)
+        message = f"there is no team in this file: it {found}"
+        report(error("no-pattern", message, next(iter(root.keys.values()), None), hint))
         return None
     fields = TableReader(root, "the file", ("pattern", "agents"), report)
     pattern = root.entries["pattern"]
@@ -61,6 +68,11 @@ def _team(root: Value, file: str, folder: Path | None, given: Mapping[str, Any],
         return None
     reader = _Reader(file, folder, fields.table("agents", "write NAME: {model: …, prompt: …}"), report)
     return reader.team(fields.table("pattern"), stem(file), root.keys["pattern"], given)
+
+
+def read_team(table: Table, name: str, file: str, folder: Path | None, report: Report) -> Topology | None:
+    """The pattern in *table*, which runs at the node *name* of *file*; its slots are written inline."""
+    return _Reader(file, folder, Table(), report).nested(table, name)
 
 
 def stem(file: str) -> str:
@@ -202,9 +214,9 @@ class _Reader:
         return self._shared.get(name)
 
     def _agent(self, name: str, table: Table, span: Span) -> Filler:
-        return read_agent(name, table, span, self._folder, self._nested, self._report)
+        return read_agent(name, table, span, self._folder, self.nested, self._report)
 
-    def _nested(self, table: Table, name: str) -> Topology | None:
+    def nested(self, table: Table, name: str) -> Topology | None:
         """The pattern in *table*, which runs at the node *name*."""
         if self._depth >= MAX_DEPTH:
             message = f"topologies are nested more than {MAX_DEPTH} deep"

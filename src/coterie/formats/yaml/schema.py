@@ -6,6 +6,7 @@ import msgspec
 
 from coterie.formats.yaml.agents import BACKENDS, ENTRIES
 from coterie.topology.checks.patterns import FUNCTION
+from coterie.topology.coding import ATTENTION_POLICIES, INTERRUPT_POLICIES, SANDBOXES
 from coterie.topology.patterns.kinds import KINDS, PatternSpec
 
 _TEXT = {"type": "string", "minLength": 1}
@@ -27,7 +28,15 @@ _TYPES: dict[str, Any] = {
     },
     "env": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
     "prompt_via": {"enum": ["stdin", "file"]},
-    "on_interrupt": {"enum": ["retry", "resume", "adopt", "ask"]},
+    "on_interrupt": {"enum": list(INTERRUPT_POLICIES)},
+    "trust_all_tools": {"type": "boolean"},
+    "attention": {"enum": ["ask"]},
+    "attention_timeout": {"type": ["string", "number"]},
+    "attention_policy": {"enum": list(ATTENTION_POLICIES)},
+    "sandbox": {"enum": list(SANDBOXES)},
+    "stall_after": {"type": ["string", "number"]},
+    "gates": {"type": "array", "items": {**_TEXTS, "minItems": 1}, "minItems": 1},
+    "gate_timeout": {"type": ["string", "number"]},
     "price_in": {"type": "number", "minimum": 0},
     "price_out": {"type": "number", "minimum": 0},
     "temperature": {"type": "number", "minimum": 0, "maximum": 2},

@@ -26,6 +26,11 @@ def to_yaml(topology: Topology) -> str:
     document = {"pattern": writer.pattern(topology)}
     if writer.agents:
         document["agents"] = writer.agents
+    return dump(document)
+
+
+def dump(document: Mapping[str, Any]) -> str:
+    """*document* as YAML, with tables of plain values on one line."""
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
 
 

@@ -1,6 +1,6 @@
 """The agents of a loop: one per role, one if there are no roles, and a reviewer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -9,8 +9,8 @@ import msgspec
 
 from coterie.diagnostics import Diagnostic, error, warning
 from coterie.formats.settings import Settings
+from coterie.formats.settings.keys import DEFAULT
 from coterie.formats.settings.layers import COMMAND_LINE, GIVEN
-from coterie.planning.extension import BACKENDS
 from coterie.planning.loop import GLOBAL, REVIEW, LoopGiven
 from coterie.planning.loops import backends
 from coterie.planning.loops.backends import BackendSpec, Layer, NoArguments, UnknownKind
@@ -18,14 +18,13 @@ from coterie.planning.loops.texts import Report, TextLocation, place_of
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.providers import Unclear, choose_provider
 from coterie.topology.checks.facts import listing
+from coterie.topology.coding import CODING, READERS, readers_of
 from coterie.topology.loop import Loop, Role
 
-__all__ = ["SESSIONS", "BackendSources", "loop_agents"]
+__all__ = ["BackendSources", "loop_agents"]
 
 PlaceOf = Callable[[str], TextLocation]
 """Locates a field of an agent's backend."""
-SESSIONS = frozenset(backends.KINDS) - BACKENDS
-"""Kinds of backends that can be planned and rehearsed, but not run yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +57,7 @@ def loop_agents(sources: BackendSources, *, reviews: bool, report: Report) -> di
     try:
         layer = backends.with_arguments(layer, given.args)
     except NoArguments as wrong:
-        report(error("no-arguments", str(wrong), hint="choose a backend that is a program, or remove them"))
+        report(error("no-arguments", str(wrong), hint="choose a program, such as -b command, or remove them"))
     except UnknownKind as wrong:
         report(_place(sources, "kind").locate(error("unknown-backend", str(wrong))))
         return {}
@@ -76,7 +75,20 @@ def loop_agents(sources: BackendSources, *, reviews: bool, report: Report) -> di
     if reviews:
         merged = backends.overlay(layer, backends.of_review(settings))
         _add(agents, REVIEW, merged, partial(_place, sources, review=True), report)
-    return agents
+    return _with_gates(agents, settings)
+
+
+def _with_gates(agents: dict[str, AgentPlan], settings: Settings) -> dict[str, AgentPlan]:
+    """*agents* with the commands that must succeed before a completion is accepted; a review completes nothing."""
+    if not settings.event_loop.gates:
+        return agents
+    option: dict[str, Any] = {"gates": [list(command) for command in settings.event_loop.gates]}
+    if settings.origins["event_loop.gate_timeout"].layer != DEFAULT:
+        option["gate_timeout"] = settings.event_loop.gate_timeout
+    return {
+        name: agent if name == REVIEW else msgspec.structs.replace(agent, options={**agent.options, **option})
+        for name, agent in agents.items()
+    }
 
 
 def _once(report: Report) -> Report:
@@ -111,7 +123,8 @@ def _place(sources: BackendSources, field: str, role: Role | None = None, review
     settings = sources.settings
     table = "review" if review and getattr(settings.review, field) is not None else "backend"
     origin = settings.origins[f"{table}.{field}"]
-    if origin.layer == COMMAND_LINE:
+    chosen_here = bool(sources.given.backend) or settings.origins["backend.kind"].layer == COMMAND_LINE
+    if origin.layer == COMMAND_LINE or (chosen_here and not origin.file):
         return TextLocation(GIVEN)
     return place_of(origin) if origin.file else sources.project
 
@@ -135,7 +148,8 @@ def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place_of_field: 
     agents[name] = agent = agent_plan(name, spec)
     if spec.kind == "acp" and not spec.command:
         message = f"no command configured for the ACP provider {spec.provider!r} of {name!r}"
-        report(place_of_field("command").locate(error("no-command", message, hint='write backend.command = "program"')))
+        hint = 'use -b acp:NAME:COMMAND, or write backend.command = "program"'
+        report(place_of_field("command").locate(error("no-command", message, hint=hint)))
     if spec.kind == "command" and spec.prompt_mode == "acp":
         message = f"{name!r} is a command, which cannot take its prompt by 'acp': the prompt is passed as an argument"
         report(
@@ -153,22 +167,49 @@ def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place_of_field: 
                 warning("idle-arguments", message, hint='remove them, or write kind = "command"')
             )
         )
+    for field, value in _restrictions(spec):
+        key = field.replace("_", "-")
+        if spec.kind not in READERS[key]:
+            message = f"{field} = {value} of {name!r} has no effect: it is for {readers_of(key)}, not {spec.kind!r}"
+            report(place_of_field(field).locate(warning("idle-setting", message, hint="remove it for this backend")))
+    if spec.kind not in {"resume": CODING, "adopt": ("command",)}.get(spec.on_interrupt, backends.KINDS):
+        message = f"on_interrupt = {spec.on_interrupt!r} of {name!r} counts as 'retry' with the backend {spec.kind!r}"
+        report(place_of_field("on_interrupt").locate(warning("idle-setting", message, hint="remove it")))
     if spec.kind == "model" and isinstance(chosen := choose_provider(spec.model, agent.options), Unclear):
-        message = f"{name!r} uses a model, but {chosen.message}"
-        report(
-            place_of_field("model").locate(error("no-provider", message, hint='write backend.model = "anthropic/…"'))
-        )
+        model = f"openai/{spec.model}" if spec.model else "sonnet"
+        hint = f'add --set backend.model={model}, or write backend.model = "{model}" in the settings'
+        message = f"the backend is a model, but {chosen.message}"
+        report(place_of_field("model").locate(error("no-provider", message, hint=hint)))
+
+
+def _restrictions(spec: BackendSpec) -> Iterator[tuple[str, str]]:
+    """The settings of *spec* that restrict its agent, with their values as in a file."""
+    yield from (
+        (name, repr(value)) for name in ("sandbox", "attention") if (value := getattr(spec, name)) not in ("", "off")
+    )
+    if spec.kind in CODING and not spec.trust_all_tools:  # a program may have its own way, as `claude` has
+        yield "trust_all_tools", "false"
 
 
 def agent_plan(name: str, spec: BackendSpec) -> AgentPlan:
     """The agent *name* with the backend *spec*."""
-    agent = AgentPlan(name=name, backend=spec.kind, model=spec.model, timeout=spec.timeout)
+    agent = AgentPlan(
+        name=name,
+        backend=spec.kind,
+        model=spec.model,
+        timeout=spec.timeout,
+        on_interrupt=spec.on_interrupt or "retry",
+        queue=spec.queue,
+        options=_coding_options(spec),
+    )
     match spec.kind:
         case "command":
             via = "stdin" if spec.prompt_mode in ("stdin", "file") else "arg"  # a loop always has a prompt file, too
             return msgspec.structs.replace(agent, argv=spec.argv, prompt_via=via)
         case "model":
             return msgspec.structs.replace(agent, options=_model_options(spec))
+        case "actor":
+            return msgspec.structs.replace(agent, options={"type": spec.type} if spec.type else {"ask": spec.ask})
         case "scripted":
             return agent
         case "human":
@@ -177,7 +218,17 @@ def agent_plan(name: str, spec: BackendSpec) -> AgentPlan:
             options: dict[str, Any] = {"trust_all_tools": spec.trust_all_tools}
             options |= {key: value for key in ("provider", "agent") if (value := getattr(spec, key))}
             argv = (spec.command,) if spec.kind == "claude-sdk" else spec.argv
-            return msgspec.structs.replace(agent, argv=argv, options=options)
+            return msgspec.structs.replace(agent, argv=argv, options=options | agent.options)
+
+
+def _coding_options(spec: BackendSpec) -> dict[str, Any]:
+    """The options about a sandbox and permissions that *spec* sets and its kind reads."""
+    names = ("sandbox", "attention", "attention_timeout", "attention_policy", "stall_after")
+    return {
+        name: value
+        for name in names
+        if (value := getattr(spec, name)) not in ("", None) and spec.kind in READERS[name.replace("_", "-")]
+    }
 
 
 def _model_options(spec: BackendSpec) -> Mapping[str, Any]:

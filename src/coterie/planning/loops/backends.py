@@ -15,7 +15,8 @@ from coterie.formats.settings.keys import DEFAULT, BackendSettings
 
 Layer = Mapping[str, Any]
 """Fields of a layer: `kind`, `provider`, `command`, `args`, `prompt_mode`, `timeout`, `trust_all_tools`, `agent`,
-`model`."""
+`model`, `sandbox`, `attention`, `attention_timeout`, `attention_policy`, `stall_after`,
+`on_interrupt`, `queue`."""
 
 KINDS = ("claude-sdk", "pi", "acp", "command", "model", "scripted", "human")
 """The kinds of backends; `kiro` is another name of `acp` with that provider."""
@@ -32,7 +33,18 @@ TIMEOUT = BackendSettings().timeout
 """Default timeout of a call, in seconds."""
 SKIP_PERMISSIONS = "--dangerously-skip-permissions"
 
-_FIELDS = ("kind", "provider", "prompt_mode", "agent", "model")
+_FIELDS = (
+    "kind",
+    "provider",
+    "prompt_mode",
+    "agent",
+    "model",
+    "sandbox",
+    "attention",
+    "attention_policy",
+    "on_interrupt",
+    "queue",
+)
 _CLAUDE, _PI = "claude", "pi"
 
 
@@ -62,6 +74,7 @@ class BackendSpec:
         args: Arguments of the command, including those that a `claude` command needs.
         prompt_mode: `arg`, `stdin`, `file` or `acp`.
         timeout: Seconds one call may take; None for a human: unlimited.
+        type: The class of an agent in Python; *ask* is the name of one in the system around the loop.
     """
 
     kind: str
@@ -73,6 +86,16 @@ class BackendSpec:
     trust_all_tools: bool = True
     agent: str = ""
     model: str = ""
+    sandbox: str = ""
+    attention: str = ""
+    attention_timeout: float | None = None
+    attention_policy: str = ""
+    stall_after: float | None = None
+    on_interrupt: str = ""
+    queue: str = ""
+
+    type: str = ""
+    ask: str = ""
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -88,15 +111,18 @@ def of_settings(settings: Settings) -> Layer:
         layer["command"] = backend.command
     if backend.args is not None:
         layer["args"] = backend.args
-    if settings.origins["backend.timeout_ms"].layer != DEFAULT:
-        layer["timeout"] = backend.timeout
+    for name in ("timeout", "attention_timeout"):
+        if settings.origins[f"backend.{name}_ms"].layer != DEFAULT:
+            layer[name] = getattr(backend, name)
+    if backend.stall_after is not None:
+        layer["stall_after"] = backend.stall_after
     return layer | {"trust_all_tools": backend.trust_all_tools}
 
 
 def of_review(settings: Settings) -> Layer:
     """The backend settings of reviews, over those of iterations."""
     review = settings.review
-    names = (*_FIELDS, "command", "args", "trust_all_tools")
+    names = (*_FIELDS, "command", "args", "trust_all_tools", "attention_timeout", "stall_after")
     layer = {name: value for name in names if (value := getattr(review, name)) is not None}
     return layer | {"timeout": review.timeout}
 
@@ -105,7 +131,7 @@ def of_flag(text: str) -> Layer:
     """Parse `-b TEXT` into kind, provider, command, arguments and prompt mode.
 
     It is a kind, a provider (`kiro`, `claude-agent-acp`), `acp:<provider>:<command>`, or any command; the name of a
-    command with a path is enough.
+    command with a path is enough. The kind `command` runs `claude` as a program.
     """
     if text.startswith("acp:"):
         _, provider, *rest = text.split(":", 2)
@@ -127,6 +153,8 @@ def of_flag(text: str) -> Layer:
             return _as_one("acp", GENERIC, "", ())
         case "model" | "scripted" | "human":
             return _as_one(text, "", "", ())
+        case "command":
+            return _as_one(text, "", _CLAUDE, ())
     return _as_one("command", "", text, ())
 
 
@@ -167,6 +195,9 @@ def settle(layer: Layer) -> BackendSpec:
     Raises:
         UnknownKind: If its kind is unknown.
     """
+    if layer.get("type") or layer.get("ask"):
+        type_, ask = str(layer.get("type", "")), str(layer.get("ask", ""))
+        return BackendSpec(kind="actor", type=type_, ask=ask, timeout=layer.get("timeout", TIMEOUT))
     kind, provider = str(layer.get("kind", "")), str(layer.get("provider", "")).strip()
     command = str(layer.get("command", ""))
     if kind == "kiro":
@@ -191,8 +222,9 @@ def settle(layer: Layer) -> BackendSpec:
         prompt_mode=str(layer.get("prompt_mode") or ("acp" if kind == "acp" else "arg")),
         timeout=layer.get("timeout", None if kind == "human" else TIMEOUT),
         trust_all_tools=trusts,
-        agent=str(layer.get("agent", "")),
-        model=str(layer.get("model", "")),
+        attention_timeout=layer.get("attention_timeout"),
+        stall_after=layer.get("stall_after"),
+        **{name: str(layer.get(name, "")) for name in _FIELDS if name not in ("kind", "provider", "prompt_mode")},
     )
 
 

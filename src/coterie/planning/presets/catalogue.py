@@ -11,6 +11,24 @@ from coterie.planning.presets import find, names
 from coterie.topology.events import START
 from coterie.topology.loop import Loop
 
+CHANGES = "edit files, run programs, commit"
+REPORTS = "run programs, write a report"
+NEEDS = {
+    "autocode": CHANGES,
+    "autodoc": CHANGES,
+    "autofix": CHANGES,
+    "autoideas": REPORTS,
+    "autoperf": CHANGES,
+    "autoqa": REPORTS,
+    "autoresearch": CHANGES,
+    "autoreview": REPORTS,
+    "autosec": CHANGES,
+    "autosimplify": CHANGES,
+    "autospec": "run programs, write documents",
+    "autotest": CHANGES,
+}
+"""What the agents of each preset do, according to its prompts."""
+
 
 class PresetRole(Struct, frozen=True, kw_only=True):
     """A role of a preset.
@@ -30,6 +48,7 @@ class Preset(Struct, frozen=True, kw_only=True):
 
     Attributes:
         about: Its purpose in one line: the first of its `harness.md`.
+        needs: What its agents do in the working directory.
         roles: In declared order.
         first: The first roles.
         completion: The event that completes it, once all *required* ones were accepted.
@@ -38,6 +57,7 @@ class Preset(Struct, frozen=True, kw_only=True):
 
     name: str
     about: str
+    needs: str
     roles: tuple[PresetRole, ...]
     first: tuple[str, ...]
     required: tuple[str, ...]
@@ -65,6 +85,7 @@ def describe(name: str) -> Preset:
     return Preset(
         name=name,
         about=_first_line(folder / "harness.md"),
+        needs=NEEDS[name],
         roles=tuple(
             PresetRole(
                 name=role.id,

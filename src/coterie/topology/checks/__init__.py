@@ -23,6 +23,7 @@ from coterie.topology.checks import (
     reach,
     roles,
     shape,
+    systems,
 )
 from coterie.topology.checks.facts import Facts
 from coterie.topology.model import Topology
@@ -46,6 +47,7 @@ MODULES = (
     operation,
     roles,
     patterns,
+    systems,
 )
 """The modules with rules, in the order in which diagnostics at one place are reported."""
 

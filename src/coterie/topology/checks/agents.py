@@ -1,13 +1,20 @@
 """Single nodes: backend, outputs and failure policy."""
 
+import re
 from collections.abc import Iterator
 
 from coterie.diagnostics import Diagnostic, error, warning
 from coterie.topology.checks.facts import Facts, title
 from coterie.topology.model import Agent, Gate, Orchestrator
 
-SAYS_WHO_THINKS = ("backend", "command", "pattern", "topology")
+SAYS_WHO_THINKS = ("ask", "backend", "command", "pattern", "topology", "type")
 """Keys of an agent's coterie extension that replace `model`."""
+
+
+_LIKE_A_TYPE = re.compile(
+    "any|array|bool(ean)?|date(time)?|dict|double|float|int(eger)?|json|list|map|number|object|str(ing)?|text|tuple",
+    re.IGNORECASE,
+)
 
 
 def somebody_thinks(facts: Facts) -> Iterator[Diagnostic]:
@@ -34,6 +41,16 @@ def outputs_declared_once(facts: Facts) -> Iterator[Diagnostic]:
             elif output.type == "enum" and not output.values:
                 yield error("empty-enum", f"the output {output.name!r} of {title(node)} has no values", output.span)
             seen.add(output.name)
+
+
+def enums_are_meant(facts: Facts) -> Iterator[Diagnostic]:
+    """An output whose only value looks like a type is probably meant to have that type."""
+    for node in facts.topology.nodes:
+        for output in node.outputs:
+            if len(output.values) == 1 and _LIKE_A_TYPE.fullmatch(str(output.values[0])):
+                message = f"the output {output.name!r} of {title(node)} can only be the word {output.values[0]!r}"
+                hint = "the types are text, number, integer, boolean and any, which may be a list or an object"
+                yield warning("type-as-value", message, output.span, hint)
 
 
 def bounce_back_is_for_gates(facts: Facts) -> Iterator[Diagnostic]:

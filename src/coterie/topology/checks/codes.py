@@ -23,6 +23,7 @@ from coterie.topology.checks import (
     reach,
     roles,
     shape,
+    systems,
 )
 from coterie.topology.checks.facts import Facts
 
@@ -37,6 +38,7 @@ class Code:
         in_files: It can occur in a file; else only in a topology made in Python or from text, or on a command line.
         loop: It concerns a loop's folder.
         pattern: It concerns a pattern file.
+        system: It concerns a supervised system's file.
     """
 
     code: str
@@ -46,6 +48,7 @@ class Code:
     in_files: bool = True
     loop: bool = False
     pattern: bool = False
+    system: bool = False
 
     @property
     def about(self) -> str:
@@ -60,7 +63,11 @@ CODES = (
     Code("ambiguous-exhaustion", _W, "An exhausted loop has several forward arrows, and their order decides.",
          loops.exhaustion_is_clear),
     Code("artifact-cycle", _W, "Artifacts are made from each other.", knowledge.artifacts_begin_somewhere),
+    Code("bad-auth", _E, "The authentication of a gateway lacks its token or key, or has two.",
+         systems.clients_can_be_known, system=True),
     Code("bad-budget", _E, "A budget allows no turn.", patterns.budgets_leave_room, pattern=True),
+    Code("bad-class", _E, "The class of an agent is not the dotted path of a class.",
+         systems.classes_have_paths, system=True),
     Code("bad-config", _E, "A setting of a pattern has an invalid value.", patterns.pattern_fits,
          pattern=True),
     Code("bad-encryption", _W, "A variable is marked as encrypted, but its value has no known encrypted form.",
@@ -73,6 +80,8 @@ CODES = (
          operation.work_is_sent_back_to_agents),
     Code("bounce-back-without-gate", _E, "A node other than a gate is set to bounce work back.",
          agents.bounce_back_is_for_gates, in_files=False),
+    Code("capped-backoff", _W, "The initial delay of a backoff is above its maximum.",
+         systems.backoffs_fit, system=True),
     Code("condition-not-upstream", _W, "A condition reads a node that does not come before its arrow.",
          arrows.conditions_look_upstream),
     Code("duplicate-name", _E, "Two nodes have the same name.", names.declared_once),
@@ -83,6 +92,8 @@ CODES = (
     Code("empty-level", _W, "A level of a chain of command has no agent, so it is skipped.",
          patterns.pattern_fits, pattern=True),
     Code("empty-prompt", _W, "A prompt is empty.", conduct.prompts_say_something),
+    Code("empty-supervisor", _E, "A supervisor has no children.",
+         systems.supervisors_have_children, system=True),
     Code("event-not-emitted", _E, "A team emits an event that its role does not emit.",
          roles.team_events_are_emitted, loop=True),
     Code("fallback-to-itself", _E, "A node is its own fallback.", names.declared_fallbacks),
@@ -94,17 +105,25 @@ CODES = (
     Code("idle-config", _W, "A setting of a pattern has no effect given the others.", patterns.pattern_fits,
          pattern=True),
     Code("idle-events", _W, "A condition in `events` has no effect.", roles.team_events_have_effect, loop=True),
+    Code("idle-process", _W, "An agent is for another process, but the transport has one only.",
+         systems.transport_fields_are_used, system=True),
+    Code("idle-transport", _W, "A field of the transport has no effect with the transport in use.",
+         systems.transport_fields_are_used, system=True),
     Code("implied-max", _W, "A conditional back arrow is unbounded, so `max 10` applies.",
          loops.cycles_are_bounded),
     Code("incomplete-auth", _W, "A provider's authentication is incomplete.", reach.providers_are_clear),
     Code("incomplete-server", _E, "A server has neither a command nor a url.",
          reach.servers_can_be_reached),
     Code("incomplete-store", _W, "A store lacks a field that its type needs.", knowledge.stores_can_work),
+    Code("incomplete-tls", _E, "A gateway lacks a certificate, its key, or a port.",
+         systems.gateways_can_serve, system=True),
     Code("joined-event", _W, "A role emits an event that only the join of a wave does.", roles.emitted_events_count,
          loop=True),
     Code("key-in-file", _E, "The file contains a key instead of a reference to an environment variable.",
          reach.keys_stay_outside),
     Code("missing-slot", _E, "A pattern lacks a slot that its type requires.", patterns.pattern_fits, pattern=True),
+    Code("name-conflict", _E, "An agent and a supervisor have the same name.",
+         systems.names_are_unique, system=True),
     Code("no-events", _E, "A team may emit several events, but `events` does not say when.",
          roles.teams_say_what_they_emit, loop=True),
     Code("no-model", _E, "An agent has neither a model nor another backend.", agents.somebody_thinks),
@@ -113,6 +132,8 @@ CODES = (
     Code("not-an-entry", _W, "The interface's entry is not where the flow starts.",
          composition.interface_is_declared),
     Code("not-in-flow", _E, "The interface names a node that is not in the flow.", composition.interface_is_declared),
+    Code("open-endpoint", _E, "Other machines can reach an endpoint without authentication.",
+         systems.endpoints_are_guarded, system=True),
     Code("own-pattern", _N, "A pattern is a custom function: it is checked when it runs.",
          patterns.type_is_known, pattern=True),
     Code("race-of-one", _W, "A race has only one node.", attributes.races_have_runners),
@@ -120,7 +141,11 @@ CODES = (
          attributes.files_are_written_first),
     Code("reflection-without-loop", _W, "`reflection` is on an arrow that does not go back.",
          attributes.reflections_go_back),
+    Code("repeated-address", _E, "The two addresses of a ZMQ broker are the same.",
+         systems.broker_addresses_differ, system=True),
     Code("repeated-arrow", _W, "An arrow is written twice.", attributes.arrows_are_drawn_once),
+    Code("repeated-route", _W, "An earlier route of a gateway has the same method and path.",
+         systems.routes_lead_to_agents, system=True),
     Code("reserved-role", _E, "A role has a reserved id.", roles.roles_are_told_apart,
          loop=True),
     Code("scope-without-max", _W, "`per` or `on-max` is written without `max`.", arrows.scope_needs_max),
@@ -128,14 +153,19 @@ CODES = (
          reach.variables_are_sealed),
     Code("serial-fan-out", _W, "A way back makes the branches of a fan-out run one after the other.",
          loops.fan_outs_run_at_once),
+    Code("short-class", _N, "The class of an agent has no module; it is given in Python.",
+         systems.classes_have_paths, system=True),
     Code("silent-role", _W, "A role emits no event.", roles.roles_emit, loop=True),
     Code("skip-ends-path", _W, "When an agent is skipped, all its arrows need outputs that it did not produce.",
          conduct.skips_leave_a_path),
     Code("spare-slot", _W, "A slot of a pattern is never called.", patterns.pattern_fits, pattern=True),
     Code("tools-listed-twice", _E, "An agent lists both allowed and disallowed tools.",
          conduct.tools_are_listed_one_way),
+    Code("transient-supervisor", _W, "A supervisor is not restarted after it gave up.",
+         systems.supervisors_come_back, system=True),
     Code("two-coordinations", _E, "A team has both a pattern and a flow.", patterns.one_thing_coordinates),
     Code("two-default-providers", _E, "Two providers are marked as default.", reach.providers_are_clear),
+    Code("type-as-value", _W, "The only value of an output looks like the name of a type.", agents.enums_are_meant),
     Code("unbounded-cycle", _E, "A cycle has no bound and could run forever.", loops.cycles_are_bounded),
     Code("unconditional-beside-loop", _W, "An unconditional arrow beside a loop: its target runs once, after it.",
          loops.loops_stand_alone),
@@ -154,6 +184,8 @@ CODES = (
          operation.patterns_are_spelt_right),
     Code("unknown-retrieval", _W, "A retrieval is not declared.",
          knowledge.stores_are_declared),
+    Code("unknown-plugin", _E, "A plugin is neither built in nor installed.",
+         systems.plugins_are_known, system=True),
     Code("unknown-role", _W, "An agent's role is not described.", names.declared_roles),
     Code("unknown-schema", _W, "A type is neither simple nor a declared schema.",
          knowledge.schemas_are_declared),
@@ -163,6 +195,8 @@ CODES = (
     Code("unknown-skill", _W, "A skill is not declared.", knowledge.skills_are_declared),
     Code("unknown-slot", _E, "A slot of a pattern is unknown.", patterns.pattern_fits, pattern=True),
     Code("unknown-store", _W, "A store is not declared.", knowledge.stores_are_declared),
+    Code("unknown-target", _W, "An agent that is named is not in the tree, but may be spawned.",
+         systems.routes_lead_to_agents, system=True),
     Code("unknown-tool", _W, "A skill's tool is not declared.", knowledge.skills_are_declared),
     Code("unknown-type", _E, "The type of a pattern is unknown.", patterns.type_is_known, pattern=True),
     Code("unknown-value", _E, "A condition compares an output with an impossible value.",

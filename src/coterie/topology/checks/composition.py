@@ -36,6 +36,9 @@ def unusable(topology: Topology, file: str, span: Span | None) -> Diagnostic | N
     if topology.fragment:
         message = f"{file!r} is a fragment, and only a topology can be a node"
         return error("no-topology", message, span, f'write include "{file}" to add its declarations to this file')
+    if topology.system is not None and not topology.system.entry:
+        message = f"{file!r} is a supervised system without an entry, so nothing in it answers"
+        return error("no-entry", message, span, "name one of its agents in it: entry: NAME")
     names = list(missing(topology.params))
     if not names:
         return None

@@ -7,6 +7,7 @@ from coterie.topology.graph import FlowGraph
 from coterie.topology.loops import bounded
 from coterie.topology.model import ArrowGroup, Flow, Gate, Topology
 from coterie.topology.outline import Outline, OutlinedNode, outline
+from coterie.topology.system.model import System
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,8 @@ def draw(
         thinks: Backend description of each node; default: the file's model.
         nested: The team that runs at a node, by the node's name.
     """
+    if topology.system is not None:
+        return _of_system(topology.name, topology.system, nested or {})
     if topology.pattern is not None:
         from coterie.topology.patterns.as_flow import as_flow  # imported on demand
 
@@ -102,6 +105,19 @@ def draw(
         phases=tuple(_phases(phases, rank)),
         nested=dict(nested or {}),
     )
+
+
+def _of_system(name: str, system: System, nested: Mapping[str, Graph]) -> Graph:
+    """The nodes of a supervision tree, and an arrow from each supervisor to each of its children."""
+    from coterie.topology.system.outline import outline_node  # imported on demand
+
+    boxes, arrows = list[Box](), list[Arrow]()
+    for node in system.root.walk():
+        first, *others = outline_node(node).about
+        about = tuple(others) if node.kind == "supervisor" else tuple(each for each in others if each[0] == "@")
+        boxes.append(Box(name=node.name, kind=node.kind, note=first, about=about, starts=node is system.root))
+        arrows += [Arrow(source=node.name, target=child.name) for child in node.children]
+    return Graph(name=name, boxes=tuple(boxes), arrows=tuple(arrows), nested=dict(nested))
 
 
 def _of_loop(team: Outline, nested: Mapping[str, Graph]) -> Graph:

@@ -1,0 +1,1 @@
+"""A supervised system as `topology.yaml` describes it: supervision tree, transport, plugins."""
