@@ -1,8 +1,10 @@
 """A program is asked, heard, judged by its end, and ended with all it started."""
 
 import asyncio
+import errno
 import json
 import os
+import re
 import stat
 import sys
 import time
@@ -15,7 +17,7 @@ from asking import Heard, agent, ask, asked, pids, python, request, started
 from coterie.backends import command, processes
 from coterie.backends.base import Answer, Failure, Launched, Result, Text
 from coterie.backends.command import CommandBackend
-from coterie.backends.outcome import OutputReader
+from coterie.backends.outcome import OutputReader, cannot_start
 from coterie.backends.secrets import Secrets
 from coterie.journal.records import NO_USAGE
 from coterie.planning.plan import AgentPlan
@@ -137,6 +139,7 @@ def test_the_environment_tells_who_is_asked(tmp_path: Path, monkeypatch: pytest.
     """The user's environment and the agent's own, and what coterie adds, which neither can change."""
     monkeypatch.setenv("FROM_THE_USER", "1")
     monkeypatch.setenv("COTERIE_PROMPT_FILE", "/of/an/outer/run")
+    monkeypatch.setenv("COTERIE_CLUSTER", "temporal://operator?export=postgresql://a:secret@b/c")
     plan = python(SHOW, name="writer", model="m", env={"FROM_THE_PLAN": "2", "COTERIE_ATTEMPT_ID": "mine"})
     given = {"run": "root/team#1.1", "turn": "writer#2", "attempt": 3, "epoch": 4, "interrupted": 1}
     _, _, env, _ = shown(plan, folder=tmp_path, **given)
@@ -225,7 +228,7 @@ sys.exit("no access with " + key)
     result, heard = run(python(program, env={"DB_PASSWORD": "hunter22"}))
 
     assert isinstance(result, Failure)
-    assert result.reason.endswith("ended with status 1: no access with ***")
+    assert result.reason.startswith("no access with *** (`")
     assert heard.said() == "*** ***\n"
     assert "sk-" not in repr(list(heard))
 
@@ -384,20 +387,20 @@ def test_a_secret_in_a_command_is_hidden_where_it_is_quoted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "kind", "end"),
+    ("program", "kind", "reason"),
     [
-        ("raise ValueError('no such file')", "exit", "ended with status 1: ValueError: no such file"),
-        ("import sys; sys.exit(3)", "exit", "ended with status 3"),
-        ("import sys; print('busy', file=sys.stderr); sys.exit(75)", "transient", "ended with status 75: busy"),
-        ("import os; os.kill(os.getpid(), 9)", "exit", "was ended by SIGKILL (9)"),
+        ("raise ValueError('no such file')", "exit", "ValueError: no such file ({} ended with status 1)"),
+        ("import sys; sys.exit(3)", "exit", "{} ended with status 3"),
+        ("import sys; print('busy', file=sys.stderr); sys.exit(75)", "transient", "busy ({} ended with status 75)"),
+        ("import os; os.kill(os.getpid(), 9)", "exit", "{} was ended by SIGKILL (9)"),
     ],
 )
-def test_a_status_is_a_failure(program: str, kind: str, end: str) -> None:
-    """The reason has the status or signal and the last line of standard error."""
+def test_a_status_is_a_failure(program: str, kind: str, reason: str) -> None:
+    """The reason begins with the last line of standard error, which a narrow terminal shows, and has the status."""
     result = failure(python(program))
 
     assert result.kind == kind
-    assert result.reason.endswith(end)
+    assert re.sub("`.*`", "{}", result.reason) == reason
 
 
 def test_a_command_that_is_not_there_says_what_to_do(tmp_path: Path) -> None:
@@ -417,6 +420,23 @@ def test_a_command_that_is_not_there_says_what_to_do(tmp_path: Path) -> None:
     )
     assert "begin it with a `#!` line" in formless.reason
     assert nowhere.reason == f"the working directory {tmp_path}/gone does not exist: create it, or change `cwd`"
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "why"),
+    [
+        (errno.ENOTDIR, "not_found", "program not found"),
+        (errno.EACCES, "not_found", "it is not executable"),
+        (errno.EPERM, "not_found", "it is not executable"),
+        (errno.ELOOP, "failed", os.strerror(errno.ELOOP)),
+    ],
+)
+def test_the_error_of_a_start_has_a_kind(tmp_path: Path, number: int, kind: str, why: str) -> None:
+    """A program that may not be run is as good as none: a retry would not mend it."""
+    result = cannot_start("tool", tmp_path, OSError(number, os.strerror(number)))
+
+    assert result.kind == kind
+    assert why in result.reason
 
 
 def test_an_agent_without_a_command_says_so() -> None:
@@ -459,7 +479,7 @@ def test_the_first_step_that_fails_is_the_last() -> None:
     result, heard = run(agent(kind="action", steps=(("echo", "one"), ("{python}", "-c", "1/0"), ("echo", "two"))))
 
     assert isinstance(result, Failure)
-    assert result.reason == "`{python} -c 1/0` ended with status 1: ZeroDivisionError: division by zero"
+    assert result.reason == "ZeroDivisionError: division by zero (`{python} -c 1/0` ended with status 1)"
     assert heard.said() == "one\n"
 
 

@@ -14,7 +14,17 @@ from asking import pids
 
 from coterie.backends import processes
 from coterie.backends.base import Launched
-from coterie.backends.processes import MARK, alive, end_group, end_orphans, marked, started
+from coterie.backends.processes import (
+    MARK,
+    alive,
+    attempt_of,
+    end_group,
+    end_orphans,
+    end_others,
+    family_of,
+    marked,
+    started,
+)
 from coterie.runs.closing_steps import notify
 from coterie.workspace.trees import git
 
@@ -258,6 +268,24 @@ print(asyncio.run(processes.end_orphans(sys.argv[2], [record], grace=0.2)))
 """
 
 
+def test_a_process_that_may_not_be_signalled_is_not_waited_for(
+    source: str, zoo: Zoo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that runs as another user now, such as `sudo`: ending the attempt does not take until it ends by itself."""
+    child = zoo.start(SLEEPER)
+
+    def refuse(*_: int) -> None:
+        raise PermissionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "kill", refuse)
+        patch.setattr(os, "killpg", refuse)
+        ended = asyncio.run(asyncio.wait_for(end_group(child.pid, grace=60), 10))
+
+    assert ended == [child.pid]
+    assert child.poll() is None
+
+
 def test_the_killer_spares_itself_and_its_ancestors(source: str, zoo: Zoo, tmp_path: Path) -> None:
     """Who cleans up after the attempt it belongs to ends what carries its mark, and neither itself nor who waits."""
     script = tmp_path / "clean_up.py"
@@ -320,7 +348,7 @@ def test_the_loop_goes_on_meanwhile(zoo: Zoo) -> None:
         heart.cancel()
 
     asyncio.run(main())
-    assert beats > 10
+    assert beats > 2  # a loop that is held up has none; a busy machine leaves few
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the limit")
@@ -341,3 +369,33 @@ def test_what_other_threads_start_bears_no_mark(tmp_path: Path, monkeypatch: pyt
 
     assert held == [True, True, True]
     assert not processes.unmarked().locked()
+
+
+@NEEDS_PROC
+def test_what_carries_the_mark_of_a_process_belongs_to_the_attempt_it_serves(zoo: Zoo, tmp_path: Path) -> None:
+    """A process that serves one attempt after the other has its own mark, which its orphans keep."""
+    server = f"{RUN}/@server.1"
+    with marked(server):
+        child = zoo.start(ORPHAN_OF_ITS_OWN_GROUP, marker=server, ready=2)
+    _, orphan = pids(tmp_path)
+
+    assert attempt_of(orphan) == server
+    assert attempt_of(orphan, {child.pid: MARKER}) == MARKER
+    assert attempt_of(child.pid, {child.pid: MARKER}) == MARKER
+
+
+@NEEDS_PROC
+def test_all_others_are_ended_while_some_go_on(zoo: Zoo, tmp_path: Path) -> None:
+    """What a kept process started is ended, an orphan with its mark too; its companions of before go on."""
+    child = zoo.start(ORPHAN_OF_ITS_OWN_GROUP, ready=2)
+    parent, orphan = pids(tmp_path)
+
+    async def main() -> None:
+        family = await family_of(child.pid, MARKER)
+        assert set(family) == {parent, orphan}
+        assert await end_others(child.pid, [MARKER], family, grace=0.2) == []
+        assert await end_others(child.pid, [MARKER], {child.pid: family[child.pid]}, grace=0.2) == [orphan]
+
+    asyncio.run(main())
+    assert alive(parent, started(parent))
+    assert not alive(orphan, started(orphan))

@@ -60,6 +60,15 @@ def test_what_may_begin_a_secret_waits_for_the_next_piece() -> None:
     assert veil.feed("", final=True) == "abc"
 
 
+@pytest.mark.parametrize(("rest", "shown"), [("gh!", "***!"), ("!", "***!"), ("g", "***g")])
+def test_a_secret_that_may_be_the_beginning_of_a_longer_one_waits_for_the_next_piece(rest: str, shown: str) -> None:
+    """Nothing of the longer one shows."""
+    veil = StreamRedactor(Secrets({"A_KEY": "abcdef", "B_KEY": "abcdefgh"}))
+
+    assert veil.feed("see abcdef") == "see "
+    assert veil.feed(rest) + veil.feed("", final=True) == shown
+
+
 SECRETS = Secrets({"A_KEY": "ababab", "B_KEY": "abababba", "C_KEY": "bbaabb"})
 
 

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import asking
@@ -13,6 +14,7 @@ from asking import Heard, agent, asked_alone
 from fake_models import FakeModels, Refuse, Reply, Say
 
 from coterie.backends.base import FAILURES, Answer, Backend, Failure, Request
+from coterie.backends.coding.needs import CODING
 from coterie.backends.command import CommandBackend
 from coterie.backends.human import HumanBackend
 from coterie.backends.models.backend import ModelBackend
@@ -111,9 +113,25 @@ CASES = {
 }
 
 
-@pytest.fixture(params=[*CASES, "model"])
+STEERED = {"claude-sdk", "pi"}
+"""Coding agents that always take guidance; with ACP it depends on the agent."""
+
+
+def coding(name: str) -> Case:
+    """The backend *name* of a coding agent, with a fake agent that speaks its protocol and plays the moods."""
+    backend = CODING[name]
+    if not backend.is_installed:
+        pytest.skip(f"the library {backend.library} is not installed: pip install 'coterie[{backend.extra}]'")
+    fake = Path(__file__).parents[1] / "support" / "fake_agents" / f"{name.removesuffix('-sdk')}_agent.py"
+    moods = {mood: agent(mood, backend=name, argv=(sys.executable, str(fake))) for mood in PLAIN}
+    return Case(backend.make, moods, steers=name in STEERED)
+
+
+@pytest.fixture(params=[*CASES, *CODING, "model"])
 def case(request: pytest.FixtureRequest) -> Case:
     """Each backend in turn."""
+    if request.param in CODING:
+        return coding(request.param)
     if request.param == "model":
         provider: FakeModels = request.getfixturevalue("provider")
         moods = {name: model(name) for name in PLAIN}

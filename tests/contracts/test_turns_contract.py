@@ -5,7 +5,7 @@ import json
 import os
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from coterie.backends.base import (
     encode_request,
 )
 from coterie.backends.command import CommandBackend
+from coterie.clock import VirtualClock
 from coterie.journal.records import AttemptLaunched
 from coterie.planning.plan import Wanted
 from coterie.runs.driver.turns import LocalTurns, Turns
@@ -61,14 +62,19 @@ class World:
 
 @dataclass(frozen=True)
 class Case:
-    """A form, and whether its attempts outlive the process that started them."""
+    """A form, whether its attempts outlive the process that started them, and whether they take real time."""
 
     make: Callable[[World], Turns]
     lasting: bool = False
+    real: bool = False
+
+    def run(self, main: Coroutine[Any, Any, Any]) -> Any:
+        """What *main* returns, at once if its time is not real."""
+        return asyncio.run(main) if self.real else VirtualClock().run(main)
 
 
 CASES = {
-    "local": Case(lambda world: LocalTurns({"command": CommandBackend(grace=0.5)}), lasting=True),
+    "local": Case(lambda world: LocalTurns({"command": CommandBackend(grace=0.5)}), lasting=True, real=True),
     "rehearsal": Case(lambda world: _Stage(None)),
     "simulated": Case(lambda world: SimulatedTurns(world), lasting=True),  # type: ignore[arg-type]
 }
@@ -101,7 +107,7 @@ def test_an_attempt_gives_one_result(case: Case, tmp_path: Path) -> None:
         await turns.close()
         await turns.close()
 
-    asyncio.run(play())
+    case.run(play())
 
 
 def test_a_request_that_travelled_as_data_starts_the_same_attempt(case: Case, tmp_path: Path) -> None:
@@ -123,7 +129,7 @@ def test_a_request_that_travelled_as_data_starts_the_same_attempt(case: Case, tm
     assert isinstance(json.loads(sent), dict)
     assert decode_request(sent) == one
     again = msgspec.structs.replace(one, folder=tmp_path / "again")
-    assert asyncio.run(play(decode_request(encode_request(again)))) == asyncio.run(play(one))
+    assert case.run(play(decode_request(encode_request(again)))) == case.run(play(one))
 
 
 def test_an_attempt_that_was_never_started_is_unknown(case: Case, tmp_path: Path) -> None:
@@ -135,7 +141,7 @@ def test_an_attempt_that_was_never_started_is_unknown(case: Case, tmp_path: Path
         assert heard == []
         await turns.close()
 
-    asyncio.run(play())
+    case.run(play())
 
 
 def test_an_attempt_that_outlives_its_owner_is_found_with_its_result(case: Case, tmp_path: Path) -> None:
@@ -160,7 +166,7 @@ def test_an_attempt_that_outlives_its_owner_is_found_with_its_result(case: Case,
         await second.close()
         await first.close()
 
-    asyncio.run(play())
+    case.run(play())
 
 
 def test_what_is_ended_is_not_found_any_more_and_what_is_spared_is(case: Case, tmp_path: Path) -> None:
@@ -187,4 +193,4 @@ def test_what_is_ended_is_not_found_any_more_and_what_is_spared_is(case: Case, t
         await second.close()
         await first.close()
 
-    asyncio.run(play())
+    case.run(play())

@@ -115,7 +115,9 @@ class FakeModels:
 
     def dialect(self, path: str) -> "Dialect | None":
         """Who answers at *path*; nobody, unless it begins with the address's random part."""
-        return {f"/{self._token}/v1/messages": anthropic, f"/{self._token}/v1/chat/completions": openai}.get(path)
+        return {f"/{self._token}/v1/messages": anthropic, f"/{self._token}/v1/chat/completions": openai}.get(
+            path.partition("?")[0]
+        )
 
 
 Dialect = Callable[[Say, dict[str, Any]], Iterator[tuple[str, dict[str, Any] | None]]]

@@ -1,16 +1,22 @@
 """Calls in a process that may use only so much memory and time."""
 
+import os
 import resource
 import subprocess
 import sys
 from pathlib import Path
+
+import preforked
+import preforking
 
 MEMORY, SECONDS = 512 * 1024 * 1024, 10
 
 
 def coterie(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """`coterie` with *words*; it is killed when it takes more than 512 MB or 10 s of processor time."""
-    return _limited([sys.executable, "-m", "coterie", *words], cwd)
+    if preforked.can_fork(os.environ):
+        return preforked.run(*words, cwd=cwd, env=os.environ | {preforking.LIMITS: f"{MEMORY} {SECONDS}"})
+    return _limited([*preforked.REAL, *words], cwd)
 
 
 def python(program: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -14,6 +14,9 @@ from coterie.runs.messages.verdicts import Sender, take
 class Steered(Cast):
     """Agents that can be steered, if *can*; half a second into the first attempt of turn *at*, an operator's *words*.
 
+    Args:
+        after: Seconds until an agent has said that it takes up what it was given.
+
     Attributes:
         heard: The guidance they were given while they worked, with its turn.
     """
@@ -23,10 +26,11 @@ class Steered(Cast):
         *words: RunMessage,
         can: bool = True,
         at: str = "iteration#1",
+        after: float = 0.0,
         parts: Mapping[str, Sequence[Behaviour]] | None = None,
     ) -> None:
         super().__init__(parts or {})
-        self._words, self._can, self._at = words, can, at
+        self._words, self._can, self._at, self._after = words, can, at, after
         self.heard: list[tuple[str, str]] = []
         self.verdicts: list[Verdict] = []
         self.stage: Stage
@@ -35,6 +39,7 @@ class Steered(Cast):
         part = await super().start(request, on_event)
 
         async def steer(text: str) -> bool:
+            await asyncio.sleep(self._after)
             self.heard += [(request.turn, text)] * self._can
             return self._can
 

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +19,11 @@ import msgspec
 from coterie import files
 from coterie.backends import reported, wrapper
 from coterie.backends.agentside import keeper
-from coterie.backends.agentside.client import MESSAGE, NOTES_FOLDER, RUN_FOLDER, TOKEN
+from coterie.backends.agentside.client import ATTEMPT_FOLDER, MESSAGE, NOTES_FOLDER, RUN_FOLDER, TOKEN
 from coterie.backends.base import Request
+from coterie.backends.coding.needs import sandbox_of
 from coterie.backends.processes import MARK
+from coterie.backends.secrets import without_secrets
 from coterie.planning.plan import AgentPlan
 from coterie.planning.providers import VARIABLE
 
@@ -30,8 +32,8 @@ PROMPT_FILE = "prompt.md"
 LONGEST_WORD = 100_000
 """Bytes of a prompt that is passed as an argument; a longer one is in a file, which the argument names."""
 
-_OUTER = frozenset({"COTERIE_PROMPT_FILE", RUN_FOLDER, NOTES_FOLDER, MESSAGE, TOKEN})
-"""Variables of an outer run that are not always replaced, and must not be inherited."""
+_OUTER = frozenset({"COTERIE_PROMPT_FILE", RUN_FOLDER, NOTES_FOLDER, MESSAGE, TOKEN, "COTERIE_CLUSTER"})
+"""Variables of an outer run that are not always replaced, and of its operator, that must not be inherited."""
 _SPEAKER = (
     "COTERIE_RUN",
     "COTERIE_TURN",
@@ -39,6 +41,7 @@ _SPEAKER = (
     "COTERIE_EPOCH",
     TOKEN,
     RUN_FOLDER,
+    ATTEMPT_FOLDER,
     NOTES_FOLDER,
     "AUTOLOOP_MEMORY_FILE",
     "AUTOLOOP_TASKS_FILE",
@@ -58,6 +61,8 @@ class ProcessEnvironment:
         stdin: The prompt, or an empty file if it is passed otherwise; to be rewound before each program.
         values: The values of the placeholders in a command.
         argument: The prompt as the last argument, if it is passed so.
+        confine: Puts a filled command into the sandbox that the agent wants, until the attempt, or the given stack, is
+            over. It raises `Unconfined` if the agent requires one and none holds.
     """
 
     env: dict[str, str]
@@ -65,6 +70,7 @@ class ProcessEnvironment:
     stdin: IO[bytes]
     values: dict[str, str]
     argument: tuple[str, ...] = ()
+    confine: Callable[..., list[str]] = list
 
     def fill(self, command: Sequence[str]) -> list[str]:
         """*command* with its placeholders replaced once: placeholders in the values stay as they are."""
@@ -82,8 +88,11 @@ def marker_of(request: Request) -> str:
 
 
 @contextmanager
-def prepared(request: Request) -> Iterator[ProcessEnvironment]:
+def prepared(request: Request, say: Callable[[str], object] = str) -> Iterator[ProcessEnvironment]:
     """Prepare what the process of *request* needs, and remove it afterwards.
+
+    Args:
+        say: Called with each line about what its sandbox does not hold.
 
     Raises:
         OSError: If the files cannot be written.
@@ -101,9 +110,19 @@ def prepared(request: Request) -> Iterator[ProcessEnvironment]:
         if as_word or wants_file:
             prompt = b""
         here = (request.here or request.cwd or Path()).absolute()
+        env = _environment(request, folder, turn_file, prompt_file)
+        cwd = (request.cwd or Path()).absolute() / request.agent.cwd
+
+        def confine(argv: list[str], until: ExitStack = stack) -> list[str]:
+            if sandbox_of(request.agent) == "off":
+                return argv
+            from coterie.backends.sandbox.choice import confined
+
+            return until.enter_context(confined(request, env, cwd, folder, argv, say))
+
         yield ProcessEnvironment(
-            env=_environment(request, folder, turn_file, prompt_file),
-            cwd=(request.cwd or Path()).absolute() / request.agent.cwd,
+            env=env,
+            cwd=cwd,
             stdin=_unnamed(prompt, stack),
             values={
                 "python": sys.executable,
@@ -112,6 +131,7 @@ def prepared(request: Request) -> Iterator[ProcessEnvironment]:
                 "prompt_file": str(prompt_file or ""),
             },
             argument=argument,
+            confine=confine,
         )
 
 
@@ -143,10 +163,12 @@ def variables_of(agent: AgentPlan) -> dict[str, str]:
 
 def _environment(request: Request, folder: Path, turn_file: Path, prompt_file: Path | None) -> dict[str, str]:
     """The environment of this process, the variables of the agent, and those that identify the attempt."""
-    ours = identity(request) | {"COTERIE_ATTEMPT_DIR": str(folder), "COTERIE_TURN_FILE": str(turn_file)}
+    ours = identity(request) | {ATTEMPT_FOLDER: str(folder), "COTERIE_TURN_FILE": str(turn_file)}
     ours[reported.VARIABLE] = str(folder / reported.FILE)
     env = {name: value for name, value in os.environ.items() if name not in _OUTER and not _AUTOLOOP.match(name)}
     env |= variables_of(request.agent)
+    if request.clean:
+        env = without_secrets(env)
     if prompt_file is not None:
         ours |= {"COTERIE_PROMPT_FILE": str(prompt_file), "AUTOLOOP_PROMPT_PATH": str(prompt_file)}
     if request.root is not None:

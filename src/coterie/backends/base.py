@@ -74,6 +74,10 @@ class Request(Struct, frozen=True, kw_only=True):
         history: The messages before the prompt, for a backend that sends a chat: the role (`system`, `user` or
             `assistant`) and the text. *prompt* begins with them, as `history_text` writes them.
         wanted: The JSON that the prompt asks for, if an engine wrote it.
+        transcript: Where what a coding agent says on the wire is kept, without the backend's label: `<label>-` is put
+            before its name; None: nowhere.
+        clean: Whether its process has no variables that look secret, and no means to speak to the run.
+        session: The agent's session that an earlier attempt of this turn was cut off in; empty: begin a new one.
     """
 
     run: str
@@ -96,6 +100,9 @@ class Request(Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     history: tuple[tuple[str, str], ...] = ()
     wanted: tuple[Wanted, ...] = ()
+    transcript: Path | None = None
+    session: str = ""
+    clean: bool = False
 
     @property
     def ref(self) -> AttemptRef:
@@ -147,12 +154,49 @@ class Text(Struct, frozen=True, kw_only=True, tag="text", tag_field="kind"):
     channel: str = "answer"
 
 
-class Tool(Struct, frozen=True, kw_only=True, tag="tool", tag_field="kind"):
-    """The agent used a tool; *state* is `started`, `finished` or `failed`."""
+class Tool(Struct, frozen=True, kw_only=True, tag="tool", tag_field="kind", omit_defaults=True):
+    """The agent used a tool.
+
+    Attributes:
+        id: The same in all events of one call; empty if the backend does not say.
+        state: `started`, `finished` or `failed`.
+        detail: Its input, in a line.
+        result: Its output, shortened.
+    """
 
     name: str
     state: str = "started"
     detail: str = ""
+    id: str = ""
+    result: str = ""
+
+
+class Permission(Struct, frozen=True, kw_only=True, tag="permission", tag_field="kind", omit_defaults=True):
+    """The agent asks whether it may use a tool.
+
+    Attributes:
+        id: The same in both events of one question, and unique in its attempt.
+        detail: The input of the tool, in a line.
+        decision: Empty while the agent waits for `Asking.permit`; then `allowed` or `denied`.
+        why: What decided, in a few words.
+    """
+
+    id: str
+    tool: str
+    detail: str = ""
+    decision: str = ""
+    why: str = ""
+
+
+class SessionOpened(Struct, frozen=True, kw_only=True, tag="session", tag_field="kind", omit_defaults=True):
+    """The agent works in its session *id*; *resumed*: the one that `Request.session` named.
+
+    *turns*: how many turns the session had before, if the agent says so.
+    """
+
+    id: str
+    resumed: bool = False
+    turns: int | None = None
 
 
 class Used(Struct, frozen=True, kw_only=True, tag="usage", tag_field="kind"):
@@ -168,7 +212,21 @@ class Emitted(Struct, frozen=True, kw_only=True, tag="emit", tag_field="kind"):
     payload: str = ""
 
 
-Event = Launched | Text | Tool | Used | Emitted
+class Quiet(Struct, frozen=True, kw_only=True, tag="quiet", tag_field="kind"):
+    """The attempt lacks other signs of life than before; see `coterie.runs.driver.stall`, whose watch alone says so.
+
+    Attributes:
+        signs: Those that are missing.
+        seconds: How long none of them was seen.
+        facts: Why it may be stuck; empty: some signs are there.
+    """
+
+    signs: tuple[str, ...] = ()
+    seconds: float = 0.0
+    facts: str = ""
+
+
+Event = Launched | Text | Tool | Permission | SessionOpened | Used | Emitted | Quiet
 OnEvent = Callable[[Event], None]
 
 
@@ -214,7 +272,18 @@ class Session(Protocol):
         """End the attempt now, with its children; `result` then gives a `Failure` of kind `interrupted`."""
 
     async def steer(self, text: str) -> bool:
-        """Give *text* to the agent while it works. False if this backend cannot."""
+        """Give *text* to the agent while it works; returns once the agent has taken it up.
+
+        False if the backend cannot, or if the attempt ends first.
+        """
+
+
+@runtime_checkable
+class Asking(Session, Protocol):
+    """A running attempt that may ask before its agent uses a tool."""
+
+    async def permit(self, question: str, allowed: bool) -> bool:
+        """Answer the `Permission` with the id *question*. False if it is not open."""
 
 
 class Running(Struct, frozen=True):
@@ -236,11 +305,40 @@ class Unknown(Struct, frozen=True):
 Found = Running | Finished | Unknown
 
 
+class Abilities(Struct, frozen=True, kw_only=True):
+    """What a backend can do beyond running an attempt and interrupting it.
+
+    Attributes:
+        steer: Take guidance while the agent works.
+        resume: Go on in the session of an attempt that was cut off.
+        find: Find an attempt that outlived its owner.
+        cost: Report the cost of an attempt in US dollars.
+        model: Work with the model that the plan names.
+        mode: Work in the mode (or as the agent) that the plan names.
+        permission: Ask before a tool is used.
+    """
+
+    steer: bool = False
+    resume: bool = False
+    find: bool = False
+    cost: bool = False
+    model: bool = False
+    mode: bool = False
+    permission: bool = False
+
+
+NO_ABILITIES = Abilities()
+
+
 class Backend(Protocol):
     """Starts attempts of one kind.
 
     One that reads `Request.context` has an attribute `uses_context` that is true.
     """
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do."""
 
     async def start(self, request: Request, on_event: OnEvent) -> Session:
         """Start an attempt. *on_event* is called on the event loop, in order, until there is a result."""

@@ -42,6 +42,20 @@ class Child(asyncio.SubprocessProtocol):
         assert self._transport is not None
         return self._transport.get_returncode() or 0
 
+    def write(self, data: bytes) -> None:
+        """Pass *data* to its standard input, if that is a pipe that it still reads; it never blocks."""
+        assert self._transport is not None
+        pipe = self._transport.get_pipe_transport(0)
+        if pipe is not None and not pipe.is_closing():
+            cast(asyncio.WriteTransport, pipe).write(data)
+
+    def close_input(self) -> None:
+        """Close its standard input, if that is a pipe, once what was written has been passed on."""
+        assert self._transport is not None
+        pipe = self._transport.get_pipe_transport(0)
+        if pipe is not None:
+            cast(asyncio.WriteTransport, pipe).close()
+
     def close(self) -> None:
         """Stop reading its outputs."""
         if self._transport is not None:
@@ -70,7 +84,7 @@ class Child(asyncio.SubprocessProtocol):
 async def spawn(
     argv: Sequence[str],
     *,
-    stdin: IO[bytes],
+    stdin: IO[bytes] | None,
     env: dict[str, str],
     cwd: Path,
     on_start: Callable[[int], None],
@@ -82,6 +96,7 @@ async def spawn(
 
     Args:
         stdin: A file, read from its current offset. A file never blocks, and the process need not read it.
+            None: a pipe, for `Child.write`.
         on_start: Called with its pid before any of its output is passed on.
         merged: Send standard error where standard output goes.
         within: Entered only while the process is started.
@@ -93,7 +108,7 @@ async def spawn(
     starting = asyncio.get_running_loop().subprocess_exec(
         lambda: Child(on_start, on_output),
         *argv,
-        stdin=stdin,
+        stdin=asyncio.subprocess.PIPE if stdin is None else stdin,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT if merged else asyncio.subprocess.PIPE,
         env=env,

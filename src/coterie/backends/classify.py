@@ -20,7 +20,7 @@ _KINDS = {
         | payment\ required | insufficient[\s_-](?:quota|credits?|funds|balance) | credit\ balance\ is\ too\ low
         | quota[\s_-](?:has\ been\ |is\ )?(?:exceeded|exhausted|reached) | exceeded\ [^.\n]{0,40}\bquota\b
         | (?:usage|spend|spending|credit|billing(?:\ hard)?|hour|hourly|daily|weekly|monthly)[\s_-]limit\b
-        | \bout\ of\ (?:credits?|quota)\b
+        | \bout\ of\ (?:credits?|quota)\b | \bhit\ your\ (?:\w+\ )?limit\b
     """,
     "rate_limited": _STATUS % "429" + r"| rate[\s_-]?limit | too\ many\ requests | \bthrottl(?:ed|ing)\b",
     "auth": _STATUS % "40[13]"
@@ -48,8 +48,13 @@ _WORDS = {kind: re.compile(words, re.IGNORECASE | re.VERBOSE) for kind, words in
 
 def classify(*outputs: str) -> str:
     """The kind of failure that the ends of *outputs* name; empty if they name none."""
-    end = "\n".join(_end(output) for output in outputs)
+    end = end_of(*outputs)
     return next((kind for kind, words in _WORDS.items() if words.search(end)), "")
+
+
+def end_of(*outputs: str) -> str:
+    """The ends of *outputs*, which count."""
+    return "\n".join(_end(output) for output in outputs)
 
 
 def _end(output: str) -> str:

@@ -12,6 +12,7 @@ import msgspec
 
 from coterie.backends.attempt import ProcessEnvironment, marker_of, prepared
 from coterie.backends.base import (
+    Abilities,
     Answer,
     Failure,
     Finished,
@@ -22,6 +23,7 @@ from coterie.backends.base import (
     Result,
     Running,
     Session,
+    Text,
     Unknown,
 )
 from coterie.backends.child import Child, spawn
@@ -31,7 +33,7 @@ from coterie.backends.processes import GRACE, end_group, end_orphans, marked, st
 from coterie.backends.reported import VARIABLE, reported
 from coterie.backends.secrets import Secrets
 from coterie.backends.underway import Underway
-from coterie.errors import shortage
+from coterie.errors import Unconfined, shortage
 from coterie.journal.records import Usage
 
 ANSWER_LIMIT = 8_000_000
@@ -58,6 +60,7 @@ class CommandBackend:
     """
 
     uses_context = True
+    abilities = Abilities(find=True)
 
     def __init__(self, *, grace: float = GRACE) -> None:
         self._grace = grace
@@ -110,15 +113,20 @@ class _Attempt(Underway):
         began, used = loop.time() - self._request.taken, Usage()
         self._limit_time(self._request.taken)
         try:
-            with prepared(self._request) as environment:
+            with prepared(self._request, self._say) as environment:
                 result = await self._commands(environment)
                 used = reported(Path(environment.env[VARIABLE]), self._on_event)
+        except Unconfined as error:
+            result = Failure(kind="refused", reason=str(error))
         except OSError as error:  # a folder that cannot be written
             if shortage(error):
                 raise
             result = Failure(kind="failed", reason=f"the files of the attempt could not be kept: {error}")
         seconds = loop.time() - began if self._took is None else self._took
         return msgspec.structs.replace(result, usage=used + Usage(seconds=seconds))
+
+    def _say(self, line: str) -> None:
+        self._on_event(Text(text=f"{line}\n", channel="log"))
 
     async def _commands(self, environment: ProcessEnvironment) -> Result:
         """Run the agent's command, or an action's one after the other until one fails."""
@@ -151,7 +159,7 @@ class _Attempt(Underway):
         """Run one program to its end and return its exit status."""
         if self._cut.done():
             return self._cut.result()
-        argv = environment.fill(command)
+        argv = environment.confine(environment.fill(command))
         began = asyncio.get_running_loop().time()
         try:
             environment.stdin.seek(0)
@@ -184,7 +192,8 @@ class _Attempt(Underway):
     ) -> int | Failure:
         """Run one program under a keeper, or go on with it, and return its exit status."""
         assert self._request.folder is not None
-        kept, argv = KeptCommand(self._request.folder), environment.fill(command)
+        kept = KeptCommand(self._request.folder)
+        argv = environment.fill(command) if self._found else environment.confine(environment.fill(command))
         child: Child | None = None
         if self._found:
             if (launched := kept.launched()) is not None:

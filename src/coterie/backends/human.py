@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from coterie.backends.base import Answer, Failure, OnEvent, Request, Session
+from coterie.backends.base import Abilities, Answer, Failure, OnEvent, Request, Session
 from coterie.backends.pending import Pending
 
 AskHuman = Callable[[Request], Awaitable[str]]
@@ -20,6 +20,8 @@ class HumanBackend:
     Args:
         terminal: Asks the person at the terminal; cancelled when the answer comes through the inbox.
     """
+
+    abilities = Abilities()
 
     def __init__(self, terminal: AskHuman | None = None) -> None:
         self._terminal = terminal

@@ -4,12 +4,14 @@ import codecs
 import errno
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from coterie.backends.base import Failure, Text
-from coterie.backends.classify import classify
+from coterie.backends.classify import classify, end_of
+from coterie.backends.coding.limits import until_reset
 from coterie.backends.secrets import Secrets, StreamRedactor
 from coterie.errors import shortage
 
@@ -82,13 +84,15 @@ def failure_of(command: str, status: int, answer: OutputReader, log: OutputReade
         what = f"`{command}` was ended by {_signal_name(-status)} ({-status})"
     else:
         what = f"`{command}` ended with status {status}"
-    kind = "exit"
+    kind, wait = "exit", 0.0
     if status == os.EX_TEMPFAIL:
         kind = "transient"
     elif status > 0 and of_agent:
         kind = classify(answer.text, log.text) or kind
-    reason = f"{what}: {log.last_line}" if log.last_line else what
-    return Failure(kind=kind, reason=reason, **exit_of(status))
+    if kind in ("rate_limited", "quota"):
+        wait = until_reset(end_of(answer.text, log.text), time.time())
+    reason = f"{log.last_line} ({what})" if log.last_line else what  # a row of a terminal may show its beginning only
+    return Failure(kind=kind, reason=reason, wait=wait, **exit_of(status))
 
 
 def cannot_start(program: str, cwd: Path, error: OSError | ValueError) -> Failure:

@@ -22,6 +22,7 @@ import sys
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import NamedTuple
 
 from coterie.backends.base import Launched
@@ -95,13 +96,16 @@ def attempt_of(pid: int, launched: Mapping[int, str] | None = None) -> str | Non
 
     The process and its ancestors, up to this process, are searched for the mark in their environment, and their pids
     and groups are looked up in *launched*, which maps those of known attempts to their markers. The mark in their
-    limits is a hash, which is compared with those of the attempts in *launched*.
+    limits is a hash, which is compared with those of the attempts in *launched*. A process that serves one attempt
+    after the other has its own mark: whatever carries it belongs to the attempt that *launched* names for it.
     """
     known = launched or {}
-    limits = {_limit_of(marker): marker for marker in known.values()}
+    served = {mark: marker for leader, marker in known.items() if (mark := _mark_of(leader))}
+    limits = {_limit_of(mark): marker for mark, marker in served.items()}
+    limits |= {_limit_of(marker): marker for marker in known.values()}
     while pid > 1 and pid != os.getpid():
         if mark := known.get(pid) or _mark_of(pid):
-            return mark
+            return served.get(mark, mark)
         process = _look_up(pid)
         if process is None or process.dead:
             return None
@@ -109,6 +113,23 @@ def attempt_of(pid: int, launched: Mapping[int, str] | None = None) -> str | Non
             return marker
         pid = process.parent
     return None if pid <= 0 else ""
+
+
+def activity(launched: Iterable[Launched]) -> tuple[float, frozenset[int]] | None:
+    """The CPU seconds of the processes in *launched*, of their groups and descendants, and their pids.
+
+    None if none of them is alive, or where there is no `/proc`.
+    """
+    if not _HAS_PROC:
+        return None
+    every = [process for name in os.listdir("/proc") if name.isdecimal() and (process := _from_proc(int(name)))]
+    groups = {one.group for one in launched if one.group > 1 and alive(one.pid, one.started)}
+    found = {process.pid: process for process in every if process.group in groups and not process.dead}
+    _add_descendants(found, every)
+    if not found:
+        return None
+    ticks = [field for pid in found for field in _read(pid, "stat").rpartition(b")")[2].split()[11:15]]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"), frozenset(found)
 
 
 def any_alive(marker: str, launched: Iterable[Launched]) -> bool:
@@ -134,7 +155,21 @@ async def end_group(group: int, marker: str = "", *, grace: float = GRACE, ended
     """
     if (ended or not marker) and _is_empty(group) and not (marker and _HAS_PROC and _may_be_left(group, marker)):
         return []
-    return await _end(_ProcessTree(groups={group}, marker=marker), grace)
+    return await _end(_ProcessTree(groups={group}, markers=[marker]), grace)
+
+
+async def family_of(leader: int, marker: str) -> dict[int, str]:
+    """The start times, by pid, of the process *leader*, its group, its descendants, and all that carry *marker*."""
+    family = _ProcessTree(groups={leader}, markers=[marker])
+    await family.search()
+    return family.known
+
+
+async def end_others(
+    leader: int, markers: Sequence[str], kept: Mapping[int, str], *, grace: float = GRACE
+) -> list[int]:
+    """As `end_group`, with several *markers*, but for the processes *kept* (start time by pid), which go on."""
+    return await _end(_ProcessTree(groups={leader}, markers=markers, kept=kept), grace)
 
 
 async def end_orphans(
@@ -149,7 +184,7 @@ async def end_orphans(
     known = [process for process in launched if alive(process.pid, process.started)]
     family = _ProcessTree(
         groups={process.group for process in known},
-        marker=marker,
+        markers=[marker],
         roots={process.pid: process.started for process in known},
         spared=spared,
     )
@@ -207,19 +242,24 @@ class _ProcessTree:
     """The processes to end: those found so far, and how to find those started since.
 
     Of a group that contains this process or an ancestor, only the root and its descendants are ended.
+
+    Args:
+        kept: The start times, by pid, of processes that are left alone; their descendants are not.
     """
 
     def __init__(
         self,
         groups: Collection[int],
-        marker: str,
+        markers: Sequence[str],
         roots: dict[int, str] | None = None,
         spared: Sequence[str] = (),
+        kept: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         self.known: dict[int, str] = {}
         """Start time by pid of all processes found, in that order."""
         self.groups = {group for group in groups if group > 1}
-        self._mark = _Mark(marker) if marker and _HAS_PROC else None
+        self._marks = [_Mark(marker) for marker in markers if marker and _HAS_PROC]
+        self._kept, self._kept_groups = kept, set[int]()
         self._roots = roots or {}
         self._spared = [_Mark(each) for each in spared]
         self._terminated: set[int] = set()
@@ -237,22 +277,30 @@ class _ProcessTree:
             _add_descendants(spared, candidates)
             candidates = [p for p in candidates if p.pid not in spared]
         found = {process.pid: process for process in candidates if self._belongs(process)}
-        if self._mark is not None:
+        if self._marks:
             for n, process in enumerate(candidates, 1):
-                if process.pid not in found and self._mark.is_on(process):
+                if process.pid not in found and any(mark.is_on(process) for mark in self._marks):
                     found[process.pid] = process
                 if n % _AT_ONCE == 0:
                     await asyncio.sleep(0)
         _add_descendants(found, candidates)
+        kept = [found.pop(pid) for pid, began in self._kept.items() if pid in found and found[pid].started == began]
+        self._kept_groups = {process.group for process in kept}
         self._living = list(found.values())
         self.known |= {process.pid: process.started for process in self._living}
         return bool(found)
 
     def terminate(self) -> None:
-        """Send SIGTERM to each process that has not had it yet."""
-        for process in self._living:
-            if process.pid not in self._terminated:
-                self._terminated.add(process.pid)
+        """Send SIGTERM to each process that has not had it yet.
+
+        One that runs others in a new pid namespace, as a sandbox does, ends once they have ended: SIGTERM to it would
+        kill them at once.
+        """
+        new = [process for process in self._living if process.pid not in self._terminated]
+        outer = {process.parent for process in new if _is_init(process.pid)}
+        self._terminated |= {process.pid for process in new}
+        for process in new:
+            if process.pid not in outer:
                 self._signal(process, signal.SIGTERM)
 
     def kill(self) -> None:
@@ -263,7 +311,7 @@ class _ProcessTree:
 
     def kill_groups(self, living: Collection[int]) -> None:
         """Send SIGKILL to those groups that are in *living*."""
-        for group in self.groups.intersection(living):
+        for group in self.groups.intersection(living) - self._kept_groups:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
 
@@ -302,6 +350,12 @@ def _add_descendants(found: dict[int, _Process], candidates: Iterable[_Process])
             if child.pid not in found:
                 found[child.pid] = child
                 unseen.append(child.pid)
+
+
+def _is_init(pid: int) -> bool:
+    """Whether *pid* is the first process of a pid namespace below that of this process."""
+    _, _, line = _read(pid, "status").partition(b"\nNSpid:")
+    return line.partition(b"\n")[0].split()[1:][-1:] == [b"1"]
 
 
 def _is_empty(group: int) -> bool:

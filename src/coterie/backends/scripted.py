@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from coterie.backends.base import Answer, Emitted, Failure, OnEvent, Request, Result, Session, Text
+from coterie.backends.base import Abilities, Answer, Emitted, Failure, OnEvent, Request, Result, Session, Text
 from coterie.backends.pending import Pending
 from coterie.backends.script_file import Emission
 from coterie.backends.scripts import Script, ScriptedAttempt, parse_script, read_script
@@ -36,6 +36,7 @@ class ScriptedBackend:
     """
 
     uses_context = True
+    abilities = Abilities(cost=True)
 
     def __init__(self, script: Script | None = None, *, prefix: str = "") -> None:
         self._script = parse_script(script or {})

@@ -5,7 +5,7 @@
 A script is checked as a whole before anything is rehearsed; a mistake is a `UsageError` that names its place.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,13 +95,22 @@ def read_script(path: Path, plan: Plan | None = None) -> Script:
     data = load(path)
     entries = parse_script(data, str(path))
     if plan is not None:
-        known = list(_paths(plan))
-        for name in entries:
-            if name not in known:
-                hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
-                raise UsageError(f"{path}: {plan.name} has no agent {name!r}; {hint}")
+        check_agents(entries, plan, str(path))
     script: Script = data
     return script
+
+
+def check_agents(names: Iterable[str], plan: Plan, source: str = "script") -> None:
+    """Check that each of *names* is an agent of *plan*; errors name *source*.
+
+    Raises:
+        UsageError: If one is unknown.
+    """
+    known = list(_paths(plan))
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"it has {', '.join(dict.fromkeys(known))}"
+            raise UsageError(f"{source}: {plan.name} has no agent {name!r}; {hint}")
 
 
 def parse_script(data: Any, source: str = "script") -> dict[str, tuple[ScriptedAttempt, ...]]:
@@ -124,6 +133,8 @@ def parse_script(data: Any, source: str = "script") -> dict[str, tuple[ScriptedA
 def _paths(plan: Plan, above: str = "") -> Iterator[str]:
     for name, agent in asked_by_loop(plan).items():
         yield above + name
+        if agent.fallback:
+            yield above + agent.fallback
         if agent.child is not None:
             yield from _paths(agent.child, f"{above}{name}/")
     for group in plan.flow.groups if plan.flow is not None else ():

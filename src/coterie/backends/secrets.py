@@ -4,8 +4,9 @@ A variable looks secret if a part of its name ends in KEY, TOKEN, SECRET, PASSWO
 value is redacted if it has at least 6 characters and is not just a number, so `MAX_TOKENS=200000` redacts nothing.
 """
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -40,9 +41,21 @@ class Secrets:
     def __init__(self, *environments: Mapping[str, str]) -> None:
         named = [pair for environment in environments for pair in environment.items()]
         values = {value.strip() for name, value in named if _SECRET.match(name) and _is_redacted(value)}
+        self._keep(values)
+
+    def _keep(self, values: Iterable[str]) -> None:
         # The longest first: one secret may begin with another.
         self.values = sorted(sorted(values), key=len, reverse=True)
         self.pattern = re.compile("|".join(map(re.escape, self.values)) or r"(?!)")
+        self.longest = len(self.values[0]) if self.values else 0
+        self.initials = {value[0] for value in self.values}
+
+    def in_json(self) -> "Secrets":
+        """The same secrets, and as they are written in the strings of a JSON text."""
+        escaped = [json.dumps(value, ensure_ascii=ascii)[1:-1] for value in self.values for ascii in (True, False)]
+        secrets = Secrets()
+        secrets._keep({*self.values, *escaped})
+        return secrets
 
     def hide(self, text: str) -> str:
         """*text* with the secrets redacted."""
@@ -93,8 +106,12 @@ class StreamRedactor:
 
     def _first_doubt(self, text: str) -> int:
         """The offset of the longest suffix of *text* that is a proper prefix of a secret."""
-        beginnings = (value[:n] for value in self._secrets.values for n in range(1, len(value)))
-        return len(text) - max((len(beginning) for beginning in beginnings if text.endswith(beginning)), default=0)
+        secrets, size = self._secrets, len(text)
+        for at in range(max(0, size - secrets.longest + 1), size):
+            rest = text[at:] if text[at] in secrets.initials else ""
+            if rest and any(len(value) > len(rest) and value.startswith(rest) for value in secrets.values):
+                return at
+        return size
 
 
 def is_secret(name: str, value: str) -> bool:

@@ -2,7 +2,8 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from coterie.backends.base import Failure, Result
 
@@ -47,9 +48,24 @@ class Underway(ABC):
     def _limit_time(self, taken: float = 0.0) -> None:
         """Start the time-out, of which *taken* seconds have passed."""
         if self._timeout is not None:
-            reason = f"it took longer than its time-out of {self._timeout:g} s"
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(max(self._timeout - taken, 0.0), self._cut_off, "timeout", reason)
+            self._start_timer(self._timeout - taken)
+
+    def _start_timer(self, seconds: float) -> None:
+        reason = f"it took longer than its time-out of {self._timeout:g} s"
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(max(seconds, 0.0), self._cut_off, "timeout", reason)
+
+    @contextmanager
+    def _time_held(self) -> Iterator[None]:
+        """Within, the time-out does not run: a person decides, or something else that is not the agent's work."""
+        loop = asyncio.get_running_loop()
+        left = self._timer.when() - loop.time() if self._timer is not None else 0.0
+        self._stop_timer(None)
+        try:
+            yield
+        finally:
+            if self._timer is not None and not self.task.done():
+                self._start_timer(left)
 
     def _stop_timer(self, task: object) -> None:
         if self._timer is not None:

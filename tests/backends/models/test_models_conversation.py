@@ -1,16 +1,18 @@
 import asyncio
 import itertools
+import json
 import threading
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import fake_models
 import pytest
 from asking import Heard, ask, request
 from asking_models import VERDICT, answered, failed, plan, put, results_of, tools_of
-from fake_models import FakeModels, Refuse, Say, openai, text_of
+from fake_models import FakeModels, Refuse, Say, Send, openai, text_of
 
-from coterie.backends.base import Answer, Failure, Session, Text, Tool, Used
+from coterie.backends.base import Answer, Event, Failure, Session, Text, Tool, Used
 from coterie.backends.models.backend import ModelBackend
 from coterie.backends.models.key import turn_key
 from coterie.planning.plan import Wanted
@@ -96,6 +98,18 @@ def test_declared_outputs_are_given_by_a_tool(api: str) -> None:
     assert schema["required"] == ["verdict", "score", "sure", "lines", "why"]
 
 
+def test_the_text_before_outputs_without_one_is_the_answer(api: str) -> None:
+    """A model may say what it has to say, use a tool, and then give nothing but its outputs."""
+    replies = [
+        Say("Read, and it holds.", calls=[("size", {"length": 7})]),
+        Say(calls=[("give_outputs", {"verdict": "approve"})]),
+    ]
+    with FakeModels(*replies) as models:
+        answer = answered(models, plan(api, {"python_tools": {"size": f"{HERE}measure"}}, outputs=(VERDICT,)))
+
+    assert (answer.text, answer.outputs) == ("Read, and it holds.", {"verdict": "approve"})
+
+
 def test_outputs_that_do_not_fit_are_left_to_the_run(api: str) -> None:
     """It judges them, and asks again with the reason: they are given as they came."""
     with FakeModels(Say(calls=[("give_outputs", {"verdict": "maybe"})])) as models:
@@ -117,9 +131,19 @@ def test_arguments_that_are_no_json_are_asked_for_again(api: str) -> None:
     """In the same attempt: the model is told what was wrong with them."""
     good = Say(calls=[("give_outputs", {"verdict": "revise"})])
     with FakeModels(Say(calls=[("give_outputs", '{"verdict": ')]), good) as models:
-        assert answered(models, plan(api, outputs=(VERDICT,))).outputs == {"verdict": "revise"}
+        done = answered(models, plan(api, outputs=(VERDICT,)))
+        assert (done.outputs, done.usage.input_tokens) == ({"verdict": "revise"}, 200)
 
     assert len(models.requests) == 2
+
+
+def test_a_repair_within_an_attempt_counts_as_a_request(api: str) -> None:
+    """Towards the maximum of the attempt, and with its usage if the attempt fails."""
+    bad = Say(calls=[("give_outputs", '{"verdict": ')])
+    with FakeModels(bad) as models:
+        failure = failed(models, plan(api, {"max_turns": 2}, outputs=(VERDICT,)))
+
+    assert (failure.kind, failure.usage.input_tokens, len(models.requests)) == ("failed", 200, 2)
 
 
 def look_up(word: str, times: int = 1) -> str:
@@ -179,6 +203,17 @@ def test_what_a_tool_raises_is_told_to_the_model(api: str) -> None:
     assert [event.state for event in heard if isinstance(event, Tool)] == ["started", "failed"]
 
 
+def test_a_key_in_a_call_of_a_tool_is_hidden(api: str) -> None:
+    """In its arguments, in what it gives, and in what it raises."""
+    calls = [("look_up", {"word": "key-of-the-test"}), ("look_up", {"word": "nonsense", "times": "key-of-the-test"})]
+    with FakeModels(Say(calls=calls), Say("Done.")) as models:
+        _, heard = put(models, plan(api, {"python_tools": {"look_up": f"{HERE}look_up"}}))
+
+    details = [event.detail for event in heard if isinstance(event, Tool)]
+    assert len(details) == 4
+    assert all("***" in detail and "key-of-the-test" not in detail for detail in details)
+
+
 def test_a_tool_called_wrongly_is_told_to_the_model(api: str) -> None:
     """Arguments that do not fit never reach the function."""
     replies = [Say(calls=[("look_up", {"times": "x"})]), Say("Sorry.")]
@@ -235,7 +270,7 @@ def test_settings_reach_the_provider() -> None:
     assert (first["stop_sequences"], "seed" in first) == (["END"], False)
     assert "anthropic has no setting 'seed'" in heard.said("log")
     assert (second["temperature"], second["top_p"], second["stop"], second["seed"]) == (0.5, 0.9, ["END"], 7)
-    assert second.get("max_completion_tokens") or second.get("max_tokens") == 500
+    assert [second[name] for name in ("max_completion_tokens", "max_tokens") if name in second] == [500]
 
 
 @pytest.mark.parametrize(("level", "sent"), [("high", True), ("off", False)])
@@ -291,6 +326,29 @@ def test_guidance_that_comes_at_once_is_read_with_the_question(api: str) -> None
     assert "rather dogs" in text_of(models.requests[0])
 
 
+def test_guidance_after_the_last_request_is_refused() -> None:
+    """Though the attempt still has to be closed: the operator is told that it comes too late."""
+    taken: list[bool] = []
+
+    async def main(models: FakeModels) -> None:
+        backend = ModelBackend(environment=models.environment)
+
+        def heard(event: Event) -> None:
+            if getattr(event, "channel", "") == "log":  # that the price is not known: said of a complete answer
+                with pytest.raises(StopIteration) as done:
+                    session.steer("or birds").send(None)
+                taken.append(done.value.value)
+
+        session: Session = await backend.start(request(plan("openai", model="openai/house-model")), heard)
+        assert isinstance(await session.result(), Answer)
+        await backend.close()
+
+    with FakeModels(Say("Cats are")) as models:
+        asyncio.run(main(models))
+
+    assert taken == [False]
+
+
 def test_a_defect_is_told_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """It counts as a crash, and whoever reports it shows no key."""
     from coterie.backends.models import conversation
@@ -314,12 +372,14 @@ def test_prices_of_the_file_come_first(api: str) -> None:
 
 
 def test_a_price_that_nobody_knows_is_told() -> None:
-    """It counts as 0, and is counted; a free model has a price, 0."""
-    with FakeModels(Say("hi")) as models:
-        result, heard = put(models, plan("openai", model="openai/house-model"))
+    """It counts as 0, and each request is counted; a free model has a price, 0."""
+    replies = [Say(calls=[("size", {"length": 7})]), Say("hi")]
+    with FakeModels(*replies) as models:
+        options: dict[str, Any] = {"python_tools": {"size": f"{HERE}measure"}}
+        result, heard = put(models, plan("openai", options, model="openai/house-model"))
         free = answered(models, plan("openai", {"price_in": 0.0}, model="openai/house-model"))
 
-    assert (result.usage.cost, result.usage.unpriced) == (0.0, 1)
+    assert (result.usage.cost, result.usage.unpriced) == (0.0, 2)
     assert "the price of house-model is not known" in heard.said("log")
     assert (free.usage.cost, free.usage.unpriced) == (0.0, 0)
 
@@ -390,7 +450,10 @@ FAILURES = [
     (Refuse(402), "quota"),
     (Refuse(404, "not_found_error"), "not_found"),
     (Refuse(400, "invalid_request_error"), "failed"),
+    (Refuse(405), "failed"),
     (Refuse(408), "transient"),
+    (Refuse(409), "transient"),
+    (Refuse(425), "transient"),
     (Refuse(429, "rate_limit_error"), "rate_limited"),
     (Refuse(500), "transient"),
     (Refuse(503), "transient"),
@@ -406,7 +469,18 @@ def test_what_a_provider_answers_has_a_kind(api: str, refuse: Refuse, kind: str)
 
     assert failure.kind == kind
     assert f"{refuse.status} no" in failure.reason
+    assert "broke off" not in failure.reason
     assert len(models.requests) == 1
+
+
+def test_an_error_amid_an_answer_is_transient(api: str) -> None:
+    """The provider had begun to answer, so the request was fine."""
+    named = {"anthropic": "event: error\n", "openai": ""}[api]
+    error = {"type": "error", "error": {"type": "odd_error", "message": "no"}}
+    with FakeModels(Send(f"{named}data: {json.dumps(error)}\n\n".encode())) as models:
+        failure = failed(models, plan(api))
+
+    assert (failure.kind, failure.reason) == ("transient", f"{api} broke off its answer: no")
 
 
 def test_a_used_up_quota_is_no_rate_limit() -> None:
@@ -415,19 +489,36 @@ def test_a_used_up_quota_is_no_rate_limit() -> None:
         assert failed(models, plan("openai")).kind == "quota"
 
 
-def test_how_long_to_wait_is_handed_on(api: str) -> None:
-    """The run waits so long before it asks again."""
-    with FakeModels(Refuse(429, "rate_limit_error", headers={"retry-after": "17"})) as models:
+@pytest.mark.parametrize(
+    ("headers", "wait", "told"),
+    [
+        ({"retry-after": "17"}, 17.0, "wait 17 s"),
+        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5, "wait 1.5 s"),
+    ],
+)
+def test_how_long_to_wait_is_handed_on(api: str, headers: dict[str, str], wait: float, told: str) -> None:
+    """The run waits so long before it asks again; milliseconds are the more exact of the two."""
+    with FakeModels(Refuse(429, "rate_limit_error", headers=headers)) as models:
         failure = failed(models, plan(api))
 
-    assert failure.wait == 17.0
-    assert "wait 17 s" in failure.reason
+    assert failure.wait == wait
+    assert told in failure.reason
 
 
 def test_a_connection_that_breaks_off_is_transient(api: str) -> None:
     """In the midst of an answer too."""
     with FakeModels(Say("a long answer", drop=3)) as models:
         assert failed(models, plan(api)).kind == "transient"
+
+
+def test_a_server_that_is_not_there_is_named(api: str) -> None:
+    """By its address: the provider's name does not say which of the user's servers has to be started."""
+    with FakeModels() as models:
+        pass
+    failure = failed(models, plan(api))
+
+    assert failure.kind == "transient"
+    assert f" cannot be reached at {urlsplit(models.url).netloc}, " in failure.reason
 
 
 def test_an_answer_that_just_ends_is_not_taken_for_a_whole_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -457,10 +548,10 @@ def test_nobody_there_is_transient(api: str) -> None:
 def test_a_time_out_ends_the_request(api: str) -> None:
     """The provider sees the connection go."""
     with FakeModels(Say("slow", hold=lambda: threading.Event().wait(0.01))) as models:
-        failure = failed(models, plan(api, timeout=0.2))
-        assert models.dropped.wait(5)
+        failure = failed(models, plan(api, timeout=1.0))  # the request must have been sent by then
+        assert models.dropped.wait(30)
 
-    assert (failure.kind, failure.reason) == ("timeout", "it took longer than its time-out of 0.2 s")
+    assert (failure.kind, failure.reason) == ("timeout", "it took longer than its time-out of 1 s")
 
 
 def test_nobody_waiting_ends_the_request(api: str) -> None:

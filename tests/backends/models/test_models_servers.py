@@ -46,7 +46,7 @@ def test_a_server_gives_its_tools(tmp_path: Path, capfd: pytest.CaptureFixture[s
     assert result.text == "Five."
     assert set(tools_of(models.requests[0])) == {"tiny_add", "tiny_whose", "tiny_break"}
     told = results_of(models.requests[1])
-    assert "5" in told[0]
+    assert told[0] == str([{"text": "5", "type": "text"}])
     assert "it is broken" in told[1]
     states = sorted((event.name, event.state) for event in heard if isinstance(event, Tool))
     assert ("tiny_add", "finished") in states
@@ -141,7 +141,7 @@ def test_a_server_may_listen_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
         server = {"type": "http", "url": url, "headers": {"x-flavour": "${TASTE}"}}
         assert answered(models, plan(options={"mcp_servers": {"web": server}})).text == "Two."
 
-    assert "2" in results_of(models.requests[1])[0]
+    assert results_of(models.requests[1])[0] == str([{"text": "2", "type": "text"}])
     assert set(flavours) == {"sweet"}
 
 

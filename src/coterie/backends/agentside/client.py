@@ -17,6 +17,11 @@ COMMANDS = frozenset({"emit", "memory", "task"})
 RUN_FOLDER = "COTERIE_RUN_DIR"
 NOTES_FOLDER = "COTERIE_NOTES_DIR"
 """The folder of the memory and the tasks of the attempt's loop."""
+ATTEMPT_FOLDER = "COTERIE_ATTEMPT_DIR"
+OUTBOX = "outbox"
+"""In the folder of an attempt that cannot write to the run's inbox: its messages, which the owner collects."""
+TEMPORARY = "tmp-"
+"""How the name of its folder for temporary files begins, there too."""
 TOKEN = "COTERIE_TOKEN"
 """Proves that a message comes from the attempt that it names; a secret."""
 MESSAGE = "COTERIE_MESSAGE"
@@ -38,7 +43,10 @@ def main(arguments: Sequence[str], env: MutableMapping[str, str]) -> int | None:
         if message is None:
             return None
         name = str(message.pop("id", "")) or new_id()
-        status, detail = delivery.send(env[RUN_FOLDER], name, message | sender(env))
+        outbox = os.path.join(env.get(ATTEMPT_FOLDER, ""), OUTBOX)
+        status, detail = delivery.send(
+            env[RUN_FOLDER], name, message | sender(env), outbox=outbox if os.path.isdir(outbox) else ""
+        )
     except words.Misused as misuse:
         return _complain(f"coterie: {misuse}", 2)
     except UnicodeEncodeError:

@@ -35,6 +35,8 @@ ACCEPTED = "accepted"
 REFUSED = "refused"
 QUEUED = "queued"
 """The owner is letting go of the run: the message waits for the next one."""
+CHECKING = "checking"
+"""The owner is running the gates on which the verdict depends: ring again."""
 UNOWNED = "unowned"
 """The run has no owner: the message waits for the next one."""
 UNREACHABLE = "unreachable"
@@ -43,23 +45,31 @@ TAKEN = "taken"
 """The owner read the message by itself: its verdict is in the journal."""
 
 
-def send(folder: str, name: str, message: dict[str, Any], patience: float = PATIENCE) -> tuple[str, str]:
+def send(
+    folder: str, name: str, message: dict[str, Any], patience: float = PATIENCE, outbox: str = ""
+) -> tuple[str, str]:
     """Put *message* into the inbox of the run in *folder* under the id *name*; return its status and a detail.
 
     The status is one of those above. A message that waits is on the disk; one with a verdict is in the journal.
+
+    Args:
+        outbox: The folder for messages of a sandboxed attempt: its owner lives, and collects them. Empty: the inbox.
 
     Raises:
         UnicodeEncodeError: If it holds bytes that are no UTF-8 text.
         OSError: If it cannot be put there.
     """
-    path = put(folder, name, message)
+    path = put(folder, name, message, outbox)
     deadline = time.monotonic() + patience
     while True:
         if (verdict := _ring(folder, name, deadline)) is not None:
-            break
-        if not os.path.exists(path):
+            if verdict[0] != CHECKING:
+                break
+            deadline = time.monotonic() + patience
+            continue
+        if not outbox and not os.path.exists(path):
             return TAKEN, ""
-        if not is_owned(folder):
+        if not outbox and not is_owned(folder):
             verdict = UNOWNED, ""
             break
         if time.monotonic() >= deadline:
@@ -71,10 +81,10 @@ def send(folder: str, name: str, message: dict[str, Any], patience: float = PATI
     return verdict
 
 
-def put(folder: str, name: str, message: dict[str, Any]) -> str:
-    """Put *message* into the inbox of the run in *folder* under the id *name*; return the path of its file."""
+def put(folder: str, name: str, message: dict[str, Any], outbox: str = "") -> str:
+    """Put *message* into the inbox of the run in *folder*, or into *outbox*; return the path of its file."""
     data = _json({"id": name, **message}).encode()
-    inbox = os.path.join(folder, "inbox")
+    inbox = outbox or os.path.join(folder, "inbox")
     part, path = os.path.join(inbox, f".{name}.part"), os.path.join(inbox, f"{name}.json")
     if not os.path.isdir(inbox):
         os.makedirs(inbox, 0o700, exist_ok=True)

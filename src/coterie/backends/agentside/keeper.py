@@ -1,6 +1,6 @@
 """Run one program so that it outlives the run's owner: its output and its exit status go to files.
 
-Started as a program of its own, by its path: `python -IS keeper.py FOLDER MERGED COMMAND …`. It leads the session and
+Started as a separate program, by its path: `python -IS keeper.py FOLDER MERGED COMMAND …`. It leads the session and
 the group of the command. As long as it lives it holds a lock on `keeper.pid`, by which any later owner can tell. It
 ignores the signals that ask a process to end, so that the command can end first. Then it renames the exit status into
 place, durably.

@@ -16,9 +16,9 @@ IGNORED = ("seed",)
 """Settings that this provider does not have."""
 
 
-def model(name: str, *, base_url: str, key: str, http: httpx2.AsyncClient) -> Model[Any]:
-    """The model *name*; a request is sent once, since the run retries."""
-    client = AsyncAnthropic(api_key=key, base_url=base_url or None, http_client=http, max_retries=0)
+def model(name: str, *, base_url: str, key: str, http: httpx2.AsyncClient, retries: int = 0) -> Model[Any]:
+    """The model *name*; a request of a run is sent once, since the run retries."""
+    client = AsyncAnthropic(api_key=key, base_url=base_url or None, http_client=http, max_retries=retries)
     return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=client))
 
 

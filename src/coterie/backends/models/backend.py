@@ -5,18 +5,16 @@ pydantic-ai and the providers' clients load while a run starts, or with the firs
 
 import asyncio
 import os
-import threading
 from collections.abc import Iterable, Mapping
 from functools import cached_property, partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from coterie.backends.attempt import marker_of
-from coterie.backends.base import Failure, OnEvent, Request, Result, Session
+from coterie.backends.base import Abilities, Failure, OnEvent, Request, Result, Session
 from coterie.backends.models.cassette import Cassette, Mode
-from coterie.backends.models.malformed import note_response
+from coterie.backends.models.library import load, open_client
 from coterie.backends.models.needs import NO_KEY, address_of, chosen_of, key_of, missing
 from coterie.backends.models.threads import in_thread, start
 from coterie.backends.processes import end_orphans
@@ -29,11 +27,6 @@ if TYPE_CHECKING:
     import httpx2
 
     from coterie.backends.models.conversation import Conversation
-
-_PACKAGE = "coterie.backends.models"
-_READ_TIMEOUT = 600.0
-"""Seconds without a byte from a provider until the connection counts as broken."""
-_CONNECT_TIMEOUT = 10.0
 
 
 class ModelBackend:
@@ -48,6 +41,8 @@ class ModelBackend:
         cassette: Replays or records answers of providers; by default the one that the environment names.
         environment: Where keys and addresses are looked up; by default that of the process.
     """
+
+    abilities = Abilities(steer=True, cost=True, model=True)
 
     def __init__(self, cassette: Cassette | None = None, environment: Mapping[str, str] | None = None) -> None:
         self._environment = os.environ if environment is None else environment
@@ -71,7 +66,7 @@ class ModelBackend:
     def prepare(self, agents: Iterable[AgentPlan]) -> None:
         """Start to load the libraries that *agents* need, in a thread: it takes a second or two."""
         for modules in {_modules_for(agent) for agent in agents}:
-            start(partial(_load, modules), "load")
+            start(partial(load, "conversation", *modules), "load")
 
     async def start(self, request: Request, on_event: OnEvent) -> Session:
         """Start a conversation; a failure to start is a result."""
@@ -97,7 +92,7 @@ class ModelBackend:
         for lack in missing([(agent.name, agent)], self._environment, offline=self.offline):
             kind = "auth" if lack.code == "no-api-key" else "not_found"
             return Failure(kind=kind, reason=f"{lack.message}: {lack.hint}")
-        conversation = await in_thread(partial(_load, _modules_for(agent)), "load")
+        conversation = await in_thread(partial(load, "conversation", *_modules_for(agent)), "load")
         made: Conversation = conversation.Conversation(
             request,
             chosen,
@@ -111,19 +106,8 @@ class ModelBackend:
 
     def _client(self) -> "httpx2.AsyncClient":
         """The HTTP client that all attempts share."""
-        import httpx2
-
         if self._http is None:
-            transport: httpx2.AsyncBaseTransport | None = None
-            if self._cassette is not None:
-                from coterie.backends.models.transport import CassetteTransport
-
-                proxy = self._environment.get("HTTPS_PROXY") or self._environment.get("https_proxy") or None
-                transport = CassetteTransport(self._cassette, httpx2.AsyncHTTPTransport(proxy=proxy))
-            timeout = httpx2.Timeout(_READ_TIMEOUT, connect=_CONNECT_TIMEOUT)
-            self._http = httpx2.AsyncClient(
-                timeout=timeout, transport=transport, follow_redirects=False, event_hooks={"response": [note_response]}
-            )
+            self._http = open_client(self._cassette, self._environment)
         return self._http
 
 
@@ -184,11 +168,8 @@ class _Attempt(Underway):
             talk.cancel()
             await asyncio.wait({talk})
         options = self._request.agent.options
-        if options.get("mcp_servers") or "Bash" in options.get("built_in_tools", ()):
+        if options.get("mcp_servers") or "Bash" in options.get("built_in_tools", ()) or self._request.env:
             await end_orphans(marker_of(self._request), ())
-
-
-_loading = threading.Lock()
 
 
 def _modules_for(agent: AgentPlan) -> tuple[str, ...]:
@@ -196,12 +177,3 @@ def _modules_for(agent: AgentPlan) -> tuple[str, ...]:
     chosen = chosen_of(agent)
     api = () if isinstance(chosen, Unclear) else (chosen.api,)
     return (*api, "servers") if agent.options.get("mcp_servers") else api
-
-
-def _load(modules: tuple[str, ...]) -> Any:
-    """Import the module of conversations, which is returned, and *modules*."""
-    with _loading:  # two threads that import modules which import each other would see them half initialised
-        conversation = import_module(f"{_PACKAGE}.conversation")
-        for name in modules:
-            import_module(f"{_PACKAGE}.{name}")
-        return conversation

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from pydantic_ai import Tool, ToolFailed
 
+from coterie.backends import wrapper
 from coterie.backends.base import OnEvent, Request
 from coterie.backends.models.programs import Programs
 from coterie.backends.models.rules import Refused
@@ -23,7 +24,7 @@ from coterie.planning.permissions import READING, Permissions
 
 
 def built_in_tools(request: Request, secrets: Secrets, on_event: OnEvent, stack: AsyncExitStack) -> list[Tool[None]]:
-    """The built-in tools that the plan of the agent offers.
+    """The built-in tools that the plan of the agent offers, and in a loop the command that its prompt names.
 
     A refusal and an error are returned to the model as an error of the tool. Secrets are redacted in all results.
 
@@ -31,7 +32,7 @@ def built_in_tools(request: Request, secrets: Secrets, on_event: OnEvent, stack:
         stack: Unwound when the attempt is over.
     """
     options: Mapping[str, Any] = request.agent.options
-    names = options.get("built_in_tools", ())
+    names = [*options.get("built_in_tools", ()), *([wrapper.NAME] if in_loop(request) else [])]
     if not names:
         return []
     permissions = msgspec.convert(options.get("permissions", {}), Permissions)
@@ -45,12 +46,18 @@ def built_in_tools(request: Request, secrets: Secrets, on_event: OnEvent, stack:
         "Write": work.write,
         "Edit": work.edit,
     }
-    if "Bash" in names:
-        calls["Bash"] = Programs(request, work.rules, secrets, on_event, stack).bash
+    if "Bash" in names or wrapper.NAME in names:
+        programs = Programs(request, work.rules, secrets, on_event, stack)
+        calls |= {"Bash": programs.bash, wrapper.NAME: programs.autoloops}
     return [
         Tool(_guarded(name, calls[name], secrets), takes_ctx=False, name=name, sequential=name not in READING)
         for name in names
     ]
+
+
+def in_loop(request: Request) -> bool:
+    """Whether the attempt is an iteration or a review of a loop that is kept on disk."""
+    return bool(request.env) and request.root is not None
 
 
 def _guarded(name: str, call: Callable[..., Any], secrets: Secrets) -> Callable[..., Any]:

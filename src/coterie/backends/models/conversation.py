@@ -3,7 +3,6 @@
 Imports pydantic-ai: load it late. Tasks and time-outs are left to `coterie.backends.models.backend`.
 """
 
-import logging
 import os
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -11,7 +10,6 @@ from importlib import import_module
 from typing import IO, Any
 
 import httpx2
-import pydantic_ai
 from pydantic_ai import Agent, StructuredDict, ToolOutput, UsageLimits
 from pydantic_ai.messages import (
     FunctionToolCallEvent,
@@ -40,14 +38,11 @@ from coterie.backends.models.functions import Unusable, tools_of
 from coterie.backends.models.key import TURN_KEY
 from coterie.backends.models.malformed import guard_events, guard_request
 from coterie.backends.models.outputs import INSTRUCTION, TOOL, schema_of
+from coterie.backends.models.settings import settings_of
 from coterie.backends.models.usage import usage_of
 from coterie.backends.secrets import Secrets, StreamRedactor
 from coterie.journal.records import NO_USAGE, Usage
 from coterie.planning.providers import Chosen
-
-pydantic_ai.BANNER_ENABLED = False  # it is printed on a terminal, where the run is shown
-for _library in ("anthropic", "httpx2", "openai", "pydantic_ai"):
-    logging.getLogger(_library).addHandler(logging.NullHandler())  # without any handler, warnings are printed
 
 ROUNDS = 50
 """Requests to a model in one attempt, unless `max-turns` says otherwise: each may lead to calls of tools."""
@@ -183,18 +178,11 @@ class Conversation:
 
     def _settings(self) -> Any:
         """The model settings in the options. One that the provider does not have is left out, and the log says so."""
-        said = {name: value for name, value in self._options.items() if name not in self._dialect.IGNORED}
         for name in self._dialect.IGNORED:
             if name in self._options:
                 word = name.replace("_", "-")
                 self._report("log", f"{self._chosen.provider} has no setting {word!r}: it is left out\n")
-        as_they_are = ("max_tokens", "seed", "temperature", "top_k", "top_p")
-        made: dict[str, Any] = {name: said[name] for name in as_they_are if name in said}
-        if "stop" in said:
-            made["stop_sequences"] = said["stop"]
-        if "thinking" in said:
-            made["thinking"] = False if said["thinking"] == "off" else said["thinking"]
-        return made | self._dialect.settings(said)
+        return settings_of(self._options, self._dialect)
 
     async def _listen(self, run: "AgentRun[None, Any]") -> None:
         """Carry the conversation on to its end, and report each event."""

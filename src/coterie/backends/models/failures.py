@@ -49,9 +49,11 @@ def failure_of(error: Exception, provider: str) -> Failure:
         case ai.ModelUnavailableError() | ai.ModelServerError():
             kind, what = "transient", "cannot answer now"
         case ai.ModelConnectionError() | ai.ModelRequestTimeout():
-            kind, what = "transient", "cannot be reached, or the connection broke off"
+            kind, what = "transient", f"cannot be reached{_at(error.__cause__)}, or the connection broke off"
+        case ai.ModelAPIError(in_stream=True):
+            kind, what = "transient", "broke off its answer"
         case ai.ModelAPIError():
-            kind, what = "transient" if error.in_stream else "failed", "broke off its answer"
+            kind, what = "failed", "does not answer the request"
         case ai.ContentFilterError():
             return Failure(kind="refused", reason=f"{provider} refused to answer: {_short(error.message)}")
         case ai.UsageLimitExceeded():
@@ -82,6 +84,12 @@ def _said(error: ai.ModelAPIError) -> str:
         if isinstance(message, str) and message:
             return _short(status + message)
     return _short(f"{status}{body}" if status else error.message)
+
+
+def _at(error: BaseException | None) -> str:
+    """` at 127.0.0.1:8000`, the server that *error* of a provider's client is about, if it says so."""
+    request = getattr(error, "request", None)
+    return f" at {request.url.netloc.decode()}" if request is not None else ""
 
 
 def _elsewhere(error: BaseException | None) -> str | None:

@@ -1,4 +1,4 @@
-"""The tool `Bash`: programs that a model runs, each as a marked process of its attempt.
+"""The tools `Bash` and `autoloops`: programs that a model runs, each as a marked process of its attempt.
 
 A command line is split into words as a shell does it, but no shell runs it. A program gets the environment of the
 attempt without the variables of this process that look secret. Its process group and descendants end with it; what
@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from coterie.backends.agentside.client import TOKEN
+from coterie.backends.agentside.words import Misused, message_of
 from coterie.backends.attempt import ProcessEnvironment, marker_of, prepared, variables_of
 from coterie.backends.base import Launched, OnEvent, Request
 from coterie.backends.child import Child, spawn
@@ -59,8 +60,25 @@ class Programs:
         """
         argv = _split(command)
         self._rules.check_command(argv)
+        return await self._run(argv, min(max(seconds, 1.0), LONGEST))
+
+    async def autoloops(self, command: str) -> str:
+        """Run the command `autoloops` that the prompt names: emit an event, or change memory or tasks.
+
+        Args:
+            command: The words behind `autoloops`, quoted as for a shell: `emit EVENT 'what the next role needs'`.
+        """
+        words = _split(command)
+        try:
+            if message_of(words) is None:
+                raise Refused("write emit EVENT 'TEXT', or a change of memory or tasks that the prompt shows")
+        except Misused as error:
+            raise Refused(str(error)) from error
+        return await self._run([self._environment.env["AUTOLOOP_BIN"], *words], _USUAL)
+
+    async def _run(self, argv: Sequence[str], seconds: float) -> str:
+        """Run *argv* for at most *seconds*, and return its exit status and output."""
         output = OutputReader("log", self._secrets, self._on_event, _OUTPUT)
-        seconds = min(max(seconds, 1.0), LONGEST)
         try:
             child = await spawn(
                 argv,

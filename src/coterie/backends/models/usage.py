@@ -12,11 +12,16 @@ _MILLION = 1_000_000
 class TokenCounts(Protocol):
     """The counts of pydantic-ai."""
 
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    requests: int
-    cost: Decimal | None
+    @property
+    def input_tokens(self) -> int: ...  # noqa: D102
+    @property
+    def output_tokens(self) -> int: ...  # noqa: D102
+    @property
+    def cache_read_tokens(self) -> int: ...  # noqa: D102
+    @property
+    def requests(self) -> int: ...  # noqa: D102
+    @property
+    def cost(self) -> Decimal | None: ...  # noqa: D102
 
 
 def usage_of(tokens: TokenCounts, options: Mapping[str, Any]) -> Usage:

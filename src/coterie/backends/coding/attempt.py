@@ -1,0 +1,363 @@
+"""What the attempts of all coding agents have in common.
+
+A subclass speaks the agent's protocol in `_talk`; this module prepares the process's environment, passes on what the
+agent says, adds up what it used, decides on permissions, sets deadlines, and ends what is left.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from coterie.backends.attempt import ProcessEnvironment, marker_of, prepared
+from coterie.backends.base import (
+    Answer,
+    Event,
+    Failure,
+    OnEvent,
+    Permission,
+    Request,
+    Result,
+    Session,
+    SessionOpened,
+    Text,
+    Tool,
+    Used,
+)
+from coterie.backends.classify import classify
+from coterie.backends.coding.limits import failed
+from coterie.backends.coding.permissions import ToolPermissions, Wish
+from coterie.backends.coding.wire import Transcript, WireProcess
+from coterie.backends.outcome import cannot_start
+from coterie.backends.processes import GRACE, end_orphans
+from coterie.backends.secrets import Secrets, StreamRedactor
+from coterie.backends.underway import Underway
+from coterie.errors import Unconfined, shortage
+from coterie.journal.records import NO_USAGE, Usage
+
+HANDSHAKE = 30.0
+CANCEL = 5.0
+DETAIL_MOST = 300
+"""Characters of a tool's input or result in an event."""
+ANSWER_MOST = 8_000_000
+"""Characters of an answer that are kept, from the end."""
+_TEXTS = ("name", "tool", "detail", "result", "why")
+"""The fields of events that hold what the agent wrote."""
+
+T = TypeVar("T")
+
+
+class Deadlines(Struct, frozen=True, kw_only=True):
+    """How long an agent may take for anything but its work, which has the time-out of its plan.
+
+    Attributes:
+        handshake: Seconds for each answer before its work begins: start, handshake, new session.
+        cancel: Seconds to stop when it is interrupted, before its processes are ended.
+        late: Seconds in which it may still say something, and end by itself, after its answer.
+        grace: Seconds between asking its processes to end and killing them.
+        end: Seconds in which what it started must have ended; then the attempt is over in any case.
+    """
+
+    handshake: float = HANDSHAKE
+    cancel: float = CANCEL
+    late: float = 1.0
+    grace: float = GRACE
+    end: float = 20.0
+
+
+DEADLINES = Deadlines()
+
+
+class Wedged(Exception):
+    """The agent did not answer in time; the message says what."""
+
+
+class Gone(Exception):
+    """The agent's process ended, or closed its output, while an answer was awaited."""
+
+
+class CodingAttempt(Underway):
+    """One turn of a coding agent, from the start of its session to its answer.
+
+    Attributes:
+        label: The name of the protocol in the names of transcripts.
+        permissions: What decides on the tools that the agent asks for.
+        deadlines: How long the agent may take for what is not its work.
+    """
+
+    label: ClassVar[str]
+
+    def __init__(self, request: Request, on_event: OnEvent, deadlines: Deadlines = DEADLINES) -> None:
+        self.request, self.agent, self.deadlines = request, request.agent, deadlines
+        self._on_event = on_event
+        self._secrets = Secrets()
+        self._redactors: dict[str, StreamRedactor] = {}
+        cwd = (request.cwd or Path()).absolute() / request.agent.cwd
+        self.permissions = ToolPermissions(request.agent, self.say, self._time_held, cwd)
+        self._answer: list[str] = []
+        self._answer_size = 0
+        self.used = NO_USAGE
+        super().__init__(request.agent.timeout)
+
+    async def permit(self, question: str, allowed: bool) -> bool:
+        """Answer the agent's open question."""
+        return self.permissions.answer(question, allowed)
+
+    # -- the protocol, in subclasses ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def _talk(self, environment: ProcessEnvironment) -> Result:
+        """Begin a session, prompt, and listen until the agent has answered.
+
+        Raises:
+            Wedged, Gone, OSError: As the agent fails.
+        """
+
+    @abstractmethod
+    async def steer(self, text: str) -> bool:
+        """Give *text* to the working agent; False if it cannot take it up any more."""
+
+    @abstractmethod
+    async def _cancel(self) -> bool:
+        """Tell the agent to stop its turn; False if it has not begun one. It has `CANCEL` seconds for it."""
+
+    @abstractmethod
+    async def _release(self, usable: bool) -> None:
+        """End what the attempt started; *usable*: the agent has answered, or has stopped at `_cancel`."""
+
+    async def started(self, argv: Sequence[str], env: dict[str, str], cwd: Path) -> WireProcess | Failure:
+        """The program *argv*, or why it could not be started.
+
+        Raises:
+            Wedged: If that takes longer than the handshake may.
+        """
+        marker = marker_of(self.request)
+        start = WireProcess.start(argv, env=env, cwd=cwd, marker=marker, secrets=self._secrets, on_event=self.say)
+        try:
+            process = await self.in_time(start, "start")
+        except (OSError, ValueError) as error:
+            return cannot_start(argv[0], cwd, error)
+        process.attach(self.say, self.transcript)
+        return process
+
+    async def in_time(self, work: Awaitable[T], what: str) -> T:
+        """The result of *work*, within the time for a handshake; see `in_time`."""
+        return await in_time(work, what, self.deadlines.handshake)
+
+    # -- what it says -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def transcript(self) -> Transcript:
+        """Where the agent's words on the wire are kept."""
+        path = self.request.transcript
+        return Transcript(path and path.with_name(f"{self.label}-{path.name}"), self._secrets)
+
+    @property
+    def said(self) -> str:
+        """The text of the answer so far."""
+        self._answer = ["".join(self._answer)[-ANSWER_MOST:]]
+        return self._answer[0]
+
+    def text(self, text: str, channel: str = "answer") -> None:
+        """Pass on a piece of text; what may be the beginning of a secret is held back until the next piece."""
+        shown = self._redactors.setdefault(channel, StreamRedactor(self._secrets)).feed(text)
+        self._show(shown, channel)
+
+    def begin_answer(self) -> None:
+        """Begin the answer anew: what the agent wrote before its last use of a tool is on the stream only."""
+        self._flush()
+        self._answer, self._answer_size = [], 0
+
+    def say(self, event: Event) -> None:
+        """Pass on *event*, without secrets and with its texts in one line each."""
+        match event:
+            case Tool() | Permission():
+                # a text that was cut short first might end in the beginning of a secret
+                texts = {name: getattr(event, name) for name in _TEXTS if name in event.__struct_fields__}
+                event = msgspec.structs.replace(event, **{name: self.brief(text) for name, text in texts.items()})
+                self._flush()
+        self._on_event(event)
+
+    def brief(self, text: str) -> str:
+        """*text* without secrets, in one short line."""
+        return brief(self._secrets.hide(text))
+
+    def tool(self, id: str, name: str, state: str, *, detail: str = "", result: str = "") -> None:
+        """Pass on the start or the end of a tool's use."""
+        self.say(Tool(id=id, name=name, state=state, detail=detail, result=result))
+
+    def opened(self, session: str, turns: int | None = None) -> None:
+        """Pass on the session in which the agent works; a session that was to go on, and did not, is logged.
+
+        *turns*: how many turns it had before, if the agent says so.
+        """
+        wanted = self.request.session
+        if wanted and session != wanted:
+            self.text(f"the agent's session {wanted} could not be continued: it works in a new one\n", "log")
+        self.say(SessionOpened(id=session, resumed=bool(wanted) and session == wanted, turns=turns))
+
+    def failure(self, text: str, kind: str = "", *, wait: float = 0.0) -> Failure:
+        """The failure that the agent reports as *text*, of *kind* if the protocol names it; *wait*: until its reset."""
+        found = failed(text, kind, wait=wait)
+        return msgspec.structs.replace(found, reason=self.brief(text))
+
+    def use(self, usage: Usage) -> None:
+        """Pass on what the attempt has used so far, in all."""
+        self.used = usage
+        self.say(Used(usage=usage))
+
+    async def while_running(self, event: asyncio.Event) -> bool:
+        """Wait for *event*; False if the attempt ends, or is cut off, first."""
+        waiting = asyncio.ensure_future(event.wait())
+        either: set[asyncio.Future[Any]] = {waiting, self.task, self._cut}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+        return event.is_set() and not self.task.done()
+
+    async def allowed(self, wish: Wish) -> bool | None:
+        """Whether *wish* is granted; None if the attempt is cut off before that is decided."""
+        asking = asyncio.ensure_future(self.permissions.allows(wish))
+        either: set[asyncio.Future[Any]] = {asking, self._cut}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            return asking.result() if asking.done() else None
+        finally:
+            asking.cancel()
+
+    # -- the attempt --------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> Result:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        self._limit_time(self.request.taken)
+        try:
+            with prepared(self.request, lambda line: self.text(f"{line}\n", "log")) as environment:
+                self._secrets = Secrets(environment.env)
+                result = await self._until_over(loop.create_task(self._safely(environment)))
+        except OSError as error:  # a folder that cannot be written
+            if shortage(error):
+                raise
+            result = Failure(kind="failed", reason=f"the files of the attempt could not be kept: {error}")
+        self._flush()
+        if isinstance(result, Failure):
+            result = msgspec.structs.replace(result, reason=self._secrets.hide(result.reason), text=self.said)
+        self.transcript.close()
+        used = msgspec.structs.replace(self.used, seconds=loop.time() - began)
+        return msgspec.structs.replace(result, usage=used)
+
+    async def _until_over(self, talk: "asyncio.Task[Result]") -> Result:
+        """The result of *talk*, or of what cuts the attempt off; nothing of the attempt is left when it returns."""
+        either: set[asyncio.Future[Any]] = {talk, self._cut}
+        usable, deadlines = False, self.deadlines
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if talk.done():
+                result = talk.result()
+                usable = isinstance(result, Answer)
+                return result
+            with suppress(TimeoutError, Gone, OSError):
+                async with asyncio.timeout(deadlines.cancel):
+                    if await self._cancel():
+                        await asyncio.wait({talk})
+                        usable = True
+            return self._cut.result()
+        finally:
+            if not talk.done():
+                talk.cancel()
+                await asyncio.wait({talk}, timeout=deadlines.cancel)
+            try:
+                async with asyncio.timeout(deadlines.end):
+                    await self._release(usable)
+            except TimeoutError:
+                await self._kill()
+
+    async def _kill(self) -> None:
+        """End what `_release` did not end in time."""
+        marker = marker_of(self.request)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.deadlines.end):
+                await end_orphans(marker, (), grace=0.0)
+        self.text(f"the agent did not end within {self.deadlines.end:g} s: its processes were killed\n", "log")
+
+    async def _safely(self, environment: ProcessEnvironment) -> Result:
+        """What `_talk` returns; what it raises becomes a failure."""
+        try:
+            return await self._talk(environment)
+        except Wedged as error:
+            return Failure(kind="timeout", reason=str(error))
+        except Gone as error:
+            return self.failure(str(error), classify(str(error)) or "exit")
+        except Unconfined as error:
+            return Failure(kind="refused", reason=str(error))
+        except OSError as error:
+            if shortage(error):
+                raise
+            return Failure(kind="failed", reason=f"{type(error).__name__}: {error}")
+
+    def answer(self) -> Answer:
+        """The answer that the agent has given."""
+        self._flush()
+        return Answer(text=self.said)
+
+    def _show(self, text: str, channel: str) -> None:
+        if text:
+            if channel == "answer":
+                self._answer.append(text)
+                self._answer_size += len(text)
+                if self._answer_size > 2 * ANSWER_MOST:
+                    self._answer_size = len(self.said)
+            self._on_event(Text(text=text, channel=channel))
+
+    def _flush(self) -> None:
+        for channel, redactor in self._redactors.items():
+            self._show(redactor.feed("", final=True), channel)
+
+
+class ProtocolBackend(ABC):
+    """Runs each turn as an attempt, of the subclass's kind."""
+
+    def __init__(self, deadlines: Deadlines = DEADLINES) -> None:
+        self._deadlines = deadlines
+        self._attempts: set[CodingAttempt] = set()
+
+    async def start(self, request: Request, on_event: OnEvent) -> Session:
+        """Start the agent of *request*; that it could not be started is a result."""
+        attempt = self._attempt(request, on_event)
+        self._attempts.add(attempt)
+        attempt.task.add_done_callback(lambda _: self._attempts.discard(attempt))
+        return attempt
+
+    async def close(self) -> None:
+        """End all attempts that still run. Idempotent."""
+        await asyncio.gather(*(attempt.interrupt() for attempt in self._attempts))
+
+    @abstractmethod
+    def _attempt(self, request: Request, on_event: OnEvent) -> CodingAttempt:
+        """Begin an attempt of *request*."""
+
+
+async def in_time(work: Awaitable[T], what: str, seconds: float = HANDSHAKE) -> T:
+    """The result of *work*.
+
+    Raises:
+        Wedged: If it takes longer than *seconds*; *what* names the request.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError:
+        raise Wedged(f"the agent did not answer `{what}` within {seconds:g} s") from None
+
+
+def brief(text: str) -> str:
+    """*text* in one line of at most `DETAIL_MOST` characters."""
+    line = " ".join(text[: 4 * DETAIL_MOST].split())
+    return line if len(line) <= DETAIL_MOST else line[: DETAIL_MOST - 1] + "…"

@@ -1,0 +1,534 @@
+"""Claude Code through the Claude Agent SDK.
+
+Each attempt is a new process of the `claude` program with a new conversation, or with one that goes on. The SDK speaks
+the control protocol with it and parses its messages; the program itself is started here, as that of every coding
+agent, so that its processes are marked and ended alike. Its arguments are therefore written here, too: a custom
+transport of the SDK gets none.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import msgspec
+
+from coterie.backends.attempt import ProcessEnvironment
+from coterie.backends.base import Abilities, Answer, Failure, OnEvent, Request, Result
+from coterie.backends.classify import classify
+from coterie.backends.coding.attempt import (
+    ANSWER_MOST,
+    CodingAttempt,
+    Deadlines,
+    Gone,
+    ProtocolBackend,
+    Wedged,
+    brief,
+    in_time,
+)
+from coterie.backends.coding.claude_code import DEFAULTS
+from coterie.backends.coding.permissions import Wish
+from coterie.backends.coding.wire import WireProcess
+from coterie.backends.models.threads import start as start_thread
+from coterie.backends.prices import known_prices
+from coterie.clock import SystemClock
+from coterie.journal.records import NO_USAGE, Usage
+
+if TYPE_CHECKING:
+    import claude_agent_sdk as sdk
+
+_LIBRARY = "claude_agent_sdk"
+PROGRAM = "claude"
+"""The command for which the SDK has a program, if there is none on the PATH."""
+_OURS = {"CLAUDE_CODE_ENTRYPOINT": "sdk-py", "CLAUDE_CODE_SDK_READS_SESSION_STATE": "1"}
+_OUTER = ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION")
+"""Variables of a Claude Code in which coterie itself runs."""
+_REFUSED_TOOLS = (
+    "AskUserQuestion",  # no terminal to answer at
+    "EnterPlanMode",
+    "ExitPlanMode",
+    "EnterWorktree",  # the run chooses the work tree
+    "ExitWorktree",
+    "CronCreate",
+    "ScheduleWakeup",
+    "Monitor",
+    "Workflow",  # starts agents by the dozen
+)
+_WINDOWS = ("five_hour", "seven_day", "seven_day_opus", "seven_day_sonnet", "overage")
+"""The limits of a subscription: until one of them resets, retries are useless."""
+_KINDS = {
+    "authentication_failed": "auth",
+    "billing_error": "quota",
+    "rate_limit": "rate_limited",
+    "server_error": "transient",
+    "overloaded": "transient",
+}
+"""Kinds of failures by the error of a message."""
+_LOG_IN = "log in with `claude /login`, or set ANTHROPIC_API_KEY"
+
+
+class ClaudeBackend(ProtocolBackend):
+    """Runs Claude Code, each attempt in a fresh process and conversation.
+
+    The agent's plan may name another program than `claude`; its options say whether tools are trusted
+    (`trust_all_tools`) or a person decides (`attention`).
+    """
+
+    abilities = Abilities(steer=True, resume=True, cost=True, model=True, permission=True)
+
+    def _attempt(self, request: Request, on_event: OnEvent) -> CodingAttempt:
+        return _Attempt(request, on_event, self._deadlines)
+
+
+class _ProcessTransport:
+    """A program that has been started, as a transport of the SDK.
+
+    Attributes:
+        may_end: The program has answered: its end is no error.
+    """
+
+    def __init__(self, process: WireProcess) -> None:
+        self._process = process
+        self.may_end = False
+
+    async def connect(self) -> None:
+        """The program runs."""
+
+    async def write(self, data: str) -> None:
+        self._process.child.write(data.encode("utf-8", "replace"))
+
+    async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
+        """Yield what the program says.
+
+        Raises:
+            Gone: When it has ended before it may.
+        """
+        while (message := await self._process.receive()) is not None:
+            if _is_well_formed(message):
+                yield message
+        if not self.may_end:
+            raise Gone(_last_words(self._process))
+
+    async def close(self) -> None:
+        """The attempt ends the process."""
+
+    async def end_input(self) -> None:
+        """The attempt closes the input."""
+
+    def is_ready(self) -> bool:
+        return self._process.running
+
+
+class _Attempt(CodingAttempt):
+    """One prompt in one conversation."""
+
+    label = "claude"
+
+    def __init__(self, request: Request, on_event: OnEvent, deadlines: Deadlines) -> None:
+        super().__init__(request, on_event, deadlines)
+        self._process: WireProcess | None = None
+        self._client: sdk.ClaudeSDKClient | None = None
+        self._session, self._resumed = "", False
+        self._guidance: dict[str, tuple[str, asyncio.Event]] = {}
+        """Guidance that the agent has not taken up yet, by the id of its message."""
+        self._prompted = self._over = False
+        self._tools: dict[str, str] = {}
+        self._messages: dict[str, Usage] = {}
+        """What each message of the model has used, by its id."""
+        self._message, self._model, self._streamed = "", "", set[str]()
+        self._begun: dict[str, Any] = {}
+        """The usage at the beginning of the message that is being written."""
+        self._error = ""
+        self._resets: dict[str, float] = {}
+        """When a limit that was reached will be lifted, by its name."""
+
+    async def steer(self, text: str) -> bool:
+        """Queue *text* as a message of the user, which the agent takes up at its next safe moment."""
+        if self._over or self.task.done() or self._cut.done():
+            return False
+        id, taken = str(uuid4()), asyncio.Event()
+        self._guidance[id] = (text, taken)
+        if self._prompted:
+            await self._write(id, text)
+        return await self.while_running(taken)
+
+    async def _talk(self, environment: ProcessEnvironment) -> Result:
+        library = start_thread(_load, "load")
+        if wanted := self.request.session:
+            try:
+                return await self._converse(environment, library, wanted)
+            except Gone:
+                if self._session:
+                    raise
+                await self._end_process()
+        return await self._converse(environment, library, "")
+
+    async def _converse(self, environment: ProcessEnvironment, library: "Future[None]", session: str) -> Result:
+        """The result of the prompt in a new conversation, or in that of *session*."""
+        command = environment.fill(self.agent.argv) or [""]
+        env = _environment(environment.env)
+        argv = environment.confine([_program(command[0], env), *command[1:], *self._arguments(session, env)])
+        started = await self.started(argv, env, environment.cwd)
+        if isinstance(started, Failure):
+            return started
+        self._process = started
+        await asyncio.wrap_future(library)
+        import claude_agent_sdk as sdk
+
+        hooks: Any = {"PreToolUse": [sdk.HookMatcher(hooks=[self._before_tool])]}
+        options = sdk.ClaudeAgentOptions(can_use_tool=self._permit, hooks=hooks)
+        transport: Any = _ProcessTransport(self._process)
+        self._client = sdk.ClaudeSDKClient(options, transport)
+        try:
+            await self.in_time(self._client.connect(), "initialize")
+        except Exception as error:  # an answer that is an error is a plain one
+            if type(error) is not Exception and not isinstance(error, sdk.ClaudeSDKError):
+                raise
+            return self._failure(str(error))
+        self._prompted = True
+        await self._write(str(uuid4()), self.request.prompt)
+        for id, (text, _) in list(self._guidance.items()):
+            await self._write(id, text)
+        return await self._listen(self._client, transport)
+
+    def _arguments(self, session: str, env: Mapping[str, str]) -> list[str]:
+        """The arguments of the program: how it speaks, and what the plan says."""
+        agent = self.agent
+        words = ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"]
+        words += ["--include-partial-messages", "--setting-sources=project", "--permission-prompt-tool", "stdio"]
+        words += ["--permission-mode", "bypassPermissions" if self._bypasses(env) else "default"]
+        if agent.model:
+            words += ["--model", agent.model]
+        if session:
+            words.append(f"--resume={session}")
+        if agent.tools is not None:
+            words += ["--tools", ",".join(name for name in agent.tools if not name.startswith("mcp."))]
+        return [*words, "--disallowedTools", ",".join(_REFUSED_TOOLS)]
+
+    def _bypasses(self, env: Mapping[str, str]) -> bool:
+        """Whether the program need not ask for permissions. As root it refuses to run so, except in a sandbox."""
+        if self.agent.options.get("attention") == "ask" or not self.agent.options.get("trust_all_tools", True):
+            return False
+        return os.geteuid() != 0 or env.get("IS_SANDBOX") == "1"
+
+    async def _write(self, id: str, text: str) -> None:
+        """Send a message of the user."""
+        content = {"role": "user", "content": text}
+
+        async def messages() -> AsyncIterator[dict[str, Any]]:
+            yield {"type": "user", "message": content, "parent_tool_use_id": None, "uuid": id}
+
+        assert self._client is not None
+        await self._client.query(messages())
+
+    async def _before_tool(self, given: Any, id: str | None, context: object) -> Any:
+        """Refuse what the floor forbids, also where the program does not ask."""
+        why = self.permissions.forbids(_wish(id, str(given.get("tool_name")), given.get("tool_input") or {}))
+        if not why:
+            return {}
+        decision = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": why}
+        return {"hookSpecificOutput": decision}
+
+    async def _permit(self, tool: str, given: dict[str, Any], context: "sdk.ToolPermissionContext") -> Any:
+        """Answer the program, which asks whether it may use *tool*."""
+        import claude_agent_sdk as sdk
+
+        allowed = await self.allowed(_wish(context.tool_use_id, tool, given))
+        if allowed:
+            return sdk.PermissionResultAllow()
+        message = "permission denied: do not try to get the same in another way"
+        return sdk.PermissionResultDeny(message=message, interrupt=allowed is None)
+
+    # -- what it says -------------------------------------------------------------------------------------------------
+
+    async def _listen(self, client: "sdk.ClaudeSDKClient", transport: _ProcessTransport) -> Result:
+        """Pass on what the agent says, until it has answered the prompt and all guidance."""
+        import claude_agent_sdk as sdk
+
+        answers: list[str] = []
+        messages = self._received(client)
+        is_bounded = True
+        while True:
+            try:
+                message = await (self.in_time(anext(messages), "the prompt") if is_bounded else anext(messages))
+            except Wedged:
+                if not answers:
+                    raise
+                self.text("the agent has answered and does not take up the guidance\n", "log")
+                break
+            is_bounded = False
+            if not isinstance(message, sdk.ResultMessage):
+                self._hear(message)
+                continue
+            self._hear_totals(message)
+            if message.is_error or message.subtype != "success":
+                self._over = True
+                return self._failed(message)
+            answers.append(message.result or "")
+            self._take_up(list(self._guidance) if message.user_message_uuids is None else message.user_message_uuids)
+            self._guidance = {id: one for id, one in self._guidance.items() if not one[1].is_set()}
+            if not self._guidance:
+                break
+            is_bounded = True
+        self._over = transport.may_end = True
+        self._stop_timer(None)  # it has answered: what it still says is no reason to fail
+        if not self._cut.done():
+            await self._hear_out(messages)
+        text = "\n\n".join(filter(None, answers)) or self.answer().text
+        return Answer(text=self._secrets.hide(text)[-ANSWER_MOST:])
+
+    async def _hear_out(self, messages: "AsyncIterator[sdk.Message]") -> None:
+        """Hear what the program still says after the answer, until it has ended, for a short while."""
+        assert self._process is not None
+        self._process.close_input()
+        with suppress(TimeoutError, Gone):
+            async with asyncio.timeout(self.deadlines.late):
+                async for message in messages:
+                    self._hear(message)
+
+    async def _received(self, client: "sdk.ClaudeSDKClient") -> "AsyncIterator[sdk.Message]":
+        """The messages of the agent, up to `Gone`; one that the SDK cannot parse is logged."""
+        import claude_agent_sdk as sdk
+
+        receive = client.receive_messages
+        while client is self._client:
+            try:
+                async for message in receive():
+                    yield message
+            except (sdk.ClaudeSDKError, LookupError, TypeError, AttributeError, ValueError) as error:
+                self.text(f"unknown message: {self.brief(str(error))}\n", "log")
+            else:
+                break
+        assert self._process is not None
+        raise Gone(_last_words(self._process))
+
+    def _take_up(self, ids: Iterable[str]) -> None:
+        """Note that the agent has taken up the guidance with these ids."""
+        for id in ids:
+            if id in self._guidance:
+                self._guidance[id][1].set()
+
+    def _hear(self, message: "sdk.Message") -> None:
+        import claude_agent_sdk as sdk
+
+        if isinstance(message, sdk.StreamEvent | sdk.AssistantMessage):
+            self._take_up(message.user_message_uuids or ())
+        match message:
+            case sdk.StreamEvent(parent_tool_use_id=None, event=event):
+                self._hear_piece(event)
+            case sdk.AssistantMessage():
+                self._hear_message(message)
+            case sdk.UserMessage(content=list() as blocks):
+                for block in blocks:
+                    if isinstance(block, sdk.ToolResultBlock):
+                        state = "failed" if block.is_error else "finished"
+                        name = self._tools.get(block.tool_use_id, "tool")
+                        self.tool(block.tool_use_id, name, state, result=_output(block.content))
+            case sdk.RateLimitEvent(rate_limit_info=info):
+                if info.status == "rejected":
+                    self._resets[info.rate_limit_type or ""] = float(info.resets_at or 0)
+            case sdk.SystemMessage(subtype="init", data=data):
+                if (session := str(data.get("session_id") or "")) and session != self._session:
+                    self._session, self._resumed = session, session == self.request.session
+                    self.opened(session)
+
+    def _hear_piece(self, event: Mapping[str, Any]) -> None:
+        """Pass on a piece of a message that is being written."""
+        match event:
+            case {"type": "message_start", "message": {"id": str(id), "usage": dict(usage)} as message}:
+                self._message, self._begun, self._model = id, usage, str(message.get("model", ""))
+            case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}}:
+                self._streamed.add(self._message)
+                self.text(text)
+            case {"type": "content_block_delta", "delta": {"type": "thinking_delta", "thinking": str(text)}}:
+                self._streamed.add(self._message)
+                self.text(text, "thinking")
+            case {"type": "message_delta", "usage": dict(usage)}:
+                self._count(self._message, self._begun | usage, self._model, top=True)
+
+    def _hear_message(self, message: "sdk.AssistantMessage") -> None:
+        """Pass on a block of a message that is complete, unless its pieces were."""
+        import claude_agent_sdk as sdk
+
+        id, top = message.message_id or "", message.parent_tool_use_id is None
+        if message.error:
+            self._error = message.error
+        for block in message.content:
+            match block:
+                case sdk.ToolUseBlock():
+                    if top:
+                        self.begin_answer()
+                    self._tools[block.id] = block.name
+                    self.tool(block.id, block.name, "started", detail=_detail(block.input))
+                case sdk.TextBlock(text=text) if top and id not in self._streamed:
+                    self.text(text, "log" if message.error else "answer")
+                case sdk.ThinkingBlock(thinking=text) if top and id not in self._streamed:
+                    self.text(text, "thinking")
+        if not top and message.usage:
+            self._count(id, message.usage, message.model, top=False)
+
+    def _count(self, id: str, usage: Mapping[str, Any], model: str, *, top: bool) -> None:
+        """Pass on the usage so far, priced if its model's price is known; of each message the last report counts."""
+        cached, written = _number(usage, "cache_read_input_tokens"), _number(usage, "cache_creation_input_tokens")
+        given, said = _number(usage, "input_tokens") + cached + written, _number(usage, "output_tokens")
+        used = Usage(input_tokens=given, output_tokens=said, cached_tokens=cached)
+        self._messages[id] = msgspec.structs.replace(used, cost=_weight(used) * known_prices(model)[0] / 1_000_000)
+        context = given + said if top else self.used.context_tokens
+        self.use(msgspec.structs.replace(sum(self._messages.values(), NO_USAGE), context_tokens=context))
+
+    def _hear_totals(self, message: "sdk.ResultMessage") -> None:
+        """Pass on what the process has used, sub-agents and requests that it does not show included.
+
+        The totals of a session that goes on include those of its earlier processes: of these only the share of the
+        messages that were heard counts.
+        """
+        models: list[Mapping[str, Any]] = [*(message.model_usage or {}).values()]
+        if not models:
+            return
+        written = sum(_number(one, "cacheCreationInputTokens") for one in models)
+        cached = sum(_number(one, "cacheReadInputTokens") for one in models)
+        given = sum(_number(one, "inputTokens") for one in models) + written + cached
+        said = sum(_number(one, "outputTokens") for one in models)
+        total = Usage(input_tokens=given, output_tokens=said, cached_tokens=cached)
+        cost = float(message.total_cost_usd or 0.0)
+        if self._resumed and (weight := _weight(total)):
+            heard = sum(self._messages.values(), NO_USAGE)
+            total, cost = heard, cost * min(_weight(heard) / weight, 1.0)
+        window = max(_number(one, "contextWindow") for one in models)
+        context = self.used.context_tokens
+        self.use(msgspec.structs.replace(total, cost=cost, context_tokens=context, context_window=window))
+
+    # -- how it ends --------------------------------------------------------------------------------------------------
+
+    def _failed(self, message: "sdk.ResultMessage") -> Failure:
+        """The failure that an unsuccessful result means."""
+        text = "; ".join(message.errors or ()) or message.result or ""
+        match message.subtype:
+            case "error_max_turns" | "error_max_budget_usd":
+                return Failure(kind="failed", reason=brief(f"the agent stopped at its limit: {message.subtype} {text}"))
+            case "error_during_execution" if (message.terminal_reason or "").startswith("aborted"):
+                return Failure(kind="interrupted", reason="the agent's turn was cancelled")
+        status = message.api_error_status
+        return self._failure(
+            f"{text} (HTTP {status})" if status else text or message.subtype, _KINDS.get(self._error, "")
+        )
+
+    def _failure(self, text: str, kind: str = "") -> Failure:
+        """A failure with *text* as its reason; a limit that was reached says how long it lasts."""
+        kind, wait = kind or classify(text), 0.0
+        if self._resets and kind in ("rate_limited", "quota"):
+            kind = "quota" if any(name in _WINDOWS for name in self._resets) else "rate_limited"
+            wait = max(max(self._resets.values()) - SystemClock().now(), 0.0)
+        failure = self.failure(text, kind, wait=wait)
+        if failure.kind != "auth":
+            return failure
+        return msgspec.structs.replace(failure, reason=f"{failure.reason}; {_LOG_IN}")
+
+    async def _cancel(self) -> bool:
+        if self._client is None or not self._prompted:
+            return False
+        try:
+            await self._client.interrupt()
+        except (Gone, OSError):
+            return False
+        except Exception:
+            return False
+        return True
+
+    async def _release(self, usable: bool) -> None:
+        self._over = True
+        await self._end_process()
+
+    async def _end_process(self) -> None:
+        """End the program; one that had a prompt may write the end of its session first."""
+        client, self._client = self._client, None
+        had_prompt, self._prompted = self._prompted, False
+        if client is not None:
+            with suppress(Exception):  # what is left of the program is ended below
+                await in_time(client.disconnect(), "disconnect", self.deadlines.late)
+        process, self._process = self._process, None
+        if process is not None:
+            if had_prompt:
+                process.close_input()
+                await asyncio.wait({process.child.exited}, timeout=self.deadlines.late)
+            await process.end(self.deadlines.grace)
+
+
+def _load() -> None:
+    """Import the SDK, which takes a second; what it logs is shown only to those who configured logging."""
+    import_module(_LIBRARY)
+    logging.getLogger(_LIBRARY).addHandler(logging.NullHandler())
+
+
+def _program(command: str, env: Mapping[str, str]) -> str:
+    """The program *command*: `claude` is one on the PATH, or else that of the SDK; without a command, vice versa."""
+    library = find_spec(_LIBRARY)
+    bundled = Path((library and library.origin) or "").parent / "_bundled" / PROGRAM
+    own = str(bundled) if bundled.is_file() else ""
+    if not command:
+        return own or shutil.which(PROGRAM, path=env.get("PATH")) or PROGRAM
+    return shutil.which(command, path=env.get("PATH")) or (own if command == PROGRAM else "") or command
+
+
+def _environment(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in (DEFAULTS | dict(env) | _OURS).items() if name not in _OUTER}
+
+
+def _is_well_formed(message: Mapping[str, Any]) -> bool:
+    """Whether the SDK can route *message*; one that it cannot would end its reader."""
+    match message:
+        case {"type": "control_response"}:
+            return isinstance(message.get("response"), dict) and isinstance(message["response"].get("request_id"), str)
+        case {"type": "control_request", "request_id": str(), "request": {"subtype": str()}}:
+            return True
+        case {"type": "control_cancel_request", "request_id": str()}:
+            return True
+        case {"type": "control_request" | "control_cancel_request" | "transcript_mirror"}:
+            return False
+    return isinstance(message.get("task_id", ""), str)
+
+
+def _last_words(process: WireProcess) -> str:
+    child = process.child
+    how = f"ended with status {child.status}" if child.exited.done() else "closed its output"
+    last = process.log.last_line
+    return f"the agent {how} before it had answered" + (f": {last}" if last else "")
+
+
+def _wish(id: str | None, tool: str, given: Mapping[str, Any]) -> Wish:
+    return Wish(id=id or str(uuid4()), tool=tool, detail=_detail(given), command=_command(given))
+
+
+def _detail(given: Mapping[str, Any]) -> str:
+    return _command(given) or (json.dumps(given, ensure_ascii=False) if given else "")
+
+
+def _command(given: Mapping[str, Any]) -> str:
+    """The shell command that a tool is to run, if it is given one."""
+    command = given.get("command")
+    return command if isinstance(command, str) else ""
+
+
+def _output(content: "str | list[dict[str, Any]] | None") -> str:
+    if isinstance(content, list):
+        return " ".join(str(part.get("text") or f"({part.get('type')})") for part in content)
+    return content or ""
+
+
+def _weight(usage: Usage) -> float:
+    """What *usage* costs, in input tokens: the ratios are those of all Claude models."""
+    return usage.input_tokens - 0.9 * usage.cached_tokens + 5 * usage.output_tokens
+
+
+def _number(values: Mapping[str, Any], name: str) -> int:
+    value = values.get(name)
+    return int(value) if isinstance(value, int | float) else 0

@@ -1,0 +1,355 @@
+"""Pi as an agent, over its RPC mode: JSON lines on standard input and output.
+
+A process of pi serves one turn after the other, each in a new session, or in its own if it was cut off: `new_session`
+or `switch_session`, `prompt`, events until `agent_end`, `get_session_stats`. `pi_process.py` keeps the processes and
+the sessions. Pi asks for no permission, so none is enforced.
+
+Source: https://github.com/earendil-works/pi-mono, packages/coding-agent/docs/rpc.md, version 0.74.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from coterie.backends.attempt import ProcessEnvironment, variables_of
+from coterie.backends.base import Abilities, Answer, Event, Failure, OnEvent, Request, Result, Text
+from coterie.backends.coding.attempt import DEADLINES, CodingAttempt, Deadlines, Gone, ProtocolBackend, Wedged, in_time
+from coterie.backends.coding.pi_process import CommandRefused, PiPool, PiProcess, PiSlot
+from coterie.backends.outcome import cannot_start
+from coterie.journal.records import NO_USAGE, Usage
+
+
+class PiBackend(ProtocolBackend):
+    """Runs turns of pi in processes that are used again: attempts that run at once have one each.
+
+    The agent's plan names the command and the model. Reviews have a separate process.
+    """
+
+    abilities = Abilities(steer=True, resume=True, cost=True, model=True)
+
+    def __init__(self, deadlines: Deadlines = DEADLINES) -> None:
+        super().__init__(deadlines)
+        self._pool = PiPool(deadlines.grace)
+
+    def _attempt(self, request: Request, on_event: OnEvent) -> CodingAttempt:
+        return _Attempt(request, on_event, self._deadlines, self._pool)
+
+    async def close(self) -> None:
+        """End all attempts that still run, and all processes. Idempotent."""
+        await super().close()
+        await self._pool.close()
+
+
+class _Attempt(CodingAttempt):
+    """One prompt in one session."""
+
+    label = "pi"
+
+    def __init__(self, request: Request, on_event: OnEvent, deadlines: Deadlines, pool: PiPool) -> None:
+        self._pool = pool
+        self._slot: PiSlot | None = None
+        self._pi: PiProcess | None = None
+        self._prompted = False
+        self._clean = False
+        """Whether pi has ended its turn, so that the process can begin another."""
+        self._working, self._rests = asyncio.Event(), asyncio.Event()
+        self._last: Mapping[str, Any] = {}
+        """The last message of the model."""
+        self._streamed = False
+        """Whether pieces of its text were heard."""
+        self._steers: list[tuple[str, asyncio.Event]] = []
+        self._session = ""
+        self._turns_before: int | None = None
+        self._used_before = NO_USAGE
+        """Usage of the session by an earlier attempt."""
+        self._is_over = request.agent.on_interrupt != "resume"
+        """Whether no later attempt can go on in the session."""
+        super().__init__(request, on_event, deadlines)
+
+    async def steer(self, text: str) -> bool:
+        """Queue *text* for the next call of the model; False if the turn ends before pi has taken it up."""
+        text, taken = _literal(text), asyncio.Event()
+        if not await self.while_running(self._working) or self._pi is None:
+            return False
+        self._steers.append((text, taken))
+        try:
+            await self._pi.ask("steer", self.deadlines.handshake, message=text)
+        except (Gone, CommandRefused, Wedged):
+            return False
+        return await self.while_running(taken)
+
+    async def _talk(self, environment: ProcessEnvironment) -> Result:
+        agent, request = self.agent, self.request
+        model = ("--model", agent.model) if agent.model else ()
+        command = environment.fill((*agent.argv, *model))
+        # A loop's reviews have a separate process, as its page says.
+        review = request.turn.startswith("review#")
+        variables = tuple(sorted(variables_of(agent).items()))
+        place = (request.run, request.root, environment.cwd, agent.options.get("sandbox"))
+        key = (*place, *command, variables, review)
+        self._slot = slot = self._pool.take(key, request)
+        # With `--no-session`, pi 0.74 writes each session after the first into the working directory.
+        argv = [*command, "--mode", "rpc", "--session-dir", str(slot.sessions)]
+        with slot.prepared(request) as files:
+            try:
+                self._pi = pi = await self._begun(slot) or await self._started(slot, argv, files)
+            except (OSError, ValueError) as error:
+                return cannot_start(argv[0], environment.cwd, error)
+            except CommandRefused as error:
+                return self.failure(str(error))
+            self.opened(self._session, self._turns_before)
+            result = await self._turn(pi)
+            if isinstance(result, Answer) or result.kind != "interrupted":
+                self._is_over = isinstance(result, Answer) or result.kind not in ("quota", "rate_limited")
+            return result
+
+    async def _begun(self, slot: PiSlot) -> PiProcess | None:
+        """The process of *slot*, in a new session; None if it has none that can begin one."""
+        pi = slot.process
+        if pi is None:
+            return None
+        pi.attach(self._listen, self.transcript)
+        try:
+            await self._open(pi, slot)
+        except (Gone, CommandRefused, Wedged) as error:
+            self.text(f"the process of pi is replaced: {error}\n", "log")
+            await slot.end_process()
+            return None
+        self.say(pi.launched)
+        return pi
+
+    async def _started(self, slot: PiSlot, argv: list[str], files: ProcessEnvironment) -> PiProcess:
+        """A new process in *slot*, which has answered once."""
+        pi = await slot.start(argv, files, self._secrets, self._listen)
+        pi.attach(self._listen, self.transcript)
+        self._session = str((await self._state(pi)).get("sessionId", ""))
+        await pi.settle(slot.marker)
+        if self.request.session:
+            await self._open(pi, slot)
+        return pi
+
+    async def _open(self, pi: PiProcess, slot: PiSlot) -> None:
+        """Open the wanted session, if it is kept and has turns, else a new one.
+
+        Raises:
+            CommandRefused: If the new one is not empty.
+        """
+        deadline, wanted = self.deadlines.handshake, self.request.session
+        if wanted and (path := slot.session(wanted)):
+            try:
+                await pi.ask("switch_session", deadline, sessionPath=str(path))
+                used = await pi.ask("get_session_stats", deadline)
+            except CommandRefused as error:
+                self.text(f"the agent refused to continue: {error}\n", "log")
+            else:
+                turns = int(_number(used.get("userMessages")))
+                if used.get("sessionId") == wanted and turns:  # in a file that it cannot read, pi begins a new session
+                    self._session, self._turns_before, self._used_before = wanted, turns, _total(used)
+                    return
+        if (await pi.ask("new_session", deadline)).get("cancelled"):
+            raise CommandRefused("an extension keeps it from beginning a new session")
+        state = await self._state(pi)
+        if state.get("messageCount") or state.get("pendingMessageCount") or state.get("isStreaming"):
+            raise CommandRefused("its new session is not empty")
+        self._session = str(state.get("sessionId", ""))
+
+    async def _state(self, pi: PiProcess) -> dict[str, Any]:
+        return await pi.ask("get_state", self.deadlines.handshake)
+
+    async def _turn(self, pi: PiProcess) -> Result:
+        """Prompt, and listen until pi works no longer."""
+        deadline = self.deadlines.handshake
+        pi.hear = self._hear
+        try:
+            await pi.ask("prompt", deadline, message=_literal(self.request.prompt))
+            self._prompted = True
+            await in_time(self._unless_gone(pi, self._working), "prompt", deadline)
+            used: dict[str, Any] | None = None
+            while used is None or not self._rests.is_set():
+                await self._unless_gone(pi, self._rests)
+                used = await self._stats(pi)  # what it says before this answer may be that it goes on
+        except CommandRefused as error:
+            return self.failure(str(error))
+        self._count(used)
+        self._clean = True
+        match self._last.get("stopReason"):
+            case "error":
+                return self.failure(str(self._last.get("errorMessage") or "the model failed"))
+            case "aborted":
+                return Failure(kind="interrupted", reason="the agent's turn was aborted")
+            case "length":
+                return Failure(kind="failed", reason="the model stopped at its limit of output tokens")
+        return self.answer()
+
+    async def _unless_gone(self, pi: PiProcess, event: asyncio.Event) -> None:
+        """Wait until *event* is set; it may be cleared again by then.
+
+        Raises:
+            Gone: If the process ends first.
+        """
+        waiting = asyncio.ensure_future(event.wait())
+        try:
+            done, _ = await asyncio.wait({waiting, pi.gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+        if waiting not in done:
+            raise Gone(pi.last_words("prompt"))
+
+    async def _stats(self, pi: PiProcess) -> dict[str, Any]:
+        try:
+            return await pi.ask("get_session_stats", self.deadlines.handshake)
+        except (Gone, CommandRefused, Wedged) as error:  # what it has said counts
+            self.text(f"pi did not say what its session used: {error}\n", "log")
+            return {}
+
+    # -- what it says -------------------------------------------------------------------------------------------------
+
+    def _listen(self, event: Event) -> None:
+        """Take the start of the process, and what it writes to its standard error."""
+        if isinstance(event, Text):
+            self.text(event.text, event.channel)
+        else:
+            self.say(event)
+
+    def _hear(self, event: Mapping[str, Any]) -> None:
+        match event.get("type"):
+            case "agent_start":
+                self._rests.clear()
+                self._working.set()
+            case "agent_end":
+                self._rests.set()
+            case "auto_retry_start":  # a run retries by itself, and counts that
+                assert self._pi is not None
+                self._pi.tell("abort_retry")
+            case "compaction_start" if event.get("reason") == "overflow":
+                self._rests.clear()
+            case "compaction_end" if not event.get("willRetry"):
+                self._rests.set()
+            case "message_start":
+                self._hear_start(_dict(event.get("message")))
+            case "message_update":
+                self._hear_piece(_dict(event.get("assistantMessageEvent")))
+            case "message_end":
+                self._hear_message(_dict(event.get("message")))
+            case "tool_execution_start":
+                self.tool(*_call(event), "started", detail=_input(event.get("args")))
+            case "tool_execution_end":
+                state = "failed" if event.get("isError") else "finished"
+                self.tool(*_call(event), state, result=_text(_dict(event.get("result"))))
+            case "extension_error":
+                self.text(f"an extension of pi failed: {event.get('error')}\n", "log")
+
+    def _hear_start(self, message: Mapping[str, Any]) -> None:
+        """A message of the model begins the answer anew; guidance that was queued is taken up."""
+        if message.get("role") == "assistant":
+            self.begin_answer()
+            self._streamed = False
+        elif message.get("role") == "user":
+            text = _text(message)
+            taken = next((taken for steer, taken in self._steers if steer == text and not taken.is_set()), None)
+            if taken is not None:
+                taken.set()
+
+    def _hear_piece(self, piece: Mapping[str, Any]) -> None:
+        match piece.get("type"):
+            case "text_delta":
+                self._streamed = True
+                self.text(str(piece.get("delta") or ""))
+            case "thinking_delta":
+                self.text(str(piece.get("delta") or ""), "thinking")
+
+    def _hear_message(self, message: Mapping[str, Any]) -> None:
+        """A message of the model is complete: take what it used."""
+        if message.get("role") != "assistant":
+            return
+        self._last = message
+        if not self._streamed:
+            self.text(_text(message))
+        usage = _dict(message.get("usage"))
+        cost = _number(_dict(usage.get("cost")).get("total"))
+        self.use(self.used + _usage(usage, cost))
+
+    def _count(self, stats: Mapping[str, Any]) -> None:
+        """Take what the turn used of its session, by pi's own count, which leaves out what a compaction has removed."""
+        total, before = _total(stats), self._used_before
+        context, used = _dict(stats.get("contextUsage")), self.used
+        self.use(
+            Usage(
+                input_tokens=max(total.input_tokens - before.input_tokens, used.input_tokens),
+                output_tokens=max(total.output_tokens - before.output_tokens, used.output_tokens),
+                cached_tokens=max(total.cached_tokens - before.cached_tokens, used.cached_tokens),
+                cost=max(total.cost - before.cost, used.cost),
+                context_tokens=int(_number(context.get("tokens"))),
+                context_window=int(_number(context.get("contextWindow"))),
+            )
+        )
+
+    # -- its end ------------------------------------------------------------------------------------------------------
+
+    async def _cancel(self) -> bool:
+        if self._pi is None or not self._prompted:
+            return False
+        self._pi.tell("abort")
+        return True
+
+    async def _release(self, usable: bool) -> None:
+        """Give the process back if pi has ended its turn, else end it; end all that its tools left running."""
+        slot = self._slot
+        if slot is None:
+            return
+        if self._is_over and self._session:
+            slot.forget(self._session)
+        if self._clean and await slot.clear(self.request):
+            self._pool.give_back(slot)
+        else:
+            await self._pool.end(slot)
+
+
+def _literal(text: str) -> str:
+    """*text* so that pi does not take it for one of its commands."""
+    return f"\n{text}" if text.startswith("/") else text
+
+
+def _dict(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _usage(tokens: Mapping[str, Any], cost: float) -> Usage:
+    """The usage that pi reports; its input tokens leave out those of the cache."""
+    read, written = _number(tokens.get("cacheRead")), _number(tokens.get("cacheWrite"))
+    return Usage(
+        input_tokens=int(_number(tokens.get("input")) + read + written),
+        output_tokens=int(_number(tokens.get("output"))),
+        cached_tokens=int(read),
+        cost=cost,
+    )
+
+
+def _total(stats: Mapping[str, Any]) -> Usage:
+    """The usage of a session so far."""
+    return _usage(_dict(stats.get("tokens")), _number(stats.get("cost")))
+
+
+def _call(event: Mapping[str, Any]) -> tuple[str, str]:
+    """The id and the name of a tool's use."""
+    return str(event.get("toolCallId") or ""), str(event.get("toolName") or "tool")
+
+
+def _input(args: Any) -> str:
+    """The input of a tool: the command, if it runs one."""
+    command = _dict(args).get("command")
+    return command if isinstance(command, str) else json.dumps(args, ensure_ascii=False) if args else ""
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    """The text of a message, or of a tool's result."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    blocks = [_dict(one) for one in content] if isinstance(content, list) else []
+    return "".join(str(one.get("text") or "") for one in blocks if one.get("type") == "text")

@@ -1,0 +1,307 @@
+"""Processes of pi, each of which serves one attempt after the other.
+
+The environment of a process is fixed at its start, so what differs from attempt to attempt is in a folder of the
+process, which is rewritten for each: `coterie`, which is first on the PATH, and the variables, which every `bash` that
+the agent runs reads (`BASH_ENV`). Each process has its own mark, by which `processes.attempt_of` finds the attempt that
+it serves.
+"""
+
+import asyncio
+import dataclasses
+import shlex
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coterie import files
+from coterie.backends.agentside.client import TOKEN
+from coterie.backends.attempt import ProcessEnvironment, identity, marker_of, prepared
+from coterie.backends.base import Event, Launched, OnEvent, Request
+from coterie.backends.coding.attempt import Gone, in_time
+from coterie.backends.coding.wire import Transcript, WireProcess
+from coterie.backends.processes import MARK, end_others, family_of
+from coterie.backends.secrets import Secrets
+from coterie.ids import child_run_id
+
+IDLE_MOST = 4
+"""Processes that wait for another attempt; when there are more, the one that has waited longest is ended."""
+_SHELL = "variables.sh"
+_SESSIONS = "sessions"
+_BASH_ENV = "BASH_ENV"
+
+Key = tuple[object, ...]
+Hear = Callable[[Mapping[str, Any]], None]
+
+
+class CommandRefused(Exception):
+    """Pi refused a command; the message is its error."""
+
+
+class PiProcess:
+    """A running `pi --mode rpc`: sends commands, passes on events, and waits for the answers.
+
+    Attributes:
+        hear: Called with each event; set it when a turn begins.
+        gone: Done once the process has ended, and all that it said was passed on.
+    """
+
+    def __init__(self, process: WireProcess, launched: Launched, grace: float) -> None:
+        self.process, self.launched, self._grace = process, launched, grace
+        self.hear: Hear = _ignore
+        self._asked: dict[str, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
+        self._ids = count(1)
+        self._companions: dict[int, str] = {launched.pid: launched.started}
+        self.gone: asyncio.Task[None] = asyncio.get_running_loop().create_task(self._read())
+
+    async def settle(self, marker: str) -> None:
+        """Remember the processes that it has started by itself, which go on from attempt to attempt."""
+        self._companions |= await family_of(self.launched.pid, marker)
+
+    async def ask(self, command: str, seconds: float, **values: Any) -> dict[str, Any]:
+        """The data of its answer to *command*.
+
+        Raises:
+            CommandRefused: If it says that the command failed.
+            Wedged: If it does not answer within *seconds*.
+            Gone: If its process ends first.
+        """
+        id, answer = str(next(self._ids)), asyncio.get_running_loop().create_future()
+        self._asked[id] = command, answer
+        try:
+            if self.gone.done():
+                raise Gone(self.last_words(command))
+            self.process.send({"id": id, "type": command, **values})
+            response = await in_time(answer, command, seconds)
+        finally:
+            self._asked.pop(id, None)
+        if not response.get("success"):
+            raise CommandRefused(str(response.get("error") or f"it refused `{command}`"))
+        data = response.get("data")
+        return data if isinstance(data, dict) else {}
+
+    def tell(self, command: str) -> None:
+        """Send *command*; its answer is not awaited."""
+        self.process.send({"id": str(next(self._ids)), "type": command})
+
+    def last_words(self, awaited: str) -> str:
+        """How its process ended before it answered *awaited*."""
+        child = self.process.child
+        how = f"ended with status {child.status}" if child.exited.done() else "closed its output"
+        last = self.process.log.last_line
+        return f"the agent {how} before it answered `{awaited}`" + (f": {last}" if last else "")
+
+    @property
+    def running(self) -> bool:
+        """Whether its program has not ended."""
+        return self.process.running
+
+    def attach(self, on_event: OnEvent, transcript: Transcript) -> None:
+        """Pass on its log to *on_event*, and keep what it says in *transcript*; its events are still ignored."""
+        self.hear = _ignore
+        self.process.attach(on_event, transcript)
+
+    def detach(self) -> None:
+        """Pass on nothing: no attempt listens."""
+        self.attach(_drop, Transcript(None, Secrets()))
+
+    async def clear(self, markers: list[str]) -> None:
+        """End what its last attempt has left behind, by descent or by one of *markers*, while it goes on."""
+        await end_others(self.launched.pid, markers, self._companions, grace=self._grace)
+
+    async def end(self) -> None:
+        """End it and everything it started; idempotent."""
+        await self.process.end(self._grace)
+        self.gone.cancel()
+        await asyncio.wait({self.gone})
+
+    async def _read(self) -> None:
+        try:
+            while (message := await self.process.receive()) is not None:
+                match message.get("type"):
+                    case "response":
+                        self._answer(message)
+                    case "extension_ui_request":  # a dialog of an extension: there is no person to answer
+                        none = {"type": "extension_ui_response", "id": message.get("id"), "cancelled": True}
+                        self.process.send(none)
+                    case _:
+                        self.hear(message)
+        finally:
+            for command, answer in self._asked.values():
+                if not answer.done():
+                    answer.set_exception(Gone(self.last_words(command)))
+
+    def _answer(self, response: Mapping[str, Any]) -> None:
+        """Match *response* with its command; pi leaves out the id in its answer to a command it does not know."""
+        found = self._asked.get(str(response.get("id")))
+        if found is None and "id" not in response:
+            found = next((one for one in self._asked.values() if one[0] == response.get("command")), None)
+        if found is not None and not found[1].done():
+            found[1].set_result(dict(response))
+
+
+class PiSlot:
+    """A place for a process of pi: its folder and its mark. The process is replaced when it dies or refuses to go on.
+
+    Attributes:
+        key: What its attempts have in common: only they can use the process.
+        process: The process, once it was started.
+    """
+
+    def __init__(self, key: Key, number: int, request: Request, grace: float) -> None:
+        self.key, self._grace, self.marker = key, grace, child_run_id(request.run, "@pi", number)
+        self._is_kept = request.root is not None
+        if request.root is None:
+            self.folder = Path(tempfile.mkdtemp(prefix="coterie-pi-"))
+        else:
+            self.folder = request.root.absolute() / "agents" / f"pi-{number}"
+        self.process: PiProcess | None = None
+        self._sandbox = ExitStack()
+
+    @property
+    def sessions(self) -> Path:
+        """The folder in which pi keeps its sessions, each for one turn."""
+        return self.folder / _SESSIONS
+
+    def session(self, id: str) -> Path | None:
+        """The file of the session *id*, moved here if another process began it; None if there is none.
+
+        Pi writes it when the model has answered for the first time.
+        """
+        folders = [self.sessions]
+        if self._is_kept:
+            folders += self.folder.parent.glob(f"pi-*/{_SESSIONS}")
+        for folder in folders:
+            for path in folder.glob("*.jsonl"):
+                if path.name.endswith(f"_{id}.jsonl") and not folder.is_symlink():
+                    self.sessions.mkdir(exist_ok=True)
+                    return path.rename(self.sessions / path.name)
+        return None
+
+    def forget(self, id: str) -> None:
+        """Remove the session *id*."""
+        if path := self.session(id):
+            path.unlink()
+
+    @contextmanager
+    def prepared(self, request: Request) -> Iterator[ProcessEnvironment]:
+        """Write the files of the process for *request*; its own environment holds nothing of this attempt.
+
+        Raises:
+            OSError: If they cannot be written.
+        """
+        with prepared(msgspec.structs.replace(request, folder=self.folder)) as environment:
+            given, shell = environment.env, self.folder / _SHELL
+            of_turn = {*identity(request), *request.env, TOKEN}
+            lines = [f"export {name}={shlex.quote(given[name])}\n" for name in sorted(of_turn) if name in given]
+            if users := given.get(_BASH_ENV):
+                lines.insert(0, f". {shlex.quote(users)}\n")
+            files.write(shell, "".join(lines).encode("utf-8", "replace"))
+            env = {name: value for name, value in given.items() if name not in of_turn}
+            env |= {MARK: self.marker, _BASH_ENV: str(shell)}
+            yield dataclasses.replace(environment, env=env)
+
+    async def start(
+        self, argv: list[str], environment: ProcessEnvironment, secrets: Secrets, on_event: OnEvent
+    ) -> PiProcess:
+        """Start its process, in a sandbox that lasts as long.
+
+        Raises:
+            OSError, ValueError: As `WireProcess.start`.
+            Unconfined: If the agent requires a sandbox, and none holds.
+        """
+        launched: list[Launched] = []
+
+        def heard(event: Event) -> None:
+            if isinstance(event, Launched):
+                launched.append(event)
+            on_event(event)
+
+        argv = environment.confine(argv, self._sandbox)
+        process = await WireProcess.start(
+            argv, env=environment.env, cwd=environment.cwd, marker=self.marker, secrets=secrets, on_event=heard
+        )
+        self.process = PiProcess(process, launched[0], self._grace)
+        return self.process
+
+    async def clear(self, request: Request) -> bool:
+        """End what the attempt of *request* has left behind; whether the process lives and can serve another."""
+        if self.process is None or not self.process.running:
+            return False
+        self.process.detach()
+        await self.process.clear([self.marker, marker_of(request)])
+        return self.process.running
+
+    async def end_process(self) -> None:
+        """End its process; idempotent."""
+        if self.process is not None:
+            await self.process.end()
+            self.process = None
+        self._sandbox.close()
+
+    async def end(self) -> None:
+        """End its process, and remove its folder except for the sessions that are kept; idempotent."""
+        await self.end_process()
+        if not self._is_kept or not any(self.sessions.glob("*")):
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return
+        for path in self.folder.iterdir():
+            if path.is_dir() and path != self.sessions:
+                shutil.rmtree(path, ignore_errors=True)
+            elif path != self.sessions:
+                path.unlink(missing_ok=True)
+
+
+class PiPool:
+    """The processes of a run's owner: attempts that run at once have one each, later ones use one that is idle.
+
+    Args:
+        grace: Seconds between SIGTERM and SIGKILL.
+    """
+
+    def __init__(self, grace: float) -> None:
+        self._grace = grace
+        self._slots: set[PiSlot] = set()
+        self._idle: list[PiSlot] = []
+        self._ending: set[asyncio.Task[None]] = set()
+        self._numbers = count(1)
+
+    def take(self, key: Key, request: Request) -> PiSlot:
+        """An idle slot with *key*, the last that was used; a new one if there is none."""
+        for slot in reversed(self._idle):
+            if slot.key == key:
+                self._idle.remove(slot)
+                return slot
+        slot = PiSlot(key, next(self._numbers), request, self._grace)
+        self._slots.add(slot)
+        return slot
+
+    def give_back(self, slot: PiSlot) -> None:
+        """Take *slot*, whose process is idle."""
+        self._idle.append(slot)
+        if len(self._idle) > IDLE_MOST:
+            self._ending.add(ending := asyncio.get_running_loop().create_task(self.end(self._idle.pop(0))))
+            ending.add_done_callback(self._ending.discard)
+
+    async def end(self, slot: PiSlot) -> None:
+        """End *slot*, which is not idle."""
+        await slot.end()
+        self._slots.discard(slot)
+
+    async def close(self) -> None:
+        """End all processes. Idempotent."""
+        self._idle.clear()
+        await asyncio.gather(*(self.end(slot) for slot in list(self._slots)))
+
+
+def _ignore(message: Mapping[str, Any]) -> None:
+    pass
+
+
+def _drop(event: Event) -> None:
+    pass

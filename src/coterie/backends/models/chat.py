@@ -1,0 +1,146 @@
+"""One request to a model, without the run, tools and prompt of an attempt.
+
+Imports pydantic-ai: load it late.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Protocol
+
+import msgspec
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponsePart,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.messages import ModelResponse as Reply
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+
+from coterie.backends.models.failures import failure_of
+from coterie.backends.models.malformed import guard_events, guard_request
+from coterie.backends.models.response import ModelResponse, ToolRequest
+from coterie.backends.models.usage import usage_of
+from coterie.backends.secrets import Secrets
+from coterie.errors import CallFailed
+
+
+class Described(Protocol):
+    """A tool as a model sees it; `schema` is the JSON schema of its arguments."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+async def chat(
+    model: Model[Any],
+    messages: Sequence[Mapping[str, Any]],
+    tools: Sequence[Described],
+    *,
+    settings: Any,
+    options: Mapping[str, Any],
+    provider: str,
+    secrets: Secrets,
+) -> ModelResponse:
+    """The answer of *model* to *messages*, of which the last may be a user's or the results of tools.
+
+    Args:
+        settings: Those of pydantic-ai.
+        options: May contain prices.
+
+    Raises:
+        CallFailed: If the provider fails, refuses, or cuts its answer off.
+    """
+    parameters = ModelRequestParameters(
+        function_tools=[
+            ToolDefinition(name=one.name, description=one.description, parameters_json_schema=dict(one.schema))
+            for one in tools
+        ]
+    )
+    talk = list(_messages(messages))
+    try:
+        with guard_request():
+            context = model_request_stream(
+                model, talk, model_settings=settings, model_request_parameters=parameters, instrument=False
+            )
+            stream = await context.__aenter__()
+        try:
+            async for _ in guard_events(stream):
+                pass
+            reply = stream.get()
+        finally:
+            await context.__aexit__(None, None, None)
+    except Exception as error:  # any error that is not a provider's is raised again
+        failure = failure_of(error, provider)
+        raise CallFailed(secrets.hide(failure.reason), failure.kind, failure.wait) from error
+    _check_complete(reply, provider)
+    reply.usage.cost = _price(reply)
+    usage = usage_of(reply.usage, options)
+    return ModelResponse(
+        content=secrets.hide(reply.text or ""),
+        model=reply.model_name or model.model_name,
+        provider=provider,
+        tokens_in=usage.input_tokens,
+        tokens_out=usage.output_tokens,
+        cost_usd=None if usage.unpriced else usage.cost,
+        tool_calls=tuple(ToolRequest(one.tool_call_id, one.tool_name, _arguments(one)) for one in reply.tool_calls),
+    )
+
+
+def _check_complete(reply: Reply, provider: str) -> None:
+    match reply.finish_reason:
+        case "content_filter":
+            raise CallFailed(f"{provider} refused to answer", "refused")
+        case "length":
+            raise CallFailed("the answer was cut off at max_tokens before it was complete: allow more")
+        case _ if "finish_reason" not in (reply.provider_details or {}):  # the library treats that as a stop
+            raise CallFailed(f"{provider} ended its answer without marking it as complete", "transient")
+        case _:
+            pass
+
+
+def _price(reply: Reply) -> Decimal | None:
+    """The price of *reply*, if the library knows that of the model."""
+    try:
+        return reply.cost().total_price
+    except LookupError:
+        return None
+
+
+def _arguments(call: ToolCallPart) -> dict[str, Any]:
+    try:
+        return call.args_as_dict()
+    except (AssertionError, ValueError):  # not JSON, or no object
+        return {"": call.args_as_json_str()}
+
+
+def _messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[ModelMessage]:
+    """*messages*, `{"role": …, "content": …}`, for pydantic-ai."""
+    for at, message in enumerate(messages):
+        content = message.get("content") or ""
+        match message.get("role"):
+            case "system":
+                yield ModelRequest(parts=[SystemPromptPart(_text(content))])
+            case "user":
+                yield ModelRequest(parts=[UserPromptPart(_text(content))])
+            case "assistant":
+                parts: list[ModelResponsePart] = [TextPart(_text(content))] if content else []
+                for call in message.get("tool_calls", ()):
+                    parts.append(ToolCallPart(call["name"], call["arguments"], call["id"]))
+                yield Reply(parts=parts)
+            case "tool":
+                yield ModelRequest(parts=[ToolReturnPart(message["name"], _text(content), message["tool_call_id"])])
+            case role:
+                raise CallFailed(f"messages[{at}] has the role {role!r}: write system, user, assistant or tool")
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else json.dumps(msgspec.to_builtins(content), ensure_ascii=False)

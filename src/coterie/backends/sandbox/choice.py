@@ -1,0 +1,150 @@
+"""Choose what confines the program of an attempt: the first of bubblewrap and Landlock that works here."""
+
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+from coterie.backends.base import Request
+from coterie.backends.coding.needs import sandbox_of
+from coterie.backends.processes import unmarked
+from coterie.backends.sandbox import bwrap, landlock
+from coterie.backends.sandbox.policy import Access, SandboxPolicy, policy_of
+from coterie.errors import Unconfined
+from coterie.topology.coding import REQUIRED
+
+PATIENCE = 10.0
+"""Seconds that the trial of an implementation may take; a nested sandbox can hang."""
+
+
+class Confinement(Protocol):
+    """A way to confine a program: a module."""
+
+    NAME: str
+
+    def missing(self) -> str:
+        """Why it cannot be tried on this machine; empty if it can."""
+
+    def gaps(self, policy: SandboxPolicy) -> list[str]:
+        """What of *policy* does not hold."""
+
+    def command(self, policy: SandboxPolicy, argv: Sequence[str], cwd: Path) -> list[str]:
+        """*argv* as a command that runs it under *policy* in *cwd*."""
+
+
+IMPLEMENTATIONS: tuple[Confinement, ...] = (bwrap, landlock)
+"""By preference."""
+
+
+@cache
+def probe(name: str) -> str:
+    """Why the implementation *name* does not work here, found by a trial; empty if it does."""
+    one = next(one for one in IMPLEMENTATIONS if name == one.NAME)
+    if why := one.missing():
+        return why
+    with tempfile.TemporaryDirectory(prefix="coterie-") as made:
+        top = Path(made).resolve()
+        inside, outside, temporary = (top / part for part in ("inside", "outside", "tmp"))
+        for folder in (inside, outside, temporary):
+            folder.mkdir()
+        (outside / "secret").write_text("x")
+        hides = {Path("/tmp"): Access.HIDE} if top.is_relative_to("/tmp") else {}
+        rules = {
+            Path("/"): Access.READ,
+            **hides,
+            top: Access.READ,
+            inside: Access.WRITE,
+            outside / "secret": Access.HIDE,
+        }
+        script = (
+            "echo x > inside/file && ! (echo x > outside/file) 2>/dev/null && ! grep -q x outside/secret 2>/dev/null"
+        )
+        argv = one.command(SandboxPolicy(rules, temporary), ["/bin/sh", "-c", script], top)
+        try:
+            with unmarked():
+                trial = subprocess.Popen(argv, cwd=top, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        except OSError as error:
+            return f"its trial could not be started: {error}"
+        with trial:
+            try:
+                _, said = trial.communicate(timeout=PATIENCE)
+            except subprocess.TimeoutExpired:
+                return f"its trial took more than {PATIENCE:g} s"
+            finally:
+                trial.kill()
+        if trial.returncode:
+            return (said.strip().splitlines() or [f"its trial failed with status {trial.returncode}"])[-1]
+    return ""
+
+
+def working() -> Confinement | None:
+    """The implementation that works here; None if none does."""
+    return next((one for one in IMPLEMENTATIONS if not probe(one.NAME)), None)
+
+
+def absence() -> str:
+    """Why no implementation works here; empty if one does."""
+    return "" if working() else "; ".join(f"{one.NAME}: {probe(one.NAME)}" for one in IMPLEMENTATIONS)
+
+
+@contextmanager
+def confined(
+    request: Request, env: Mapping[str, str], cwd: Path, folder: Path, argv: Sequence[str], say: Callable[[str], object]
+) -> Iterator[list[str]]:
+    """*argv* as the command that runs it as the agent of *request* wants it; afterwards its traces are removed.
+
+    A program that does not exist is left as it is, so that starting it says so.
+
+    Args:
+        env: The environment of the process.
+        cwd: Its working directory.
+        folder: The attempt's folder.
+        say: Called with each line about what does not hold.
+
+    Raises:
+        Unconfined: If the agent requires a sandbox, and none holds all of its policy.
+    """
+    required, one = sandbox_of(request.agent) in REQUIRED, working()
+    if one is None and required:
+        raise Unconfined(f"no sandbox works here: {absence()}")
+    if one is None and sandbox_of(request.agent) == "auto":
+        say(f"this agent runs without a sandbox, because none works here: {absence()}")
+    if one is None or not argv or not cwd.is_dir() or not shutil.which(argv[0], path=env.get("PATH")):
+        yield list(argv)
+        return
+    policy = policy_of(request, env, cwd, folder, argv)
+    try:
+        gaps = one.gaps(policy)
+        if gaps and required:
+            raise Unconfined(f"the sandbox has gaps ({one.NAME}): {'; '.join(gaps)}")
+        for gap in gaps:
+            say(f"sandbox ({one.NAME}): {gap}")
+        yield one.command(policy, argv, cwd)
+    finally:
+        shutil.rmtree(policy.temporary, ignore_errors=True)
+        for path in policy.absent:
+            if os.path.lexists(path):
+                say(f"sandbox: removed {path}, from which git would take commands")
+                with suppress(OSError):
+                    path.unlink()
+        for path, content in policy.links.items():
+            if _content(path) != content:
+                say(f"sandbox: put back {path}, by which git finds the repository")
+                with suppress(OSError):
+                    if path.is_dir() and not path.is_symlink():
+                        shutil.rmtree(path)
+                    path.unlink(missing_ok=True)
+                    path.write_bytes(content)
+
+
+def _content(path: Path) -> bytes | None:
+    """What the file *path* holds; None if it is none."""
+    with suppress(OSError):
+        return path.read_bytes() if stat.S_ISREG(path.lstat().st_mode) else None
+    return None

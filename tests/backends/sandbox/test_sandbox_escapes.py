@@ -1,0 +1,243 @@
+"""One suite of escapes over all implementations: what an agent must not do, and what it must be able to do."""
+
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from sandboxes import Neighbourhood
+
+from coterie.backends.sandbox import choice, landlock
+from coterie.errors import Unconfined
+
+# -- what it must not do ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{home}/new",
+        "{home}/.bashrc",
+        "{home}/.ssh/authorized_keys",
+        "{project}/file",
+        "{project}/new",
+        "{project}/.git/hooks/pre-commit",
+        "{project}/.git/config",
+        "{project}/.git/commondir",
+        "{project}/.git/info/attributes",
+        "{project}/.git/worktrees/r2/HEAD",
+        "{project}/.git/worktrees/tree/commondir",
+        "{project}/.git/worktrees/tree/gitdir",
+        "{tree}/.git",
+        "{state}/worktrees/r2/file",
+        "{run}/journal.jsonl",
+        "{run}/secret",
+        "{run}/inbox/forged.json",
+        "{other}/autoloops",
+        "/etc/hosts",
+        "/usr/bin/new",
+        "{tree}/../../../../../home/new",
+        "/proc/self/cwd/../../../../file",
+    ],
+)
+def test_it_cannot_write(around: Neighbourhood, path: str) -> None:
+    """Nothing outside of what the policy gives is written, created, or replaced."""
+    target = path.format(**vars(around))
+    before = _content(target)
+
+    around.sh(f"echo evil > '{target}'; echo evil > new && mv -f new '{target}'; rm -f '{target}'; exit 1")
+
+    assert _content(target) == before
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{home}/.ssh/id_rsa",
+        "{home}/.aws/credentials",
+        "{home}/.config/gcloud/token",
+        "{home}/.netrc",
+        "{run}/secret",
+        "{run}/journal.jsonl",
+        "{other}/autoloops",
+        "{tree}/../../../../../home/.ssh/id_rsa",
+        "/proc/self/root{home}/.ssh/id_rsa",
+    ],
+)
+def test_it_cannot_read_secrets(around: Neighbourhood, path: str) -> None:
+    """A secret is not read by its path, through a link, a hard link, or a copy."""
+    target = path.format(**vars(around))
+
+    around.tried(f"cat '{target}' | grep SECRET")
+    around.tried(f"ln -s '{target}' s; cat s | grep SECRET")
+    around.tried(f"ln '{target}' h && cat h | grep SECRET")
+    around.tried(f"cp '{target}' c && grep SECRET c")
+    around.tried(f"mv '{Path(target).parent}' moved && grep -r SECRET moved")
+
+
+def test_a_link_in_a_writable_folder_leads_nowhere(around: Neighbourhood) -> None:
+    """A symbolic link is judged by where it leads."""
+    (around.tree / "out").symlink_to(around.home)
+
+    around.tried("echo evil > out/new")
+    assert not (around.home / "new").exists()
+
+
+def test_the_owner_is_out_of_reach(around: Neighbourhood) -> None:
+    """The processes outside are not read, signalled or entered."""
+    pid = os.getpid()
+    with subprocess.Popen(["sleep", "60"], env=os.environ | {"OUTSIDE": "1"}) as victim:
+        for number in (pid, victim.pid):  # a process inside may have the same number there
+            around.tried(f"tr '\\0' '\\n' < /proc/{number}/environ | grep OUTSIDE")
+            around.tried(f"cat /proc/{number}/root{around.home}/.ssh/id_rsa | grep SECRET")
+            around.tried(f"cat /proc/{number}/cwd/pyproject.toml | grep .")
+        around.tried(f"kill -9 {victim.pid}")
+        assert victim.poll() is None
+        around.tried(
+            f"{sys.executable} -c 'import ctypes; exit(ctypes.CDLL(None).ptrace(16, {victim.pid}, 0, 0) != 0)'"
+        )
+        victim.kill()
+
+
+def test_git_takes_no_commands_from_what_it_left(around: Neighbourhood) -> None:
+    """A moved repository, a new configuration file or directory of hooks is not left behind."""
+    around.sh("cd ../../../..; mv .git .git2; echo /tmp > .git/commondir; echo x > .git/config.worktree")
+
+    assert (around.project / ".git" / "config").is_file()
+    assert not (around.project / ".git" / "commondir").exists()
+    assert around.git(around.tree, "rev-parse", "--git-common-dir").strip() == str(around.project / ".git")
+
+
+def test_session_services_are_not_named(around: Neighbourhood, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent of keys is not passed on."""
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/tmp/agent")
+
+    assert around.sh("echo [$SSH_AUTH_SOCK]").stdout == "[]\n"
+
+
+def test_claude_code_is_told_of_it_as_root(around: Neighbourhood, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It refuses to act without permission requests as root, except in a sandbox."""
+    monkeypatch.delenv("IS_SANDBOX", raising=False)
+    assert around.sh("echo [$IS_SANDBOX]").stdout == ("[1]\n" if os.geteuid() == 0 else "[]\n")
+
+
+def test_it_may_be_without_a_network(around: Neighbourhood) -> None:
+    """It reaches no port of the machine; Landlock, which has no rights on UDP, is refused."""
+    script = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])), 5)"
+    with socket.create_server(("127.0.0.1", 0)) as server, ExitStack() as stack:
+        words = sys.executable, "-c", script, str(server.getsockname()[1])
+        assert around.sh(shlex.join(words)).returncode == 0
+        if (landlock,) == choice.IMPLEMENTATIONS:
+            stack.enter_context(pytest.raises(Unconfined, match="network"))
+        given = stack.enter_context(around.confined(*words, sandbox="no-network"))
+        done = subprocess.run(**given, capture_output=True, text=True)  # type: ignore[call-overload]
+        assert done.returncode == 1
+        assert "refused" in done.stderr
+
+
+# -- what it must be able to do ---------------------------------------------------------------------------------------
+
+
+def test_what_leads_git_to_the_repository_is_put_back(around: Neighbourhood) -> None:
+    """A link that cannot be protected, or its whole folder, is as before once the attempt is over."""
+    entry = around.project / ".git" / "worktrees" / "tree"
+    links = [around.tree / ".git", entry / "commondir", entry / "gitdir"]
+    before = [_content(str(path)) for path in links]
+
+    around.sh(f"rm -f .git '{entry}/gitdir'; mkdir .git; touch .git/config; ln -sf /etc/passwd '{entry}/commondir'")
+
+    assert [_content(str(path)) for path in links] == before
+    assert not any(path.is_symlink() for path in links)
+
+
+def test_it_may_be_required_in_a_linked_work_tree(around: Neighbourhood) -> None:
+    """Neither implementation has a gap there."""
+    with around.confined("true", sandbox="required") as given:
+        assert subprocess.run(**given).returncode == 0  # type: ignore[call-overload]
+    assert not [gap for gap in around.gaps if "cannot be kept" in gap]
+
+
+def test_landlock_is_refused_where_it_cannot_protect_the_repository(around: Neighbourhood) -> None:
+    """In the main work tree hooks and configuration lie in a folder that may be written."""
+    with ExitStack() as stack:
+        if (landlock,) == choice.IMPLEMENTATIONS:
+            stack.enter_context(pytest.raises(Unconfined, match="hooks"))
+        stack.enter_context(around.confined("true", cwd=around.project, sandbox="required"))
+
+
+def test_it_commits_in_a_linked_work_tree(around: Neighbourhood) -> None:
+    """A commit, a branch and a status work, and are there afterwards."""
+    done = around.sh(
+        "set -e; export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b\n"
+        "echo new > new; git add new; git commit -q -m second; git branch side; echo more >> new\n"
+        "git status --porcelain; git log --oneline | wc -l"
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["M", "new", "2"]
+    assert around.git(around.tree, "log", "-1", "--format=%s", "work").strip() == "second"
+
+
+def test_it_builds(around: Neighbourhood) -> None:
+    """`make` compiles, links and runs a program, with temporary files."""
+    if not (shutil.which("make") and shutil.which("cc")):
+        pytest.skip("make and a C compiler are not installed")
+    script = r"""
+        printf 'int main(void) { return 7; }\n' > seven.c
+        printf 'all:\n\tcc -o seven seven.c\n\t-./seven\n' > Makefile
+        make 2>&1 && mktemp && python3 -c 'import multiprocessing as m; m.Lock()'
+    """
+
+    done = around.sh(script)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Error 7" in done.stdout
+
+
+@pytest.mark.parametrize("variable", ["npm_config_cache", "GOCACHE", "UV_CACHE_DIR"])
+def test_tools_have_a_cache_that_is_not_the_users(around: Neighbourhood, variable: str) -> None:
+    """`npx`, `go` and `uv` fail without one; the user's own holds programs that run without a sandbox."""
+    done = around.sh(f'mkdir "${variable}/made" && echo "${variable}"')
+
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).parent == around.caches
+    around.tried("mkdir ~/.npm")
+
+
+def test_it_reads_the_system_and_the_home(around: Neighbourhood) -> None:
+    """System files, plain files of the home, and the files of the repository are read."""
+    done = around.sh(f"cat /etc/passwd '{around.home}/.config/plain' '{around.project}/.git/config' && ls / >/dev/null")
+
+    assert done.returncode == 0, done.stderr
+    assert "PLAIN" in done.stdout
+
+
+def test_temporary_files_are_private_and_removed(around: Neighbourhood) -> None:
+    """TMPDIR is a folder of the attempt, and gone after it."""
+    done = around.sh('touch "$TMPDIR/mine" && ls "$TMPDIR"')
+
+    assert "mine" in done.stdout.split()
+    assert [path.name for path in around.own.glob("tmp-*")] == []
+
+
+def test_a_sandbox_in_a_sandbox_does_not_hang(around: Neighbourhood) -> None:
+    """A trial within a sandbox gives an answer in time."""
+    script = (
+        "from coterie.backends.sandbox import choice; print([choice.probe(one.NAME) for one in choice.IMPLEMENTATIONS])"
+    )
+
+    done = around.sh(f"PYTHONPATH={Path(choice.__file__).parents[3]} {sys.executable} -c '{script}'")
+
+    assert done.stdout.startswith("["), done.stderr
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return None
