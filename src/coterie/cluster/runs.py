@@ -1,0 +1,412 @@
+"""The runs of a cluster, as `coterie.runs.repository` has those of this machine.
+
+Their journals, and what agents print, are read from the export; the workflow that drives a run knows its newest
+records. A message is an update of that workflow, with the message's id, so that it is recorded once.
+"""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import aclosing
+from datetime import timedelta
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from coterie.cluster.address import ClusterAddress, connect, reason
+from coterie.errors import ClusterFailed, JournalUnreadable, RunIsFinished, RunIsOwned, UsageError
+from coterie.ids import child_run_id, new_run_id
+from coterie.journal.background import BackgroundLoop
+from coterie.journal.base import Archive
+from coterie.journal.export import FolderArchive, FolderExport, folder_of, open_export
+from coterie.journal.postgres import PostgresArchive, PostgresExport
+from coterie.journal.records import AnyRecord, Record, RunFinished, TurnStarted
+from coterie.journal.rules import root_of
+from coterie.journal.runs import RunRecord, history
+from coterie.planning.plan import Limits, Plan
+from coterie.runs.fork import Forked
+from coterie.runs.index import Entry
+from coterie.runs.kinds import Observe
+from coterie.runs.messages import RunMessage, Verdict
+from coterie.runs.messages.dispatch import inside_attempt
+from coterie.runs.outcome import Outcome, outcome_of
+from coterie.runs.repository import Runs
+from coterie.workspace.notes import EntryFiles, NoteSettings
+from coterie.workspace.notes.entries import read
+
+if TYPE_CHECKING:
+    from temporalio.client import Client, WorkflowHandle
+
+    from coterie.cluster.files import RunFiles
+    from coterie.runs.driver.ended import Ended
+
+T = TypeVar("T")
+
+ASK_WITHIN = timedelta(seconds=2)
+"""How long a workflow has to answer a query: without a node that drives it, what was exported is all."""
+TELL_WITHIN = timedelta(seconds=10)
+NODE = "node"
+"""The folder of a state directory in which `coterie serve` keeps its files."""
+BEGINS_WITHIN = 5.0
+"""Seconds that a node has to begin a run that was submitted, and to export its first record."""
+KNOWN_FOR = 0.3
+"""Seconds for which it is remembered whether a run is driven, and *KNOWN_FOR_EACH* for each run that is known."""
+KNOWN_FOR_EACH = 0.01
+
+
+class ClusterServer:
+    """Speaks to the server that drives the runs of *address*, for callers that do not await.
+
+    Attributes:
+        export: The export; it is used on *background* alone.
+    """
+
+    def __init__(self, address: ClusterAddress) -> None:
+        self.address = address
+        self.background = BackgroundLoop()
+        self.export = open_export(address.export)
+        self._client: Client | None = None
+        self._driven: dict[str, tuple[float, bool]] = {}
+        self._unanswered = False
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of *work*.
+
+        Raises:
+            ClusterFailed: If the server does not answer.
+        """
+        return self.background.call(self._answered(work))
+
+    async def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of *work*; see `call`."""
+        return await self.background.wait(self._answered(work))
+
+    def is_driven(self, run: str) -> bool:
+        """Whether a workflow drives the root run *run*."""
+        at, driven = self._driven.get(run, (-inf, False))
+        if time.monotonic() - at >= max(KNOWN_FOR, len(self._driven) * KNOWN_FOR_EACH):
+            driven = self.call(self._is_driven(run))
+            self._driven[run] = (time.monotonic(), driven)
+        return driven
+
+    def newest(self, run: str, last: int) -> list[Record]:
+        """The records of *run* after *last* that are not exported yet; none if no workflow says."""
+        root = root_of(run)
+        try:
+            if self._unanswered or not self.is_driven(root):
+                return []
+            return [record for _, record in self.call(self._newest(root, {run: last}))]
+        except ClusterFailed:  # no node drives runs now: a list of many would wait for each of them
+            self._unanswered = True
+            return []
+
+    async def catch_up(self, run: str) -> None:
+        """Export what the last workflow of *run* has written and not exported, as one that was terminated leaves it.
+
+        Of one that cannot be replayed nothing more is to be had.
+        """
+        known: dict[str, int] = {}
+        found = await self.export.load(run)
+        while found:
+            for name, record in found:
+                known[name] = record.seq
+                if isinstance(record, TurnStarted):
+                    known.setdefault(_mark(name, record), 0)
+            try:
+                found = await self._answered(self._newest(run, known))
+            except ClusterFailed:
+                return
+            await self.export.put(found)
+
+    def send(self, run: str, message: RunMessage) -> Verdict:
+        """The verdict on *message* to the root run *run*."""
+        return self.call(self._send(run, message))
+
+    async def restart(self, run: str, limits: Limits | None, reload: Plan | None, files: "RunFiles | None") -> None:
+        """Have a workflow drive *run* from the end of its exported journal; *files*: by default its own."""
+        from coterie.cluster.submit import restart
+
+        await restart(await self.client(), self.export, run, limits=limits, reload=reload, files=files)
+        self._driven.pop(run, None)
+
+    async def end(self, run: str) -> "tuple[Ended, tuple[str, ...]]":
+        """How *run* ended, and notices of what it brought to this machine."""
+        from coterie.cluster.submit import bring_home, done
+
+        left = await done(await self.client(), run)
+        return left.ended, await bring_home(run, left.files, self.export)
+
+    async def files(self, run: str) -> "RunFiles | None":
+        """The files of *run*, as its turns have left them; None if no node knows any."""
+        from coterie.cluster.submit import files_of
+
+        return await files_of(await self.client(), run)
+
+    async def client(self) -> "Client":
+        """The client, which connects at its first call."""
+        if self._client is None:
+            from coterie.cluster.wire import MsgspecConverter
+
+            self._client = await connect(self.address, self.export, MsgspecConverter, lazy=True)
+        return self._client
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.background.call(self.export.close())
+        self.background.close()
+
+    async def _answered(self, work: Coroutine[Any, Any, T]) -> T:
+        from temporalio.client import WorkflowFailureError, WorkflowQueryFailedError, WorkflowUpdateFailedError
+        from temporalio.service import RPCError
+
+        try:
+            return await work
+        except (RPCError, WorkflowQueryFailedError, WorkflowFailureError, WorkflowUpdateFailedError) as error:
+            said = error.cause if isinstance(error, WorkflowFailureError | WorkflowUpdateFailedError) else error
+            raise ClusterFailed(f"temporal://{self.address.host}", reason(said)) from None
+        except RuntimeError as error:
+            raise ClusterFailed(f"temporal://{self.address.host}", reason(error)) from None
+
+    async def _handle(self, run: str) -> "WorkflowHandle[Any, Any]":
+        return (await self.client()).get_workflow_handle(run)
+
+    async def _is_driven(self, run: str) -> bool:
+        from temporalio.client import WorkflowExecutionStatus
+        from temporalio.service import RPCError, RPCStatusCode
+
+        try:
+            found = await (await self._handle(run)).describe()
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return False
+            raise
+        return found.status is WorkflowExecutionStatus.RUNNING
+
+    async def _newest(self, root: str, known: dict[str, int]) -> list[RunRecord]:
+        """What the workflow of *root* has written after the last record that is known of each run."""
+        handle = await self._handle(root)
+        found: list[RunRecord] = await handle.query(
+            "newest", known, result_type=list[tuple[str, AnyRecord]], rpc_timeout=ASK_WITHIN
+        )
+        return found
+
+    async def _send(self, run: str, message: RunMessage) -> Verdict:
+        from temporalio.client import WorkflowUpdateRPCTimeoutOrCancelledError
+        from temporalio.service import RPCError, RPCStatusCode
+
+        resume = f"`coterie resume {run}` goes on with it"
+        try:
+            async with asyncio.timeout(TELL_WITHIN.total_seconds()):
+                handle = await self._handle(run)
+                found: Verdict = await handle.execute_update("message", message, id=message.id, result_type=Verdict)
+                return found
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return Verdict(status="refused", detail=f"nothing on the cluster drives the run: {resume}")
+        except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):
+            late = f"no node of the cluster has taken the message within {TELL_WITHIN.seconds} s; is one serving?"
+            return Verdict(status="refused", detail=late)
+
+
+class ClusterRuns(Runs):
+    """The runs of a cluster.
+
+    Args:
+        state_dir: Of this machine: a run that is brought here goes there.
+    """
+
+    def __init__(self, server: ClusterServer, state_dir: Path) -> None:
+        self.server, self._state_dir = server, state_dir
+        self._over: set[str] = set()
+        self._files: dict[str, RunFiles] = {}
+        """Of forks that were not resumed yet."""
+        super().__init__(state_dir / NODE, store=self._archive())
+
+    def _archive(self) -> Archive:
+        if (folder := folder_of(self.server.address.export)) is not None:
+            return FolderArchive(folder, self._is_driven)
+        assert isinstance(self.server.export, PostgresExport)
+        return PostgresArchive(self.server.export, self._is_driven, self.server.background)
+
+    def _is_driven(self, run: str) -> bool | None:
+        """Whether a workflow drives *run*, and None while the server is away; once read to its end it is not."""
+        try:
+            return run not in self._over and self.server.is_driven(run)
+        except ClusterFailed:
+            return None
+
+    def read(self, run: str, from_seq: int = 1) -> Iterator[Record]:
+        """The records of *run* from *from_seq* on; those that are not exported yet come from its workflow."""
+        stored = super().read(run, from_seq)
+
+        def all_of_them() -> Iterator[Record]:
+            last, record = from_seq - 1, None
+            for record in stored:
+                last = record.seq
+                yield record
+            if isinstance(record, RunFinished):
+                self._over.add(run)
+            else:
+                yield from self.server.newest(run, last)
+
+        return all_of_them()
+
+    def printed(self, attempt: str, begin: int) -> bytes:
+        """The lines that *attempt* has printed from that byte on; they are exported every second."""
+        return self.server.background.call(self.server.export.output(attempt, begin))
+
+    def text(self, run: str) -> str:
+        """The journal of *run*, each record with its texts."""
+        from coterie.journal.codec import Encoder
+
+        return Encoder(sealed=True).encode(list(self.read(run))).decode()
+
+    def notes(self, run: str, settings: NoteSettings | None, kind: str) -> EntryFiles:
+        """The entries of the `memory`, or of the `task`s, of *run*, by its records, after those in the project here."""
+        from coterie.cluster.notes import recorded
+
+        before = [] if settings is None else read(settings.memory if kind == "memory" else settings.tasks)
+        owner = run.rpartition("/")[0] if settings is not None and settings.of_parent else run
+        return recorded(self.history(root_of(run)), owner, kind, before)
+
+    def send(self, run: str, message: RunMessage) -> Verdict:
+        """Send the root run *run* a message, and wait for the verdict of its workflow."""
+        if problem := inside_attempt():
+            return Verdict(status="refused", detail=problem)
+        return self.server.send(run, message)
+
+    async def resume(
+        self,
+        run: str,
+        *,
+        reload: Plan | None = None,
+        limits: Limits | None = None,
+        observe: Observe | None = None,
+        recall: Any = None,
+        **local: Any,
+    ) -> Outcome:
+        """Have the cluster go on with *run* from its export, and follow it to its end; cancelling leaves it alone.
+
+        Args:
+            local: What concerns a run that this process drives; of these only a recording of model calls is refused.
+        """
+        if local.get("cassette") is not None:
+            raise UsageError("a cluster's workers call the models: --cassette needs --here")
+        await self.server.wait(self.server.catch_up(run))
+        earlier = [(one.run, record) async for one in self.load_tree(run) for record in one.records]
+        known = {name: record.seq for name, record in earlier}
+        if self.server.is_driven(run):
+            raise RunIsOwned(run, cluster=str(self.server.address))
+        if isinstance(last := earlier[known[run] - 1][1], RunFinished):
+            raise RunIsFinished(run, last.outcome)
+        if recall is not None:
+            recall(iter(earlier))
+        server = self.server
+        await server.wait(server.restart(run, limits, reload, self._files.pop(run, None)))
+        async with aclosing(self.follow(run)) as news:
+            async for name, record in news:
+                if observe is not None and record.seq > known.get(name, 0):
+                    observe(name, record)
+        ended, notices = await server.wait(server.end(run))
+        return msgspec.structs.replace(outcome_of(ended, limits or Limits()), notices=notices)
+
+    def fork(self, run: str, *, files: bool = True, **how: Any) -> Forked:
+        """Make a fork of *run* in the export; its files begin as *run* has left them by now."""
+        with tempfile.TemporaryDirectory() as folder:
+            self._bring(run, Path(folder))
+            made = Runs(Path(folder)).fork(run, files=False, run_id=how.pop("run_id", None) or new_run_id(), **how)
+            copied = list(history(Runs(Path(folder)).read, made.run))
+            self.server.call(self.server.export.put(copied))
+        if files and (left := self.server.call(self.server.files(run))) is not None:
+            self._files[made.run] = left
+        return made
+
+    def here(self, run: str, tell: Callable[[str], object]) -> Runs:
+        """The runs in the state directory of this machine, with a copy of *run* among them.
+
+        Raises:
+            RunIsOwned: If the cluster drives it.
+            UsageError: If its files are a branch that is not in the checkout.
+            ExportConflict: If it was brought here before, and has gone on on both sides.
+        """
+        if self.server.is_driven(run):
+            raise RunIsOwned(run, cluster=str(self.server.address))
+        from coterie.cluster.files import unmerged
+        from coterie.cluster.submit import bring_home
+
+        kept = FolderExport(self._state_dir)
+        for name, record in self._bring(run, self._state_dir):
+            if isinstance(record, TurnStarted) and (lines := self.printed(mark := _mark(name, record), 0)):
+                self.server.background.call(kept.put_output(mark, 0, lines))
+        left = self.server.call(self.server.files(run))
+        for notice in self.server.call(bring_home(run, left, self.server.export)):
+            tell(notice)
+        if left is not None and (branch := unmerged(run, left)):
+            todo = f"`git merge {branch}`, then resume it here again"
+            raise UsageError(f"run {run!r} would go on without the files of its turns, which {left.root} lacks: {todo}")
+        return Runs(self._state_dir)
+
+    def _bring(self, run: str, state_dir: Path) -> list[RunRecord]:
+        self.server.call(self.server.catch_up(run))
+        found = self.server.call(self.server.export.load(run))
+        self.server.background.call(FolderExport(state_dir).put(found))
+        return found
+
+
+def _mark(run: str, start: TurnStarted) -> str:
+    return child_run_id(run, start.turn, start.attempt)
+
+
+class ClusterHome:
+    """A cluster as a place that keeps runs; see `coterie.runs.repository.RunHome`."""
+
+    def __init__(self, address: ClusterAddress, state_dir: Path, option: str = "") -> None:
+        self.runs = ClusterRuns(ClusterServer(address), state_dir)
+        self.option = option
+        self._entries: dict[str, Entry] = {}
+
+    def newest(self, *, everywhere: bool = False, beginning: str = "") -> Iterator[Entry]:
+        """The runs of the cluster whose id begins with *beginning*, newest first.
+
+        Raises:
+            ClusterFailed: If a run with that id was submitted, and no node begins it.
+        """
+        for run in self._listed(beginning):
+            if run not in self._entries:
+                self._entries[run] = self._entry(run)
+            yield self._entries[run]
+
+    def _listed(self, beginning: str) -> list[str]:
+        """The ids that begin with *beginning*, newest first; waits for the first export of a run that just began."""
+        late = time.monotonic() + BEGINS_WITHIN
+        while True:
+            found = [run for run in reversed(self.runs.list()) if run.startswith(beginning)]
+            if found or not beginning or not self.runs.server.is_driven(beginning):
+                return found
+            if time.monotonic() > late:
+                hint = "`coterie serve` makes this machine one"
+                place = str(self.runs.server.address)
+                raise ClusterFailed(place, f"run {beginning!r} was submitted, and no node has begun it", hint)
+            time.sleep(KNOWN_FOR)
+
+    def _entry(self, run: str) -> Entry:
+        place = str(self.runs.server.address)
+        try:
+            first = self.runs.first(run)
+        except JournalUnreadable:
+            return Entry(run=run, folder=place)
+        shared = first.forked_from.seq if first.forked_from is not None else 0
+        own = next(self.runs.store.read(run, shared + 1), first)
+        return Entry(run=run, folder=place, topology=first.topology, started=own.at, cwd=first.cwd)
+
+    def open(self, entry: Entry) -> tuple[Runs, str]:
+        """The runs of the cluster, and the id of *entry* there."""
+        return self.runs, entry.run
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.runs.server.close()

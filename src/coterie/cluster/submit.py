@@ -1,0 +1,296 @@
+"""Submit runs to a cluster: what cannot run there is refused here, before anything is started."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import (
+    Client,
+    WorkflowFailureError,
+    WorkflowHandle,
+)
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from coterie.backends.base import Request
+from coterie.cluster.files import RunFiles, bring_back, merged, pack, works_on_files
+from coterie.cluster.notes import bring_back_notes, plan_of, submitted
+from coterie.cluster.turns import TURN
+from coterie.cluster.wire import DEFAULT_QUEUE, QUEUE, WORKFLOW, BackendFacts, Begin, RunDone, TurnDone, turn_queue
+from coterie.errors import ClusterFailed, UsageError
+from coterie.ids import new_run_id
+from coterie.journal.export import Export
+from coterie.journal.records import RunStarted
+from coterie.planning.plan import Limits, Plan, from_json, to_json
+from coterie.planning.program import ProgramPlan
+from coterie.planning.system import SystemPlan
+from coterie.runs import plan_secrets, run_ids
+from coterie.runs.backend_setup import local_turns
+from coterie.runs.driver.ended import Ended
+from coterie.runs.kinds import check_start, kind_of
+from coterie.waits import waiting
+
+FILES: Any = RunFiles | None
+TASK_TIMEOUT = timedelta(seconds=5)
+"""After so long without an answer another node takes a run over."""
+RUN_ID = re.compile(r"(?!.*\.lock$)[a-z0-9_](\.?[a-z0-9_@+=-]){0,99}", re.IGNORECASE | re.ASCII)
+"""An id that can be given to a run: it also names folders and a git branch."""
+LOOKS, LOOK_EVERY = 5, 0.2
+"""How often, and at which interval in seconds, a node is looked for: the server notices one after a moment."""
+AWAY_EVERY = 1.0
+"""Seconds between two attempts to reach a server that is away, beside those of its client."""
+
+
+async def submit(
+    client: Client,
+    export: Export,
+    plan: Plan,
+    given: dict[str, Any],
+    *,
+    run: str = "",
+    limits: Limits | None = None,
+    link_events: int = 0,
+    folder: Path | None = None,
+) -> tuple[str, bool]:
+    """Have the cluster run *plan*, asked *given*.
+
+    Args:
+        run: Its id; the same again is no second run. Empty: a new one.
+        folder: Its files, if its agents may need some: those around this folder travel with it.
+        link_events: For tests: events of the history after which the next link of the chain follows.
+
+    Returns:
+        The run's id, and whether it was begun now.
+
+    Raises:
+        UsageError: If the plan cannot run on a cluster, an input is missing, or *run* is no id or another run's.
+    """
+    if run and not RUN_ID.fullmatch(run):
+        rule = "at most 100 letters, digits and . _ - + = @, with a letter, digit or _ first and no two dots in a row"
+        raise UsageError(f"{run!r} cannot be the id of a run, which also names folders and a git branch: use {rule}")
+    check_start(plan, given)
+    check(plan)
+    begin = Begin(
+        run=run,
+        plan=to_json(plan).decode(),
+        given=given,
+        limits=limits or Limits(),
+        backends=backends_of(plan),
+        link_events=link_events,
+        files=await pack(folder, export) if folder is not None and works_on_files(plan) else None,
+        notes=submitted(plan),
+    )
+    for name in [run] if run else _ids(plan):
+        if await export.load(name):
+            began = False
+        else:
+            began = await _start(client, msgspec.structs.replace(begin, run=name), again=False)
+        if not began and run:
+            await _check_same(client, export, begin)
+        if began or run:
+            return name, began
+    raise AssertionError("ids never end")
+
+
+async def _check_same(client: Client, export: Export, begin: Begin) -> None:
+    """Check that the run with the id of *begin* has the same plan and the same input.
+
+    Raises:
+        UsageError: If it was not.
+    """
+    first = next((one for run, one in await export.load(begin.run) if run == begin.run), None)
+    if isinstance(first, RunStarted):
+        plan_hash, given = first.plan_hash, first.input
+    else:  # it began a moment ago
+        known: Begin = await client.get_workflow_handle(begin.run).query("asked", result_type=Begin)
+        plan_hash, given = from_json(known.plan).content_hash(), known.given
+    if plan_hash != from_json(begin.plan).content_hash():
+        raise UsageError(f"there is a run {begin.run!r} of another plan: choose another --id")
+    if given != begin.given:
+        raise UsageError(f"there is a run {begin.run!r} with another input: choose another --id")
+
+
+async def unserved(client: Client, plan: Plan) -> list[str]:
+    """What a run of *plan* needs and no node has offered in the last minutes: driving, or the turns of a queue."""
+    agents = [agent for part in _parts(plan) for agent in part.agents.values()]
+    named = sorted({agent.queue or DEFAULT_QUEUE for agent in agents if agent.kind not in ("human", "topology")})
+    needed = {"drives runs": (QUEUE, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW)}
+    for queue in named:
+        needed[f"serves the queue {queue!r}"] = turn_queue(queue), TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+    for _ in range(LOOKS):
+        for what, (name, kind) in list(needed.items()):
+            asked = DescribeTaskQueueRequest(
+                namespace=client.namespace, task_queue=TaskQueue(name=name), task_queue_type=kind
+            )
+            if (await client.workflow_service.describe_task_queue(asked)).pollers:
+                del needed[what]
+        if not needed:
+            break
+        await asyncio.sleep(LOOK_EVERY)
+    return list(needed)
+
+
+async def restart(
+    client: Client,
+    export: Export,
+    run: str,
+    *,
+    limits: Limits | None = None,
+    reload: Plan | None = None,
+    files: RunFiles | None = None,
+) -> None:
+    """Have the cluster go on with *run*, whose journal is in the export, from the end of that.
+
+    Args:
+        files: Its files; by default as its last workflow has left them.
+
+    Raises:
+        UsageError: If a workflow drives it already, or its plan cannot run on a cluster.
+    """
+    plan = reload or plan_of(await export.load(run), run)
+    check(plan)
+    begin = Begin(
+        run=run,
+        plan="" if reload is None else to_json(reload).decode(),
+        limits=limits or Limits(),
+        folds=True,
+        reloaded=reload is not None,
+        backends=backends_of(plan),
+        files=files or await files_of(client, run),
+        notes=submitted(plan),
+    )
+    if not await _start(client, begin, again=True):
+        raise UsageError(f"run {run!r} is running on the cluster")
+
+
+async def ended(client: Client, run: str) -> Ended:
+    """Wait until *run* has ended or stopped.
+
+    Raises:
+        ClusterFailed: If its workflow failed, or was terminated.
+    """
+    return (await done(client, run)).ended
+
+
+async def done(client: Client, run: str) -> RunDone:
+    """As `ended`, with the files that the run has left."""
+    handle: WorkflowHandle[Any, RunDone] = client.get_workflow_handle(run, result_type=RunDone)
+    while True:
+        try:
+            return await handle.result()
+        except WorkflowFailureError as error:
+            hint = f"`coterie resume {run}` continues it from its export"
+            raise ClusterFailed(f"the workflow of run {run}", str(error.cause), hint) from error
+        except RPCError as error:
+            if error.status is not RPCStatusCode.UNAVAILABLE:
+                raise
+            with waiting("the server of the cluster to answer"):
+                await asyncio.sleep(AWAY_EVERY)
+
+
+async def bring_home(run: str, files: RunFiles | None, export: Export) -> tuple[str, ...]:
+    """Bring what *run* has left to this machine: its *files*, and what it added to its project's memory and tasks.
+
+    Returns:
+        Notices for people: where its work is.
+    """
+    await asyncio.to_thread(bring_back_notes, run, await export.load(run))
+    work = await bring_back(run, files, export) if files is not None else ""
+    return (f"its work is {work}",) if work else ()
+
+
+async def files_of(client: Client, run: str) -> RunFiles | None:
+    """The files of *run*, as its turns have left them by its last workflow's history; None if it has none.
+
+    It needs no node, which may all be of another release by now.
+    """
+    place: RunFiles | None = None
+    begun: dict[int, RunFiles | None] = {}
+    read = client.data_converter.decode
+    try:
+        async for event in client.get_workflow_handle(run).fetch_history_events():
+            if event.HasField("workflow_execution_started_event_attributes"):
+                started = event.workflow_execution_started_event_attributes
+                place = (await read(started.input.payloads, [Begin]))[0].files
+            elif event.HasField("activity_task_scheduled_event_attributes"):
+                scheduled = event.activity_task_scheduled_event_attributes
+                if scheduled.activity_type.name == TURN and place is not None:
+                    begun[event.event_id] = (await read(scheduled.input.payloads, [Request, FILES]))[1]
+            elif event.HasField("activity_task_completed_event_attributes"):
+                completed = event.activity_task_completed_event_attributes
+                if (before := begun.get(completed.scheduled_event_id)) is not None and place is not None:
+                    done: TurnDone = (await read(completed.result.payloads, [TurnDone]))[0]
+                    place = merged(place, before, done.head) if done.head is not None else place
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+    return place
+
+
+async def _start(client: Client, begin: Begin, *, again: bool) -> bool:
+    policy = WorkflowIDReusePolicy.ALLOW_DUPLICATE if again else WorkflowIDReusePolicy.REJECT_DUPLICATE
+    try:
+        await client.start_workflow(
+            WORKFLOW, begin, id=begin.run, task_queue=QUEUE, id_reuse_policy=policy, task_timeout=TASK_TIMEOUT
+        )
+    except WorkflowAlreadyStartedError:
+        return False
+    return True
+
+
+def check(plan: Plan) -> None:
+    """Check that *plan* can run on a cluster.
+
+    Raises:
+        UsageError: If a program or actors decide in it, or it holds a secret.
+    """
+    for part in _parts(plan):
+        if isinstance(part.coordination, ProgramPlan):
+            raise UsageError(
+                f"{part.name!r} is a Python program that decides, which a cluster cannot take over: use `coterie run`"
+            )
+        if isinstance(part.coordination, SystemPlan):
+            raise UsageError(
+                f"{part.name!r} is a supervised system: its agents answer messages for as long as it is up, which is "
+                "no work that ends; use `coterie run`, with workers on other machines"
+            )
+    if held := plan_secrets.literal(plan):
+        raise UsageError(
+            f"the file holds a value that looks secret, which would be stored on the cluster: {', '.join(held)}; "
+            "write ${NAME}, which the node that works fills in from its environment"
+        )
+
+
+def backends_of(plan: Plan) -> dict[str, BackendFacts]:
+    """What a driver must know of the backends of *plan*, by name."""
+    turns = local_turns()
+    agents = {agent.backend: agent for part in _parts(plan) for agent in part.agents.values()}
+    return {
+        name: BackendFacts(uses_context=turns.uses_context(agent), abilities=turns.abilities(agent))
+        for name, agent in agents.items()
+        if agent.backend
+    }
+
+
+def _parts(plan: Plan) -> Iterator[Plan]:
+    yield plan
+    for agent in plan.agents.values():
+        if agent.child is not None:
+            yield from _parts(agent.child)
+
+
+def _ids(plan: Plan) -> Iterator[str]:
+    """Ids for a new run of *plan*, without end."""
+    place = kind_of(plan).place
+    if place is None or not place.project:
+        while True:
+            yield new_run_id()
+    yield from run_ids.candidates("human" if place.run_id_format == "counter" else place.run_id_format, (), ())

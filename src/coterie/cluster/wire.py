@@ -1,0 +1,140 @@
+"""What travels between a workflow, the workers and the programs that submit runs, and how it is written."""
+
+import json
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import CompositePayloadConverter, DefaultPayloadConverter, EncodingPayloadConverter
+
+from coterie.backends.base import NO_ABILITIES, Abilities, Answer, Event, Failure, Result
+from coterie.cluster.files import Head, RunFiles
+from coterie.journal.records import NO_USAGE, Usage
+from coterie.planning.plan import Limits
+from coterie.runs.driver.ended import Ended
+from coterie.runs.messages import RunMessage
+
+WORKFLOW = "RunWorkflow"
+"""The type of workflow that drives one root run; its id is the run's."""
+QUEUE = "coterie"
+"""The task queue of these workflows and of what they need beside turns."""
+DEFAULT_QUEUE = "default"
+"""The queue of turns whose agent names none."""
+
+
+def turn_queue(name: str) -> str:
+    """The task queue for the turns of agents with the queue *name*."""
+    return f"{QUEUE}.{name or DEFAULT_QUEUE}"
+
+
+def node_queue(node: str) -> str:
+    """The task queue on which one node is spoken to about the turns that it performs."""
+    return f"{QUEUE}.node.{node}"
+
+
+class BackendFacts(Struct, frozen=True):
+    """What a driver must know of a backend that is elsewhere."""
+
+    uses_context: bool = False
+    abilities: Abilities = NO_ABILITIES
+
+
+class Begin(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One link of a run's chain of workflows.
+
+    Attributes:
+        plan: The plan as JSON; empty: the one that its journal holds.
+        folds: The run has begun: its journal is in the export.
+        backends: By the name that a plan has for each.
+        link_events: Events of the history after which the next link follows; 0: when the server suggests it.
+        messages: What came while the last link handed the run over.
+        files: Its files, as its turns have left them so far.
+        notes: The memory and the tasks of its project when it was submitted.
+    """
+
+    run: str
+    plan: str = ""
+    given: dict[str, Any] = {}
+    limits: Limits = Limits()
+    folds: bool = False
+    reloaded: bool = False
+    backends: dict[str, BackendFacts] = {}
+    link_events: int = 0
+    messages: tuple[RunMessage, ...] = ()
+    files: RunFiles | None = None
+    notes: dict[str, list[dict[str, Any]]] = {}
+
+
+class TurnDone(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of an attempt: one of *answer* and *failure*, and its events that could wait until then."""
+
+    answer: Answer | None = None
+    failure: Failure | None = None
+    events: tuple[Event, ...] = ()
+    head: Head | None = None
+
+    @property
+    def result(self) -> Result:
+        """The result."""
+        return self.answer or self.failure or Failure(kind="lost", reason="its worker gave no result")
+
+
+class TurnBeat(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far an attempt has come: the end of its answer, and what it has used."""
+
+    said: str = ""
+    usage: Usage = NO_USAGE
+
+
+class TurnHeard(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a node lets the workflow hear of a running attempt, named by its mark."""
+
+    attempt: str
+    node: str
+    events: tuple[Event, ...] = ()
+
+
+class RunDone(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a workflow returns: how the run ended or stopped, and its files."""
+
+    ended: Ended
+    files: RunFiles | None = None
+
+
+class _MsgspecPayload(EncodingPayloadConverter):
+    """Writes values as JSON, and reads them as the type that a function declares."""
+
+    @property
+    def encoding(self) -> str:
+        return "json/plain"
+
+    def to_payload(self, value: Any) -> Payload | None:
+        try:
+            data = msgspec.json.encode(value, enc_hook=str)
+        except UnicodeEncodeError:  # half a surrogate pair, which UTF-8 cannot carry
+            data = json.dumps(msgspec.to_builtins(value, enc_hook=str)).encode()
+        return Payload(metadata={"encoding": b"json/plain"}, data=data)
+
+    def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
+        kind: Any = type_hint or Any
+        try:
+            return msgspec.json.decode(payload.data, type=kind, dec_hook=_path)
+        except msgspec.ValidationError:
+            raise
+        except msgspec.DecodeError:
+            return msgspec.convert(json.loads(payload.data), kind, dec_hook=_path)
+
+
+def _path(kind: type, value: Any) -> Any:
+    return kind(value)
+
+
+class MsgspecConverter(CompositePayloadConverter):
+    """Plans, requests and records travel as the JSON that journals have."""
+
+    def __init__(self) -> None:
+        kept = [
+            one for one in DefaultPayloadConverter.default_encoding_payload_converters if one.encoding != "json/plain"
+        ]
+        super().__init__(*kept, _MsgspecPayload())

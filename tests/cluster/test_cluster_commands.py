@@ -1,0 +1,104 @@
+"""`coterie submit` and `coterie serve`, as processes, against a Temporal server."""
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from cluster_stage import Server, coterie, server, serving
+
+from coterie.journal.jsonl import JsonlStore
+from coterie.journal.records import AttemptInterrupted, TurnFinished
+
+TEAM = """
+topology pair : [pipeline] {
+  agent writer { prompt { Write } extensions { coterie { command: ["sh", "-c", "cat >/dev/null; echo a draft"] } } }
+  agent judge { prompt { Judge } outputs { verdict: yes | no } extensions { coterie {
+    command: ["sh", "-c", "cat >/dev/null; echo '```json'; echo '{\\"verdict\\": \\"yes\\"}'; echo '```'"] } } }
+  flow { writer -> judge }
+}
+"""
+
+
+def test_a_team_is_submitted_waited_for_and_exported(temporal_server: Server, tmp_path: Path) -> None:
+    (tmp_path / "pair.at").write_text(TEAM)
+    cluster = f"{temporal_server.url}?export={tmp_path / 'export'}"
+    with serving(tmp_path, cluster) as node:
+        done = coterie(
+            "submit", "pair.at", "a note", "--id", "note-1", "--wait", "--json", cwd=tmp_path, cluster=cluster
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert json.loads(done.stdout)["outcome"] == "completed"
+        again = coterie("submit", "pair.at", "a note", "--id", "note-1", cwd=tmp_path, cluster=cluster)
+        assert (again.returncode, again.stdout) == (0, "note-1\n")
+        assert "nothing was started" in again.stderr
+        other = coterie("submit", "pair.at", "another", "--id", "note-1", cwd=tmp_path, cluster=cluster)
+        assert (other.returncode, "with another input" in other.stderr) == (2, True)
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(60) == 0
+    records = list(JsonlStore(tmp_path / "export").read("note-1"))
+    assert [one.turn for one in records if isinstance(one, TurnFinished)] == ["writer#1", "judge#1"]
+
+
+def test_a_node_that_cannot_write_the_export_does_not_serve(temporal_server: Server, tmp_path: Path) -> None:
+    (tmp_path / "export").write_text("a file")
+    refused = coterie("serve", cwd=tmp_path, cluster=f"{temporal_server.url}?export={tmp_path / 'export'}")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(f"coterie: {tmp_path / 'export'}")
+
+
+@pytest.mark.long
+def test_a_node_says_in_one_line_that_its_server_is_away(tmp_path: Path) -> None:
+    cluster = f"{{}}?export={tmp_path / 'export'}"
+
+    def says(line: str) -> None:
+        end = time.monotonic() + 120
+        while line not in (tmp_path / "node.log").read_text():
+            assert time.monotonic() < end, (tmp_path / "node.log").read_text()
+            time.sleep(0.1)
+
+    with server(tmp_path) as one, serving(tmp_path, cluster.format(one.url)):
+        says("serving default")
+        one.kill()
+        says("the server does not answer; this node waits for it")
+        one.start()
+        says("the server answers again")
+    assert len((tmp_path / "node.log").read_text().splitlines()) == 3
+
+
+@pytest.mark.long
+def test_a_run_that_no_node_can_perform_is_submitted_with_a_warning(temporal_server: Server, tmp_path: Path) -> None:
+    """It waits; an interrupt of a turn that no node has begun is no loss of a node."""
+    (tmp_path / "pair.at").write_text(TEAM.replace('command: ["sh"', 'queue: nowhere command: ["sh"', 1))
+    cluster = f"{temporal_server.url}?export={tmp_path / 'export'}"
+    with serving(tmp_path, cluster, "--queue", "elsewhere"):
+        done = coterie("submit", "pair.at", "a note", "--id", "stuck-1", "--no-files", cwd=tmp_path, cluster=cluster)
+        assert (done.returncode, done.stdout) == (0, "stuck-1\n")
+        assert "serves the queue 'nowhere' now: run stuck-1 waits" in done.stderr
+        assert "accepted" in coterie("control", "interrupt", "stuck-1", cwd=tmp_path, cluster=cluster).stdout
+        for _ in range(1200):
+            records = list(JsonlStore(tmp_path / "export").read("stuck-1"))
+            if found := [one.reason for one in records if isinstance(one, AttemptInterrupted)]:
+                break
+            time.sleep(0.05)
+    assert found == ["interrupted"]
+
+
+def test_what_cannot_run_there_is_refused_before_anything_starts(temporal_server: Server, tmp_path: Path) -> None:
+    (tmp_path / "topology.yaml").write_text(
+        "supervision:\n  name: root\n  children:\n    - type: dynamic_supervisor\n      name: pool\n"
+    )
+    cluster = f"{temporal_server.url}?export={tmp_path / 'export'}"
+    done = coterie("submit", "topology.yaml", cwd=tmp_path, cluster=cluster)
+    assert done.returncode == 2
+    assert "supervised system" in done.stderr
+    (tmp_path / "silent.at").write_text("topology silent : [pipeline] { agent a { model: tiny } flow { a } }")
+    done = coterie("submit", "silent.at", "x", cwd=tmp_path, cluster=cluster)
+    assert (done.returncode, "no backend configured for a" in done.stderr) == (1, True)
+    secret = TEAM.replace("extensions { coterie {", 'extensions { coterie { env { API_KEY: "sk-12345678" }', 1)
+    (tmp_path / "secret.at").write_text(secret)
+    done = coterie("submit", "secret.at", "x", cwd=tmp_path, cluster=cluster)
+    assert done.returncode == 2
+    assert "${NAME}" in done.stderr
+    assert "sk-12345678" not in done.stderr

@@ -1,0 +1,152 @@
+"""A person speaks to an attempt on a node: permission, guidance, an interrupt."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from cluster_stage import MemoryExport, Server, node_of
+from stage import Cast, Part, Streamed, flow
+
+from coterie.backends.base import Abilities, Answer, Failure, OnEvent, Permission, Request, Result, Text, Used
+from coterie.cluster.relay import tell
+from coterie.cluster.submit import ended, submit
+from coterie.journal.records import (
+    AttemptInterrupted,
+    AttemptQuiet,
+    AttentionAsked,
+    GuidanceDelivered,
+    Record,
+    TurnFinished,
+    Usage,
+)
+from coterie.planning.plan import AgentPlan, Limits
+from coterie.runs.driver.stall import SIGNS
+from coterie.runs.messages import guidance, interruption, permission
+
+
+class Talks:
+    """An attempt that asks for a permission, then waits for guidance; the first one is there to be interrupted."""
+
+    def __init__(self, request: Request, on_event: OnEvent) -> None:
+        self._result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._allowed = False
+        on_event(Text(text=f"attempt {request.attempt} came so far"))
+        if request.attempt > 1:
+            on_event(Permission(id="p1", tool="rm", detail="rm -r build"))
+
+    async def result(self) -> Result:
+        return await asyncio.shield(self._result)
+
+    async def interrupt(self) -> None:
+        if not self._result.done():
+            self._result.set_result(Failure(kind="interrupted", reason="it was", text="so far"))
+
+    async def steer(self, text: str) -> bool:
+        self._result.set_result(Answer(text=f"allowed: {self._allowed}, told: {text}"))
+        return True
+
+    async def permit(self, question: str, allowed: bool) -> bool:
+        self._allowed = allowed
+        return question == "p1"
+
+
+class Talking(Cast):
+    """Starts such attempts."""
+
+    async def start(self, request: Request, on_event: OnEvent) -> Talks:  # type: ignore[override]
+        self.asked.append(request)
+        return Talks(request, on_event)
+
+    def abilities(self, agent: AgentPlan) -> Abilities:
+        return Abilities(steer=True, permission=True)
+
+
+class Silent(Cast):
+    """The first attempt shows no sign of life, and can be interrupted."""
+
+    async def start(self, request: Request, on_event: OnEvent) -> Part:
+        self._seconds = 600.0 if (request.turn, request.attempt) == ("a#1", 1) else 0.0
+        return await super().start(request, on_event)
+
+    def activity(self, launched: object) -> tuple[float, frozenset[int]] | None:
+        return 0.0, frozenset()
+
+
+def test_an_attempt_that_may_be_stuck_on_its_node_needs_a_person(
+    temporal_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its node watches the signs of life, as the owner of a local run does."""
+    (empty := tmp_path / "empty").mkdir()
+    monkeypatch.chdir(empty)
+
+    async def main() -> None:
+        export, run = MemoryExport(), tmp_path.name
+        agent = AgentPlan(name="a", options={"stall_after": 0.4})
+        async with node_of(temporal_server, export, Silent({}), tmp_path / "node") as client:
+            await submit(client, export, flow("a -> b", a=agent), {"prompt": "go"}, run=run)
+            async with asyncio.timeout(120):
+                while not any(isinstance(one, AttentionAsked) for one in export.records.values()):  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+            assert (await tell(client, run, permission("interrupt"))).status == "accepted"
+            assert (await asyncio.wait_for(ended(client, run), 120)).status == "completed"
+        records = list(export.records.values())
+        [asked] = [one for one in records if isinstance(one, AttentionAsked)]
+        assert (asked.kind, asked.turn, asked.policy) == ("stall", "a#1", "wait")
+        assert "has said nothing" in asked.detail
+        assert [one.signs for one in records if isinstance(one, AttemptQuiet)] == [SIGNS]
+        assert [one.turn for one in records if isinstance(one, AttemptInterrupted)] == ["a#1"]
+
+    asyncio.run(main())
+
+
+def test_an_attempt_that_passes_the_budget_is_cut_off_on_its_node(temporal_server: Server, tmp_path: Path) -> None:
+    """Its node reports the cost each time it has grown by a quarter."""
+
+    async def main() -> None:
+        export, run = MemoryExport(), tmp_path.name
+        spends = [(0.01, Used(usage=Usage(cost=0.1 * n))) for n in range(1, 40)]
+        cast = Cast({"a": [Streamed([*spends, (600.0, Text(text="late"))], Answer(text="never"))]})
+        async with node_of(temporal_server, export, cast, tmp_path) as client:
+            bounds = Limits(max_cost=0.5)
+            await submit(client, export, flow("a -> b"), {"prompt": "go"}, run=run, limits=bounds)
+            left = await asyncio.wait_for(ended(client, run), 120)
+        assert (left.status, left.reason) == ("stopped", "max_cost")
+        [cut] = [one for one in export.records.values() if isinstance(one, AttemptInterrupted)]
+        assert cut.reason == "max_cost"
+        assert cut.usage.cost > 0.5
+
+    asyncio.run(main())
+
+
+def test_a_person_interrupts_permits_and_guides(temporal_server: Server, tmp_path: Path) -> None:
+    async def main() -> None:
+        human = AgentPlan(name="b", kind="human", backend="human")
+        export, run, cast = MemoryExport(), tmp_path.name, Talking({})
+
+        def has(kind: type[Record], asked: int) -> bool:
+            return len(cast.asked) >= asked and any(isinstance(one, kind) for one in export.records.values())
+
+        async def until(kind: type[Record], *, asked: int = 0) -> None:
+            async with asyncio.timeout(120):
+                while not has(kind, asked):  # noqa: ASYNC110 - what another process does
+                    await asyncio.sleep(0.02)
+
+        async with node_of(temporal_server, export, cast, tmp_path) as client:
+            await submit(client, export, flow("a -> b", b=human), {"prompt": "go"}, run=run)
+            await until(Record, asked=1)
+            while "came so far" not in export.printed.get(f"{run}/a#1.1", b"").decode():  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+            assert (await tell(client, run, interruption())).status == "accepted"
+            await until(AttemptInterrupted, asked=2)
+            assert "so far" in cast.asked[1].prompt
+            await until(AttentionAsked)
+            assert (await tell(client, run, permission("allow"))).status == "accepted"
+            assert (await tell(client, run, guidance("be brief"))).status == "accepted"
+            await until(GuidanceDelivered)
+            await until(TurnFinished)
+            first = next(one for one in export.records.values() if isinstance(one, TurnFinished))
+            assert first.text == "allowed: True, told: be brief"
+            await client.get_workflow_handle(run).cancel()
+            assert (await asyncio.wait_for(ended(client, run), 120)).reason == "interrupted"
+
+    asyncio.run(main())

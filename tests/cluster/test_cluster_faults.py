@@ -1,0 +1,296 @@
+"""What a run on a cluster survives: nodes and the server killed, an owner frozen. All of them are real processes."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster_stage import MemoryExport, Server, node_of, server, serving, topics
+from stage import Cast, flow
+from temporalio.client import Client
+
+from coterie.clock import SystemClock
+from coterie.cluster.address import ClusterAddress, connected
+from coterie.cluster.releases import is_newer
+from coterie.cluster.submit import ended, restart, submit
+from coterie.cluster.wire import MsgspecConverter
+from coterie.journal.jsonl import JsonlStore
+from coterie.journal.memory import MemoryStore
+from coterie.journal.records import AttemptInterrupted, Record, TurnFinished, TurnStarted
+from coterie.journal.runs import RunReader, RunRecord
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.runs.driver.ended import Ended
+from coterie.runs.driver.shell import Shell
+from coterie.runs.replay import replay
+
+pytestmark = pytest.mark.long
+
+WORK = 'echo "$COTERIE_TURN.$COTERIE_ATTEMPT $$" >> "{log}"; sleep {seconds}; echo "$COTERIE_TURN done"'
+
+
+def worker(name: str, log: Path, seconds: float, **fields: Any) -> AgentPlan:
+    words = ("sh", "-c", "cat > /dev/null; " + WORK.format(log=log, seconds=seconds))
+    return AgentPlan(name=name, backend="command", argv=words, **fields)
+
+
+def chain(length: int, log: Path, seconds: float) -> Plan:
+    names = [f"a{k}" for k in range(length)]
+    return flow(" -> ".join(names), **{name: worker(name, log, seconds) for name in names})
+
+
+def started(log: Path) -> list[str]:
+    """The attempts that really began, in order."""
+    return [line.split()[0] for line in log.read_text().splitlines()] if log.exists() else []
+
+
+async def until(condition: Callable[[], bool], seconds: float = 180) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - another process' state
+            await asyncio.sleep(0.05)
+
+
+def records(export: Path, run: str, *kinds: type[Record]) -> list[Any]:
+    return [one for one in JsonlStore(export).read(run) if isinstance(one, kinds)]
+
+
+async def drive(cluster: str, plan: Plan, run: str, meanwhile: Callable[[], Any]) -> Ended:
+    async with connected(ClusterAddress.parse(cluster), MsgspecConverter) as (client, export):
+        await submit(client, export, plan, {"prompt": "go"}, run=run)
+        await meanwhile()
+        return await asyncio.wait_for(ended(client, run), 240)
+
+
+def test_a_node_killed_in_a_turn_interrupts_that_attempt_and_no_other(temporal_server: Server, tmp_path: Path) -> None:
+    log, export = tmp_path / "log", tmp_path / "export"
+    plan = flow("before -> slow -> after", before=worker("before", log, 0.1), slow=worker("slow", log, 4.0))
+    plan.agents["after"] = worker("after", log, 0.1)
+    cluster = f"{temporal_server.url}?export={export}"
+
+    async def main() -> None:
+        with serving(tmp_path, cluster, name="one") as one:
+
+            async def meanwhile() -> None:
+                await until(lambda: "slow#1.1" in started(log))
+                agent = int(log.read_text().split()[-1])
+                one.kill()
+                await until(lambda: not Path(f"/proc/{agent}").exists(), 3)  # its agent has not ended by itself
+                spare.enter()
+
+            with _Late(tmp_path, cluster, "two") as spare:
+                done = await drive(cluster, plan, "lost-1", meanwhile)
+        assert done.status == "completed"
+
+    asyncio.run(main())
+    assert started(log) == ["before#1.1", "slow#1.1", "slow#1.2", "after#1.1"]
+    cut = records(export, "lost-1", AttemptInterrupted)
+    assert [(one.turn, one.attempt, one.reason) for one in cut] == [("slow#1", 1, "lost")]
+    assert replay("lost-1", state_dir=export).left == ()
+
+
+class _Late:
+    """A node that is started within its block."""
+
+    def __init__(self, folder: Path, cluster: str, name: str) -> None:
+        self._node = serving(folder, cluster, name=name)
+        self._entered = False
+
+    def enter(self) -> None:
+        self.process = self._node.__enter__()
+        self._entered = True
+
+    def __enter__(self) -> "_Late":
+        return self
+
+    def __exit__(self, *why: object) -> None:
+        if self._entered:
+            self._node.__exit__(None, None, None)
+
+
+def test_a_turn_longer_than_every_time_out_survives_its_driver(temporal_server: Server, tmp_path: Path) -> None:
+    log, export = tmp_path / "log", tmp_path / "export"
+    plan = flow("long -> after", long=worker("long", log, 14.0, queue="hands"), after=worker("after", log, 0.0))
+    plan.agents["after"] = worker("after", log, 0.0, queue="hands")
+    cluster = f"{temporal_server.url}?export={export}"
+
+    async def main() -> None:
+        words = ("--no-drive", "--queue", "hands")
+        with serving(tmp_path, cluster, *words, name="hands"), serving(tmp_path, cluster, name="driver") as driver:
+
+            async def meanwhile() -> None:
+                await until(lambda: "long#1.1" in started(log))
+                driver.kill()
+                await asyncio.sleep(1)
+                other.enter()
+
+            with _Late(tmp_path, cluster, "other") as other:
+                assert (await drive(cluster, plan, "adopted-1", meanwhile)).status == "completed"
+
+    asyncio.run(main())
+    assert started(log) == ["long#1.1", "after#1.1"]
+    assert records(export, "adopted-1", AttemptInterrupted) == []
+
+
+def test_a_frozen_node_that_wakes_up_is_refused(temporal_server: Server, tmp_path: Path) -> None:
+    log, export = tmp_path / "log", tmp_path / "export"
+    plan = flow("slow -> after", slow=worker("slow", log, 6.0), after=worker("after", log, 0.1))
+    cluster = f"{temporal_server.url}?export={export}"
+
+    async def main() -> None:
+        with serving(tmp_path, cluster, name="one") as one:
+
+            async def meanwhile() -> None:
+                await until(lambda: "slow#1.1" in started(log))
+                one.send_signal(signal.SIGSTOP)
+                spare.enter()
+                await until(lambda: "slow#1.2" in started(log))
+                one.send_signal(signal.SIGCONT)
+
+            with _Late(tmp_path, cluster, "two") as spare:
+                assert (await drive(cluster, plan, "frozen-1", meanwhile)).status == "completed"
+
+    asyncio.run(main())
+    assert started(log) == ["slow#1.1", "slow#1.2", "after#1.1"]
+    finished = records(export, "frozen-1", TurnFinished)
+    assert [(one.turn, one.attempt) for one in finished] == [("slow#1", 2), ("after#1", 1)]
+
+
+def test_the_server_killed_and_started_again_repeats_nothing(tmp_path: Path) -> None:
+    log, export = tmp_path / "log", tmp_path / "export"
+
+    async def main() -> None:
+        with server(tmp_path) as one:
+            cluster = f"{one.url}?export={export}"
+
+            async def meanwhile() -> None:
+                await until(lambda: "a3#1.1" in started(log))
+                one.kill()
+                await asyncio.sleep(2)
+                one.start()
+
+            with serving(tmp_path, cluster):
+                assert (await drive(cluster, chain(8, log, 0.3), "server-1", meanwhile)).status == "completed"
+
+    asyncio.run(main())
+    assert started(log) == [f"a{k}#1.1" for k in range(8)]
+
+
+def test_three_hundred_parked_runs_are_answered(temporal_server: Server, tmp_path: Path) -> None:
+    plan = flow("boss -> after", boss=AgentPlan(name="boss", kind="human", backend="human"))
+
+    async def main() -> None:
+        from coterie.cluster.relay import tell
+        from coterie.runs.messages import answer
+
+        export, cast = MemoryExport(), Cast({}, seconds=0.0)
+        async with node_of(temporal_server, export, cast, tmp_path) as client:
+            names = [f"{tmp_path.name}-{k}" for k in range(300)]
+            for name in names:
+                await submit(client, export, plan, {"prompt": "go"}, run=name)
+            waiting = {run for run, one in _all(export) if isinstance(one, TurnStarted)}
+            async with asyncio.timeout(120):
+                while len(waiting) < 300:
+                    await asyncio.sleep(0.2)
+                    waiting = {run for run, one in _all(export) if isinstance(one, TurnStarted)}
+            began = time.monotonic()
+            verdicts = [await tell(client, name, answer("", "yes")) for name in names]
+            assert {verdict.status for verdict in verdicts} == {"accepted"}
+            done = await asyncio.wait_for(asyncio.gather(*(ended(client, name) for name in names)), 120)
+            assert {one.status for one in done} == {"completed"}
+            print(f"{(time.monotonic() - began) / 300 * 1000:.0f} ms from a question to its end")
+            assert len(cast.asked) == 300
+
+    asyncio.run(main())
+
+
+def _all(export: MemoryExport) -> Sequence[RunRecord]:
+    return [(run, record) for (run, _), record in export.records.items()]
+
+
+def test_a_new_link_every_500_events_repeats_nothing(temporal_server: Server, tmp_path: Path) -> None:
+    names = [f"a{k}" for k in range(200)]
+    plan, cast = flow(" -> ".join(names)), Cast({}, seconds=0.0)
+
+    async def main() -> tuple[Ended, Sequence[RunRecord]]:
+        export, run = MemoryExport(), tmp_path.name
+        async with node_of(temporal_server, export, cast, tmp_path) as client:
+            await submit(client, export, plan, {"prompt": "go"}, run=run, link_events=500)
+            return await asyncio.wait_for(ended(client, run), 240), await export.load(run)
+
+    done, found = asyncio.run(main())
+    assert done.status == "completed"
+    assert [one.turn for one in cast.asked] == [f"{name}#1" for name in names]
+    assert max(getattr(one, "epoch", 0) for _, one in found) > 2
+    store = MemoryStore()
+    shell = Shell(store=store, turns=Cast({}, seconds=0.0), clock=SystemClock())
+    asyncio.run(shell.start("here", plan, {"prompt": "go"}))
+    assert topics(found) == topics(list(RunReader(store).history("here")))
+
+
+def test_a_terminated_run_is_resumed_from_its_export(temporal_server: Server, tmp_path: Path) -> None:
+    log, folder = tmp_path / "log", tmp_path / "export"
+    cluster = f"{temporal_server.url}?export={folder}"
+
+    async def main() -> list[str]:
+        async with connected(ClusterAddress.parse(cluster), MsgspecConverter) as (client, export):
+            await submit(client, export, chain(12, log, 0.2), {"prompt": "go"}, run="terminated-1")
+            await until(lambda: "a5#1.1" in started(log))
+            await client.get_workflow_handle("terminated-1").terminate("stuck")
+            await asyncio.sleep(1)
+            known = [one.turn for one in records(folder, "terminated-1", TurnFinished)]
+            await restart(client, export, "terminated-1")
+            assert (await asyncio.wait_for(ended(client, "terminated-1"), 120)).status == "completed"
+            return known
+
+    with serving(tmp_path, cluster):
+        known = asyncio.run(main())
+    assert len(known) >= 3
+    assert [started(log).count(f"{turn}.1") for turn in known] == [1] * len(known)
+    assert [one.turn for one in records(folder, "terminated-1", TurnFinished)] == [f"a{k}#1" for k in range(12)]
+
+
+def test_a_run_stays_with_its_release_and_the_next_link_upgrades(tmp_path: Path) -> None:
+    """Runs of the old release go on with it; new ones are the new one's; without its nodes a run is resumed anew."""
+    log, folder = tmp_path / "log", tmp_path / "export"
+
+    async def main(cluster: str) -> None:
+        async with connected(ClusterAddress.parse(cluster), MsgspecConverter) as (client, export):
+            with serving(tmp_path, cluster, "--release", "1.9", name="old") as old:
+                await submit(client, export, chain(6, log, 1.0), {"prompt": "go"}, run="pinned-1")
+                await until(lambda: "a0#1.1" in started(log))
+                with serving(tmp_path, cluster, "--release", "1.10", name="new"):
+                    await until(lambda: "serving" in (tmp_path / "new.log").read_text())
+                    await asyncio.sleep(1)
+                    await submit(client, export, chain(1, log, 0.0), {"prompt": "go"}, run="fresh-1")
+                    assert (await asyncio.wait_for(ended(client, "fresh-1"), 120)).status == "completed"
+                    assert await _release(client, "pinned-1") == "1.9"
+                    assert await _release(client, "fresh-1") == "1.10"
+                    old.kill()
+                    before = len(started(log))
+                    await asyncio.sleep(12)
+                    assert len(started(log)) - before <= 1  # no node of another release decides for it
+                    await client.get_workflow_handle("pinned-1").terminate("its release is gone")
+                    await restart(client, export, "pinned-1")
+                    assert (await asyncio.wait_for(ended(client, "pinned-1"), 120)).status == "completed"
+                    assert await _release(client, "pinned-1") == "1.10"
+
+    with server(tmp_path) as one:
+        asyncio.run(main(f"{one.url}?export={folder}"))
+    assert [one.turn for one in records(folder, "pinned-1", TurnFinished)] == [f"a{k}#1" for k in range(6)]
+
+
+async def _release(client: Client, run: str) -> str:
+    found = await client.get_workflow_handle(run).describe()
+    info = found.raw_description.workflow_execution_info.versioning_info
+    return info.deployment_version.build_id
+
+
+@pytest.mark.parametrize(
+    ("release", "than"), [("0.10.0", "0.9.1"), ("1.0", "1.0rc1"), ("1.0.1", "1.0"), ("2", "1.9"), ("1.0rc2", "1.0rc1")]
+)
+def test_releases_are_in_order(release: str, than: str) -> None:
+    assert is_newer(release, than)
+    assert not is_newer(than, release)
+    assert not is_newer(release, release)

@@ -1,0 +1,121 @@
+"""A loop in a git work tree on a cluster: its agents emit, remember, and leave files, on whatever node they work."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+import pytest
+from cluster_stage import Server, coterie, serving
+from loop_projects import project
+from repositories import commit, git, repository
+
+from coterie.cluster.address import ClusterAddress, connected
+from coterie.cluster.files import RunFiles
+from coterie.cluster.submit import files_of
+from coterie.cluster.wire import MsgspecConverter
+from coterie.journal.jsonl import JsonlStore
+from coterie.journal.records import ConfigChanged, EventEmitted, EventInvalid, MemoryChanged, RunNotified, TurnFinished
+
+SCRIPT = """
+here = pathlib.Path("notes.txt")
+known = here.read_text() if here.exists() else ""
+here.write_text(known + turn + "\\n")
+subprocess.run([emit, "memory", "add", "learning", f"{turn} was here"], check=True)
+subprocess.run([emit, "memory", "add", "learning", "--project", f"{turn} is over"], check=True)
+if turn == "work#1":
+    refused = subprocess.run([emit, "emit", "nonsense"], capture_output=True, text=True)
+    assert refused.returncode, refused
+    subprocess.run([emit, "emit", "next"], check=True)
+else:
+    assert "was here" in sys.stdin.read()
+    subprocess.run([emit, "emit", "done"], check=True)
+print(os.getcwd())
+"""
+
+
+async def _place(cluster: str) -> RunFiles | None:
+    async with connected(ClusterAddress.parse(cluster), MsgspecConverter) as (client, _):
+        return await files_of(client, "loop-1")
+
+
+def test_a_loop_works_on_its_files_and_brings_them_back(temporal_server: Server, tmp_path: Path) -> None:
+    home = repository(tmp_path / "user" / "repo")
+    called = tmp_path / "called.json"
+    (home / "loop").mkdir()
+    (home / "loop" / "called.sh").write_text(f"cat > {called}; pwd; exit 3")
+    notify = f"notify.command = ['sh', '{home / 'loop' / 'called.sh'}']"
+    project(home / "loop", SCRIPT.replace("work#1", "iteration#1"), notify)
+    commit(home, "the loop")
+    (home / "draft.txt").write_text("not committed\n")
+    cluster = f"{temporal_server.url}?export={tmp_path / 'export'}"
+    with serving(tmp_path, cluster, name="one"), serving(tmp_path, cluster, name="two"):
+        done = coterie("submit", "loop", "work", "--id", "loop-1", "--wait", cwd=home, cluster=cluster)
+        place = asyncio.run(_place(cluster))
+        assert place is not None
+        assert git(home, "show", f"{place.heads[-1].commit}:notes.txt") == "iteration#1\niteration#2"
+    logs = "".join((tmp_path / f"{name}.log").read_text() for name in ("one", "two"))
+    assert done.returncode == 0, done.stdout + done.stderr + logs
+    records = list(JsonlStore(tmp_path / "export").read("loop-1"))
+    assert [one.event for one in records if isinstance(one, EventEmitted)] == ["next", "done"]
+    assert [one.event for one in records if isinstance(one, EventInvalid)] == ["nonsense"]
+    assert len([one for one in records if isinstance(one, MemoryChanged)]) == 4
+    document = json.loads(called.read_text())
+    assert (document["run"], document["status"], document["iterations"]) == ("loop-1", "completed", 2)
+    assert not [one for one in records if isinstance(one, ConfigChanged)]  # its settings hold paths of this machine
+    [notified] = [one for one in records if isinstance(one, RunNotified)]
+    assert notified.problem.startswith("sh ended with 3: ")
+    assert "/trees/" in notified.problem  # among the files of the run, wherever the node keeps them
+    places = [one.text.strip().splitlines()[-1] for one in records if isinstance(one, TurnFinished)]
+    assert places == [str(home), str(home)]  # the node's own places are no business of the journal's
+    assert "on the branch coterie/loop-1" in done.stderr
+    assert git(home, "show", "coterie/loop-1:notes.txt").splitlines() == ["iteration#1", "iteration#2"]
+    assert git(home, "show", "coterie/loop-1:draft.txt").strip() == "not committed"
+    assert git(home, "log", "--format=%s", "-1", "coterie/loop-1^").strip() == "the loop"
+    assert not (home / "notes.txt").exists()
+    submitted = coterie("submit", "loop", "work", "--id", "loop-1", "--wait", cwd=home, cluster=cluster)
+    assert "on the branch coterie/loop-1" in submitted.stderr
+    kept = (home / ".autoloop" / "memory.jsonl").read_text()
+    assert [kept.count(f"iteration#{n} is over") for n in (1, 2)] == [1, 1]
+    memory = coterie("inspect", "loop-1", "memory", cwd=home, cluster=cluster).stdout
+    assert [f"iteration#{n} was here" in memory for n in (1, 2)] == [True, True]
+
+
+WAITS = """
+with open("notes.txt", "a") as notes:
+    notes.write(turn + "\\n")
+if turn == "iteration#2" and not os.path.exists(os.environ["GO"]):
+    import time
+    time.sleep(600)
+subprocess.run([emit, "emit", "done" if turn == "iteration#3" else "next"], check=True)
+"""
+
+
+@pytest.mark.long
+def test_a_loop_goes_on_here_with_the_files_that_it_left_there(
+    temporal_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its work is merged first; without it, its turns would miss what earlier ones did."""
+    monkeypatch.setenv("GO", str(tmp_path / "go"))
+    home = repository(tmp_path / "user" / "repo")
+    project(home / "loop", WAITS)
+    commit(home, "the loop")
+    cluster = f"{temporal_server.url}?export={tmp_path / 'export'}"
+
+    async def terminate() -> None:
+        async with connected(ClusterAddress.parse(cluster), MsgspecConverter) as (client, _):
+            await client.get_workflow_handle("loop-2").terminate()
+
+    with serving(tmp_path, cluster):
+        coterie("submit", "loop", "work", "--id", "loop-2", cwd=home, cluster=cluster)
+        end = time.monotonic() + 120
+        while "iteration#2 started" not in coterie("inspect", "loop-2", cwd=home, cluster=cluster).stdout:
+            assert time.monotonic() < end
+        asyncio.run(terminate())
+        (tmp_path / "go").touch()
+        early = coterie("resume", "loop-2", "--here", cwd=home, cluster=cluster)
+        assert (early.returncode, "`git merge coterie/loop-2`" in early.stderr) == (2, True), early.stderr
+        git(home, "merge", "coterie/loop-2")
+        done = coterie("resume", "loop-2", "--here", cwd=home, cluster=cluster)
+    assert done.returncode == 0, done.stderr
+    assert (home / "notes.txt").read_text().splitlines() == ["iteration#1", "iteration#2", "iteration#3"]

@@ -1,0 +1,218 @@
+"""Runs of every kind on a cluster: they end as on one machine, in one link or in many."""
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from cluster_stage import MemoryExport, Server, node_of, topics
+from pattern_play import pattern
+from random_nests import random_nest
+from stage import Cast, flow
+from temporalio.client import WorkflowHandle
+from temporalio.service import RPCError, RPCStatusCode
+
+from coterie.backends.base import Answer, Failure
+from coterie.clock import SystemClock
+from coterie.cluster.submit import done, ended, restart, submit
+from coterie.cluster.wire import RunDone
+from coterie.journal.memory import MemoryStore
+from coterie.journal.records import AttemptInterrupted, TurnFinished, TurnStarted
+from coterie.journal.runs import RunReader, RunRecord
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.runs.driver.ended import Ended
+from coterie.runs.driver.shell import Shell
+from coterie.runs.messages import RunMessage, Verdict, answer
+
+
+def chain(length: int) -> Plan:
+    names = [f"a{k}" for k in range(length)]
+    return flow(" -> ".join(names))
+
+
+def local(plan: Plan, cast: Cast, run: str) -> tuple[Ended, list[RunRecord]]:
+    store = MemoryStore()
+    shell = Shell(store=store, turns=cast, clock=SystemClock(), quota="wait", listens=True)
+    outcome = asyncio.run(shell.start(run, plan, {"prompt": "go"}))
+    return outcome, list(RunReader(store).history(run))
+
+
+async def there(server: Server, home: Path, plan: Plan, cast: Cast, **options: Any) -> tuple[Ended, list[RunRecord]]:
+    export = MemoryExport()
+    async with node_of(server, export, cast, home) as client:
+        run, _ = await submit(client, export, plan, {"prompt": "go"}, run=home.name, **options)
+        outcome = await asyncio.wait_for(ended(client, run), 120)
+        return outcome, list(await export.load(run))
+
+
+def plain(result: Any) -> Any:
+    """*result* as JSON has it, without the zeros of its usage."""
+    if isinstance(found := msgspec.json.decode(msgspec.json.encode(result)), dict):
+        for one in (found.get("outputs") or {}).values():
+            one.pop("usage", None)
+    return found
+
+
+NESTS = (4, 43)
+"""Random nests of patterns, flows and loops in which time decides nothing: no limits, no siblings of what halts."""
+KINDS = {
+    "flow": flow("a -> [b, c] -> d"),
+    "debate": pattern("debate", {name: AgentPlan(name=name) for name in ("proponent", "opponent", "mediator")}),
+    **{f"nest {seed}": random_nest(seed) for seed in NESTS},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "link_events"),
+    [("flow", 0), ("nest 4", 40), *(pytest.param(name, 40, marks=pytest.mark.long) for name in ("debate", "nest 43"))],
+)
+def test_a_run_ends_as_on_one_machine(temporal_server: Server, tmp_path: Path, name: str, link_events: int) -> None:
+    here, own = local(KINDS[name], Cast({}, seconds=0.01), tmp_path.name)
+    done, exported = asyncio.run(
+        there(temporal_server, tmp_path, KINDS[name], Cast({}, seconds=0.01), link_events=link_events)
+    )
+    assert (done.status, done.reason, done.usage.turns) == (here.status, here.reason, here.usage.turns)
+    assert plain(done.result) == plain(here.result)
+    assert topics(exported) == topics(own)
+
+
+@pytest.mark.long
+def test_no_turn_is_repeated_by_the_links_of_a_chain(temporal_server: Server, tmp_path: Path) -> None:
+    cast = Cast({"a3": [Failure(kind="transient", reason="later"), Answer(text="now")]}, seconds=0.0)
+    done, exported = asyncio.run(there(temporal_server, tmp_path, chain(8), cast, link_events=30))
+    assert done.status == "completed"
+    assert len(cast.asked) == 9
+    assert max(record.epoch for _, record in exported if hasattr(record, "epoch")) > 2
+
+
+HUMAN = flow("draft -> boss -> send", boss=AgentPlan(name="boss", kind="human", backend="human"))
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(120):
+        while not await condition():  # noqa: ASYNC110 - another machine's state
+            await asyncio.sleep(0.02)
+
+
+async def asks(export: MemoryExport, run: str, turn: str) -> bool:
+    return any(isinstance(one, TurnStarted) and one.turn == turn for _, one in await export.load(run))
+
+
+@pytest.mark.long
+def test_a_node_that_ends_drops_the_runs_it_drives(
+    temporal_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their coroutines go with it, and nothing in them waits for a loop that is no more."""
+    left: list[object] = []
+    export, run = MemoryExport(), tmp_path.name
+
+    async def begun() -> bool:
+        return any(isinstance(record, TurnStarted) for _, record in await export.load(run))
+
+    async def main() -> None:
+        async with node_of(temporal_server, export, Cast({}, seconds=60.0), tmp_path, drain=0.0) as client:
+            await submit(client, export, chain(2), {"prompt": "go"}, run=run)
+            await until(begun)
+        await client.get_workflow_handle(run).terminate("the nodes of other tests must not go on with it")
+
+    monkeypatch.setattr("sys.unraisablehook", left.append)
+    asyncio.run(main())
+    gc.collect()
+    assert not left
+
+
+def test_who_waits_for_a_run_outlasts_a_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may be restarted meanwhile; another error of its ends the wait."""
+    monkeypatch.setattr("coterie.cluster.submit.AWAY_EVERY", 0.0)
+    left = RunDone(ended=Ended(run="r", status="completed"))
+    away = [RPCError("away", status, b"") for status in (RPCStatusCode.UNAVAILABLE, RPCStatusCode.PERMISSION_DENIED)]
+    results = [away[0], away[0], left, away[1]]
+
+    class Handle:
+        async def result(self) -> RunDone:
+            if isinstance(found := results.pop(0), RPCError):
+                raise found
+            return found
+
+    client: Any = SimpleNamespace(get_workflow_handle=lambda run, result_type: Handle())
+    assert asyncio.run(done(client, "r")) is left
+    with pytest.raises(RPCError):
+        asyncio.run(done(client, "r"))
+
+
+def test_a_person_is_waited_for_and_answers_by_message(temporal_server: Server, tmp_path: Path) -> None:
+    async def main() -> None:
+        export, run = MemoryExport(), tmp_path.name
+        async with node_of(temporal_server, export, Cast({}, seconds=0.0), tmp_path) as client:
+            await submit(client, export, HUMAN, {"prompt": "go"}, run=run)
+            await until(lambda: asks(export, run, "boss#1"))
+            handle = client.get_workflow_handle(run)
+            assert (await tell(handle, answer("nobody#1", "yes"))).status == "refused"
+            said = answer("", "yes, do it")
+            assert (await tell(handle, said)).status == "accepted"
+            assert (await tell(handle, said)).status == "accepted"
+            done = await asyncio.wait_for(ended(client, run), 120)
+            assert done.status == "completed"
+            answers = [one for _, one in await export.load(run) if isinstance(one, TurnFinished)]
+            assert (answers[1].text, answers[1].source) == ("yes, do it", "operator")
+
+    asyncio.run(main())
+
+
+def test_a_parked_run_is_handed_over_with_its_question(temporal_server: Server, tmp_path: Path) -> None:
+    """Messages make the history long enough for the next link, while a person is still to answer."""
+
+    async def main() -> None:
+        export, run = MemoryExport(), tmp_path.name
+        async with node_of(temporal_server, export, Cast({}, seconds=0.0), tmp_path) as client:
+            await submit(client, export, HUMAN, {"prompt": "go"}, run=run, link_events=30)
+            await until(lambda: asks(export, run, "boss#1"))
+            handle = client.get_workflow_handle(run)
+            first = (await handle.describe()).run_id
+            for _ in range(12):
+                await tell(handle, answer("nobody#1", "no"))
+                if (await handle.describe()).run_id != first:
+                    break
+            assert (await handle.describe()).run_id != first
+            assert (await tell(handle, answer("", "yes"))).status in ("accepted", "queued")
+            assert (await asyncio.wait_for(ended(client, run), 120)).status == "completed"
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_run_interrupts_its_attempts_and_goes_on_when_it_is_submitted_again(
+    temporal_server: Server, tmp_path: Path
+) -> None:
+    slow = Cast({"b": [Answer(text="late"), Answer(text="done")]}, seconds=30.0)
+    quick = Cast({}, seconds=0.0)
+
+    async def main() -> None:
+        export, run = MemoryExport(), tmp_path.name
+        async with node_of(temporal_server, export, slow, tmp_path) as client:
+            await submit(client, export, flow("b -> c"), {"prompt": "go"}, run=run)
+            await until(lambda: some(slow.asked))
+            await client.get_workflow_handle(run).cancel()
+            done = await asyncio.wait_for(ended(client, run), 120)
+            assert (done.status, done.reason) == ("stopped", "interrupted")
+            cut = [one for _, one in await export.load(run) if isinstance(one, AttemptInterrupted)]
+            assert [(one.turn, one.reason) for one in cut] == [("b#1", "interrupted")]
+            assert slow.running == 0
+        async with node_of(temporal_server, export, quick, tmp_path) as client:
+            await restart(client, export, run)
+            assert (await asyncio.wait_for(ended(client, run), 120)).status == "completed"
+            assert [one.attempt for one in quick.asked] == [2, 1]
+            assert not (await submit(client, export, flow("b -> c"), {"prompt": "go"}, run=run))[1]
+
+    asyncio.run(main())
+
+
+async def some(found: Sequence[object]) -> bool:
+    return bool(found)
+
+
+async def tell(handle: WorkflowHandle[Any, Any], said: RunMessage) -> Verdict:
+    return await handle.execute_update("message", said, id=said.id, result_type=Verdict)

