@@ -5,12 +5,18 @@ Nothing else in coterie reads the system time. Timers are those of the event loo
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Coroutine
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 _NS = 1_000_000_000
+
+
+def iso_time(at: float) -> str:
+    """The time *at*, in Unix seconds, as ISO 8601 in UTC; a part of a second is rounded up."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(math.ceil(at)))
 
 
 class Clock(Protocol):

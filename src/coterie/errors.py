@@ -40,12 +40,15 @@ class NoSuchRun(CoterieError):
 
 
 class RunIsOwned(CoterieError):
-    """Another process owns the run."""
+    """Another process owns the run, or a cluster drives it."""
 
-    def __init__(self, run: str, place: str = "") -> None:
+    def __init__(self, run: str, place: str = "", *, cluster: str = "") -> None:
         self.run = run
         super().__init__(
-            f"run {run!r} is owned by a living process"
+            f"run {run!r} is driven by the cluster {cluster}; wait for it, or end its workflow (`temporal workflow "
+            f"terminate --workflow-id {run}`), then resume"
+            if cluster
+            else f"run {run!r} is owned by a living process"
             + (f" (it holds {place})" if place else "")
             + "; wait for it, or stop it with Ctrl-C there, then resume"
         )
@@ -110,6 +113,26 @@ class RunDeleted(JournalFailed):
             "`git clean -fdx`; its journal is gone, so it cannot be resumed: start it again, and exclude the state "
             "directory (`git clean -fdx -e .coterie`), or keep it elsewhere (--state-dir)",
         )
+
+
+class ClusterFailed(CoterieError):
+    """The server that drives the runs of a cluster, or its export, cannot be reached or refused a request.
+
+    Args:
+        place: Which of them, without passwords.
+    """
+
+    def __init__(self, place: str, reason: str, hint: str = "") -> None:
+        self.place, self.reason = place, reason
+        super().__init__(f"{place}: {reason}" + (f"; {hint}" if hint else ""))
+
+
+class ExportConflict(CoterieError):
+    """Another owner of the run has written another record with that number into the export."""
+
+    def __init__(self, run: str, seq: int) -> None:
+        self.run, self.seq = run, seq
+        super().__init__(f"run {run!r} has another record {seq} in the export: another owner drives it")
 
 
 class Shortage(CoterieError):
@@ -197,8 +220,185 @@ class CallFailed(CoterieError, RuntimeError):
         super().__init__(reason)
 
 
+class Unconfined(CoterieError):
+    """An attempt requires a sandbox, and none holds; the message says why."""
+
+
+class ToolFailed(CoterieError):
+    """A tool of an agent cannot be called, or raised an exception."""
+
+    def __init__(self, tool: str, reason: str) -> None:
+        self.tool, self.reason = tool, reason
+        super().__init__(f"the tool {tool!r}: {reason}")
+
+
+class PluginError(CoterieError):
+    """A plugin cannot be found, imported or constructed.
+
+    Args:
+        kind: `model`, `tool`, `exporter` or `state`.
+        name: Its type, as the file or the program names it.
+        place: Where it is declared: `plugins.models.0`, or a key of its config; empty if that is not a file.
+    """
+
+    def __init__(self, kind: str, name: str, reason: str, hint: str = "", *, place: str = "") -> None:
+        self.kind, self.name, self.reason, self.hint, self.place = kind, name, reason, hint, place
+        head = f"{place}: " if place else ""
+        super().__init__(f"{head}{kind} plugin {name!r}: {reason}" + (f"; {hint}" if hint else ""))
+
+
+class StateFailed(CoterieError):
+    """A store of states cannot be read or written; what it holds is unchanged.
+
+    Args:
+        store: The database, or the class of the store.
+    """
+
+    def __init__(self, store: object, reason: str, hint: str = "") -> None:
+        self.store, self.reason = str(store), reason
+        super().__init__(f"the state store {store}: {reason}" + (f"; {hint}" if hint else ""))
+
+
+class StateRefused(CoterieError, TypeError):
+    """The state of an agent is not plain data and was not stored.
+
+    Args:
+        fault: The place in the state, and what it contains.
+    """
+
+    def __init__(self, agent_name: str, fault: str) -> None:
+        self.agent_name, self.fault = agent_name, fault
+        super().__init__(f"the state of agent {agent_name!r} cannot be stored: {fault}")
+
+
+class ActorError(CoterieError):
+    """A message to an agent has no answer, or cannot be sent."""
+
+    def __init__(self, agent: str, message: str) -> None:
+        self.agent = agent
+        super().__init__(message)
+
+
+class AgentCrashed(ActorError):
+    """The agent crashed while it handled the ask; its supervisor restarts it, the message is not delivered again.
+
+    Attributes:
+        error: The class and the message of the agent's exception, in a line.
+        trace: Where it was raised, as Python writes it.
+    """
+
+    def __init__(self, agent: str, error: str, trace: str = "") -> None:
+        self.error, self.trace = error, trace
+        super().__init__(agent, f"agent {agent!r} crashed: {error}")
+
+
+class AgentStopped(ActorError):
+    """The agent has stopped and does not start again."""
+
+    def __init__(self, agent: str, reason: str = "") -> None:
+        self.reason = reason
+        super().__init__(agent, f"agent {agent!r} has stopped" + (f": {reason}" if reason else ""))
+
+
+class NoSuchAgent(ActorError):
+    """There is no agent with that name."""
+
+    def __init__(self, agent: str, known: Iterable[str] = ()) -> None:
+        self.known = sorted(known)
+        hint = did_you_mean(agent, self.known) if len(self.known) <= 1000 else ""  # more would take too long
+        super().__init__(agent, f"there is no agent {agent!r}" + (f"; {hint}" if hint else ""))
+
+
+class WorkerLost(ActorError):
+    """The worker process that hosts the agent is gone."""
+
+    def __init__(self, agent: str, process: str) -> None:
+        self.process = process
+        super().__init__(agent, f"agent {agent!r} is out of reach: its worker {process!r} was lost")
+
+
+class PayloadRefused(ActorError, TypeError):
+    """The payload of a message to another process is not plain data, or too large."""
+
+    def __init__(self, agent: str, fault: str) -> None:
+        self.fault = fault
+        super().__init__(agent, f"the payload of a message to or from {agent!r} cannot be carried: {fault}")
+
+
+class MailboxFull(ActorError):
+    """The mailbox is full, and waiting for room would never end, since its agent waits for the sender."""
+
+    def __init__(self, agent: str, size: int, chain: Sequence[str] = ()) -> None:
+        self.size, self.chain = size, tuple(chain)
+        why = f" ({' → '.join(self.chain)} wait for each other)" if len(self.chain) > 2 else ""
+        super().__init__(agent, f"the mailbox of {agent!r} is full ({size} messages){why}; waiting would never end")
+
+
+class AskCycle(ActorError):
+    """The ask would close a cycle of agents that wait for each other."""
+
+    def __init__(self, chain: Sequence[str]) -> None:
+        self.chain = tuple(chain)
+        super().__init__(chain[-1], f"agents would wait for each other for ever: {' → '.join(self.chain)}")
+
+
+class AskTimedOut(ActorError, TimeoutError):
+    """The agent did not answer in time."""
+
+    def __init__(self, agent: str, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(agent, f"agent {agent!r} did not answer within {seconds:g} s")
+
+
+class HandleTimedOut(ActorError, TimeoutError):
+    """An agent's handler took longer than its `handle_timeout`."""
+
+    def __init__(self, agent: str, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(agent, f"the handler of {agent!r} took longer than its handle_timeout of {seconds:g} s")
+
+
+class TurnFailure(CoterieError):
+    """Raised by an agent in Python: its turn failed, and the agent lives; the run decides about a retry.
+
+    Args:
+        kind: One of `coterie.backends.base.FAILURES`.
+    """
+
+    def __init__(self, kind: str, reason: str) -> None:
+        self.kind, self.reason = kind, reason
+        super().__init__(reason)
+
+
+class ClassNotFound(CoterieError):
+    """A class, or a function, of a user cannot be imported."""
+
+    def __init__(self, path: str, reason: str, what: str = "class") -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"cannot load {what} {path!r}: {reason}")
+
+
+class CannotStart(CoterieError):
+    """A system cannot be started as it is planned; nothing was started."""
+
+
+class SpawnError(ActorError):
+    """An agent cannot be started by another one, at this place or at all."""
+
+
 class UsageError(CoterieError):
     """A command was called with invalid arguments."""
+
+
+def error_line(error: BaseException | None) -> str:
+    """The class and the message of *error*, in a line; empty without one."""
+    if error is None:
+        return ""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # `__str__` of a class that is not ours
+        text = "its text cannot be made"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 _LACKS = tuple(

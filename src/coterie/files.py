@@ -100,6 +100,21 @@ def read_end(path: str | Path, most: int, *, follow: bool = False) -> bytes:
         return _up_to(file, most)
 
 
+def read_lines(path: str | Path, begin: int, most: int) -> bytes:
+    """The whole lines of the regular file *path* in at most *most* bytes from *begin* on; none if there is no file.
+
+    Raises:
+        OSError: As for `open_fd`.
+    """
+    try:
+        with open(open_fd(path), "rb") as file:
+            file.seek(begin)
+            data = _up_to(file, most)
+    except FileNotFoundError:
+        return b""
+    return data[: data.rfind(b"\n") + 1]
+
+
 def write(path: str | Path, data: bytes, *, mode: int = PRIVATE_FILE) -> None:
     """Write *data* to a new private file that replaces what is at *path*, be it a pipe or a link, but not a folder.
 

@@ -4,7 +4,7 @@ from collections.abc import Container, Iterator
 from random import Random
 
 from flow_driver import Played, agent, enum, finished, make_plan, play
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.engines.commands import Ask
@@ -100,7 +100,6 @@ FAILURES = st.sampled_from([0.0, 0.0, 0.3])
 
 
 @given(flows(), SEEDS, FAILURES)
-@settings(max_examples=150)
 def test_a_bounded_flow_ends_and_runs_no_agent_twice_at_once(
     flow: tuple[FlowPlan, dict[str, AgentPlan]], seed: int, failures: float
 ) -> None:
@@ -113,7 +112,6 @@ def test_a_bounded_flow_ends_and_runs_no_agent_twice_at_once(
 
 
 @given(flows(), SEEDS, FAILURES)
-@settings(max_examples=100)
 def test_the_same_records_give_the_same_commands(
     flow: tuple[FlowPlan, dict[str, AgentPlan]], seed: int, failures: float
 ) -> None:
@@ -125,7 +123,6 @@ def test_the_same_records_give_the_same_commands(
 
 
 @given(flows(), SEEDS, FAILURES)
-@settings(max_examples=150)
 def test_readiness_is_the_settled_rule_by_the_book(
     flow: tuple[FlowPlan, dict[str, AgentPlan]], seed: int, failures: float
 ) -> None:
@@ -134,7 +131,6 @@ def test_readiness_is_the_settled_rule_by_the_book(
 
 
 @given(flows(), SEEDS)
-@settings(max_examples=100)
 def test_no_group_fires_more_often_than_its_max(flow: tuple[FlowPlan, dict[str, AgentPlan]], seed: int) -> None:
     """Counted over the run, over forced firings too; only a human may grant more."""
     plan, agents = flow

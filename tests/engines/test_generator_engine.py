@@ -20,7 +20,16 @@ from coterie.engines.generator import (
     Tell,
     Together,
 )
-from coterie.journal.records import AttemptFailed, MessageSent, Record, RunStarted, TurnFailed, TurnFinished, Usage
+from coterie.journal.records import (
+    AttemptFailed,
+    AttemptInterrupted,
+    MessageSent,
+    Record,
+    RunStarted,
+    TurnFailed,
+    TurnFinished,
+    Usage,
+)
 from coterie.planning.pattern import SlotPlan
 from coterie.planning.plan import AgentPlan
 
@@ -236,7 +245,16 @@ def test_a_spent_budget_asks_nobody() -> None:
     assert [ask.turn for ask in driver.asked] == ["a#1", "a#2", "a#3", "b#1"]
 
 
-def test_what_failed_attempts_cost_counts_too() -> None:
+@pytest.mark.parametrize(
+    "ended",
+    [
+        AttemptFailed(turn="a#1", attempt=1, kind="exit", reason="no", usage=Usage(cost=0.3)),
+        AttemptInterrupted(turn="a#1", attempt=1, reason="crash", usage=Usage(cost=0.3)),
+    ],
+)
+def test_what_other_attempts_cost_counts_too(ended: Record) -> None:
+    """Those that failed, and those that were cut off."""
+
     def play() -> Conversation:
         texts = []
         for _ in range(3):
@@ -247,9 +265,8 @@ def test_what_failed_attempts_cost_counts_too() -> None:
         return texts
 
     driver = Driver(engine(play, budgets={"a": SlotPlan(name="a", cost=0.5)})).begin()
-    cost = Usage(cost=0.3)
-    driver.engine.step(AttemptFailed(turn="a#1", attempt=1, kind="exit", reason="no", usage=cost))
-    driver.hear("a#1", TurnFinished(turn="a#1", attempt=2, text="fine", usage=cost))
+    driver.engine.step(ended)
+    driver.hear("a#1", TurnFinished(turn="a#1", attempt=2, text="fine", usage=Usage(cost=0.3)))
     assert driver.finish is not None
     assert driver.finish.result == ["fine", *["a may cost $0.5, and has cost $0.6000"] * 2]
     assert driver.engine.spent == Usage(cost=0.6, turns=1)

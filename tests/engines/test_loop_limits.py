@@ -120,6 +120,16 @@ def test_cost_counts_failures_reviews_and_branches_too() -> None:
     assert play.end == ("stop", "cost_budget")
 
 
+def test_the_cost_of_an_interrupted_attempt_counts() -> None:
+    """Before the next iteration, like that of any other."""
+    play = Play(loop_plan(max_cost=2.0))
+    play.fail("interrupted", usage=r.Usage(cost=2.0))
+    play.due()
+    play.answer()
+
+    assert play.end == ("stop", "cost_budget")
+
+
 def test_only_time_with_an_owner_counts() -> None:
     """A run resumed the next day is not over at once, and what was used before counts."""
     play = Play(loop_plan(max_runtime=100.0))

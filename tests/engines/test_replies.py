@@ -52,6 +52,8 @@ def fault_of(text: str, *wanted: Wanted) -> str:
         "**Verdict:** Approve.",
         "__Verdict__: _Approve_",
         "## VERDICT: **approve**.",
+        "**Verdict:** **Approve**.",
+        "\x1b[1mVerdict:\x1b[0m \x1b[32mapprove\x1b[0m\n",
         '{"Verdict": "Approve."}',
         '{"VERDICT": "revise", "verdict": "approve"}',
     ],

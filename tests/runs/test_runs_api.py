@@ -1,10 +1,13 @@
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from repositories import git, repository
 
 import coterie
+from coterie.errors import UsageError
+from coterie.testing import rehearse, simulate_many
 
 TEAM = """\
 topology team : [pipeline] {
@@ -69,12 +72,68 @@ def test_a_file_that_is_wrong_raises_all_its_errors_at_once(team: Path) -> None:
     assert "    | " in str(raised.value)
 
 
+def test_warnings_of_a_file_are_reachable(tmp_path: Path) -> None:
+    """Those of the text and those of the plan; `load` raises errors only, `read` raises none."""
+    (tmp_path / "team.at").write_text(
+        "topology t : [pipeline] { flow { a -> b }"
+        ' agent a { model: opus tools: [Read] extensions { coterie { command: ["cat"] } } }'
+        ' agent b { model: opus extensions { coterie { command: ["cat"] nonsense: 1 } } } }'
+    )
+    found = coterie.read(tmp_path / "team.at")
+    assert not found.has_errors
+    assert {"unknown-key", "not-enforced"} <= {one.code for one in found.diagnostics}
+    assert coterie.load(tmp_path / "team.at") == found.topology
+    (tmp_path / "team.at").write_text("topology {")
+    assert coterie.read(tmp_path / "team.at").has_errors
+
+
 def test_a_topology_that_cannot_be_run_is_refused_at_planning(team: Path) -> None:
     """A team without a flow is a good file, but nothing says who is asked."""
     team.write_text("topology t : [pipeline] { agent a { model: m } }")
 
     with pytest.raises(coterie.TopologyError, match="no-flow"):
         coterie.plan(coterie.load(team))
+
+
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        ({"max_turns": 1}, "limits must be a coterie.Limits, not {'max_turns': 1}"),
+        (coterie.Limits(max_turns=-1), "max_turns must be a whole number from 0, not -1"),
+        (coterie.Limits(max_turns=1.5), "max_turns must be a whole number from 0, not 1.5"),  # type: ignore[arg-type]
+        (coterie.Limits(max_cost=float("nan")), "max_cost must be a number from 0, not nan"),
+        (coterie.Limits(max_cost="1"), "max_cost must be a number from 0, not '1'"),  # type: ignore[arg-type]
+        (coterie.Limits(max_parallel=0), "max_parallel must be a whole number from 1, not 0"),
+    ],
+)
+def test_wrong_limits_are_refused(limits: Any, why: str, team: Path) -> None:
+    """By all functions that take them, before anything starts."""
+    for call in (lambda: coterie.run(team, "x", limits=limits), coterie.resume, coterie.fork):
+        with pytest.raises(UsageError) as refused:
+            asyncio.run(call() if call.__name__ == "<lambda>" else call(limits=limits))
+        assert str(refused.value) == why
+    assert not Path(".coterie").exists()
+
+
+@pytest.mark.parametrize(
+    "call", [lambda: asyncio.run(coterie.run(3)), lambda: coterie.plan("team.at"), lambda: coterie.load(3)]
+)
+def test_an_argument_of_another_type_is_refused_by_name(call: Any) -> None:
+    """With what the function takes."""
+    with pytest.raises(UsageError, match=r"^(run\(\) takes a Topology|plan\(\) takes a Topology|the path of a team)"):
+        call()
+
+
+def test_the_tools_for_tests_take_a_topology_as_run_does(team: Path) -> None:
+    """Not only its plan; and a prompt."""
+    topology = coterie.load(team)
+
+    assert rehearse(topology, "x") == rehearse(coterie.plan(topology), {"prompt": "x"})
+    assert simulate_many(topology, 1, jobs=1).schedules == 1
+    with pytest.raises(UsageError, match="a team must be a Topology or a Plan, not str"):
+        rehearse("team.at", "x")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="script: team has no agent 'great'; did you mean 'greet'"):
+        rehearse(topology, "x", {"great": [{}]})
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -1,29 +1,34 @@
 """The backends that a run has by itself."""
 
+import asyncio
+from pathlib import Path
+
 import pytest
 from asking import agent, asked, request
 
 from coterie.backends.base import Answer
+from coterie.backends.coding.needs import CODING
 from coterie.backends.models.backend import ModelBackend
 from coterie.clock import VirtualClock
 from coterie.planning import BACKENDS
-from coterie.planning.plan import Wanted
-from coterie.runs.backend_setup import local_turns
+from coterie.planning.plan import FlowPlan, Plan, Wanted
+from coterie.runs.backend_setup import absent_programs, local_turns
+from coterie.topology.coding import CODING as NAMES
 
 
-@pytest.mark.parametrize("name", sorted(BACKENDS))
+@pytest.mark.parametrize("name", sorted(name for name in BACKENDS if name in CODING or name not in NAMES))
 def test_a_backend_that_a_file_may_name_is_there(name: str) -> None:
     """What planning accepts, a run can ask."""
     said: list[object] = []
 
     async def ask() -> None:
         turns = local_turns(model=ModelBackend(environment={}))
-        session = await turns.start(request(agent(backend=name)), said.append)
+        session = await turns.start(request(agent(backend=name, argv=("true",))), said.append)
         await session.interrupt()
         said.append(await session.result())
         await turns.close()
 
-    VirtualClock().run(ask())
+    asyncio.run(ask())
 
     assert f"the backend {name!r}" not in str(said)
 
@@ -36,3 +41,26 @@ def test_a_scripted_agent_answers_by_rote() -> None:
 
     assert isinstance(result, Answer)
     assert (result.text, result.outputs) == ("a 1", {"verdict": "approve"})
+
+
+def test_a_program_that_is_not_there_is_known_before_the_run(tmp_path: Path) -> None:
+    """One line for each program; one with a path or a placeholder, and one on an agent's own PATH, may be there."""
+    program = tmp_path / "bin" / "no-such-program"
+    program.parent.mkdir()
+    program.touch(0o755)
+    agents = (
+        agent("a", argv=("no-such-program",)),
+        agent("b", argv=("no-such-program",), env={"PATH": str(program.parent)}),
+        agent("c", argv=("no-such-program",), env={"PATH": "bin"}, cwd=str(tmp_path)),
+        agent("d", argv=("./later",)),
+        agent("e", argv=("{python}",)),
+        agent("f", kind="action", steps=(("true",), ("no-such-tool",), ("no-such-program",))),
+        agent("g", backend="scripted", argv=("no-such-tool",)),
+        agent("unused", argv=("no-such-tool",)),
+    )
+    flow = FlowPlan(mentions=tuple("abcdefg"), groups=())
+
+    assert absent_programs(Plan(name="t", agents={one.name: one for one in agents}, coordination=flow)) == (
+        "the program 'no-such-program' is not on the PATH yet; a, f will need it",
+        "the program 'no-such-tool' is not on the PATH yet; f will need it",
+    )

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import resource
 import shutil
 import signal
@@ -36,8 +37,8 @@ def reads(place: Place) -> list[str]:
 
 
 def one_error(said: Said) -> str:
-    """The one line on standard error."""
-    [line] = said.err.splitlines()
+    """The one line on standard error besides the progress of the run and its outcome."""
+    [line] = [line for line in said.err.splitlines() if not re.match(r"\d\d:\d\d\.\d  |completed: ", line)]
     assert line.startswith("coterie: ")
     return line
 
@@ -55,18 +56,20 @@ def team(place: Place, command: str) -> None:
         ('["no-such-program"]', "`no-such-program` cannot be started: program not found"),
         ('["{here}/one.at"]', "it is not executable: `chmod +x` it"),
         ('["{here}"]', "it is not executable"),
-        ('["sh", "-c", "echo too bad >&2; exit 3"]', "ended with status 3: too bad"),
+        ('["sh", "-c", "echo too bad >&2; exit 3"]', "too bad (`sh -c echo too bad >&2; exit 3` ended with status 3)"),
         ('["sh", "-c", "kill -9 $$"]', "was ended by SIGKILL (9)"),
     ],
 )
 def test_an_agent_that_cannot_answer_fails_its_run_with_one_reason(place: Place, command: str, why: str) -> None:
-    """The reason stands in the outcome, the status is 1, and what comes after is not started."""
+    """The reason is printed once, the outcome refers to it, the status is 1, and what comes after is not started."""
     team(place, command)
     said = place.call("run", "one.at", "go", status=1)
 
-    assert why in said.out.splitlines()[-1]
-    assert why in said.err.splitlines()[0]
-    assert said.err.splitlines()[1] == "inspect it with:"
+    assert said.out == ""
+    *_, outcome, hint, _ = said.err.splitlines()
+    assert said.err.count(why) == 1
+    assert outcome.startswith("failed (a#1 failed (")
+    assert hint == "inspect it with:"
     assert reads(place)[-2:] == ["turn.failed", "run.finished"]
 
 
@@ -213,7 +216,7 @@ def test_a_terminal_that_closes_interrupts_the_run(place: Place) -> None:
 def test_a_live_tree_whose_terminal_is_gone_changes_no_status(place: Place) -> None:
     """Nothing can be shown any more; the run is interrupted in good order all the same."""
     terminal, end = pty.openpty()
-    process = place.start("run", "slow.at", "--no-park", stdout=end)
+    process = place.start("run", "slow.at", "--no-park", stderr=end)
     (place.folder / "ready").read_text()  # a pipe: opened once the agent opens its end
     os.close(end)
     os.close(terminal)

@@ -105,11 +105,11 @@ def test_an_attempt_of_a_team_that_was_called_off_is_ended() -> None:
 
 
 def test_a_team_that_is_tried_again_does_not_meet_the_one_that_was_late() -> None:
-    """The second attempt is a run of its own, beside the first, which is ending."""
+    """The second attempt is a run of its own, a second after the first, which is ending."""
     stage = Stage(flow("team -> b", team=nested(3, timeout=1.5, retry=1)))
     assert play(stage).status == "failed"
 
-    assert [(record.attempt, record.at) for record in stage.records(AttemptFailed)] == [(1, 1.5), (2, 3.0)]
+    assert [(record.attempt, record.at) for record in stage.records(AttemptFailed)] == [(1, 1.5), (2, 4.0)]
     check_called_off(stage, chain(3) + [run.replace("team#1.1", "team#1.2", 1) for run in chain(3)])
 
 

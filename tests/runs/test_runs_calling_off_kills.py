@@ -92,7 +92,9 @@ def test_nobody_kills_it(tmp_path: Path) -> None:
     assert sum(len(log) for log in journals(tmp_path).values()) == APPENDS
 
 
-@pytest.mark.parametrize("n", range(APPENDS - 12, APPENDS))
+@pytest.mark.parametrize(
+    "n", [pytest.param(n, marks=() if n % 2 else pytest.mark.long) for n in range(APPENDS - 12, APPENDS)]
+)
 def test_killed_while_it_calls_the_team_off(tmp_path: Path, n: int) -> None:
     """The next owner ends what the dead one had begun to end, grandchildren included, and what they left alive."""
     make_team(tmp_path)

@@ -1,7 +1,9 @@
 """A fork shares the first records of a run, goes on by itself, and leaves the original as it is."""
 
 import asyncio
+import errno
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,9 +17,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from random_flows import random_flow_plan
 
-from coterie.backends.base import Answer, AttemptRef, Launched, OnEvent, Request, Text, Unknown
+from coterie.backends.base import NO_ABILITIES, Abilities, Answer, AttemptRef, Launched, OnEvent, Request, Text, Unknown
 from coterie.clock import SystemClock
 from coterie.errors import JournalFailed, NoSuchRun, ReplayMismatch, UsageError
+from coterie.journal import commits, lines
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import (
     AttemptInterrupted,
@@ -101,6 +104,9 @@ class Actors:
 
     def uses_context(self, agent: AgentPlan) -> bool:
         return False
+
+    def abilities(self, agent: AgentPlan) -> Abilities:
+        return NO_ABILITIES
 
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()
@@ -463,6 +469,25 @@ def test_a_fork_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / PARTS).write_text("in the way")
     with pytest.raises(JournalFailed):
         fork("first", state_dir=tmp_path)
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["first"]
+
+
+@pytest.mark.parametrize("run", ["copy", "copy/inner#1.1"])
+def test_a_fork_whose_journal_cannot_be_synced_is_no_run(
+    run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own, or that of a child run: a fork that was reported survives a power cut."""
+    start(tmp_path)
+    sync, journal = lines.sync_data, Runs(tmp_path / PARTS / "copy").file(run)
+
+    def full(fd: int) -> None:
+        if journal.exists() and os.path.samestat(os.fstat(fd), journal.stat()):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(fd)
+
+    monkeypatch.setattr(commits, "sync_data", full)
+    with pytest.raises(JournalFailed, match="No space left"):
+        fork("first", state_dir=tmp_path, run_id="copy")
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["first"]
 
 

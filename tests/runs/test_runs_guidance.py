@@ -76,6 +76,15 @@ def test_an_agent_that_can_be_steered_has_it_at_once() -> None:
     assert guided(cast) == []
 
 
+def test_an_answer_does_not_overtake_what_the_agent_was_given() -> None:
+    """Word that the agent took it up may come after the agent's answer, say from another machine."""
+    cast = Steered(said(), at="a#1", after=3.0)
+    stage = steered(RETRIED, cast)
+    begun(stage, cast)
+    assert deliveries(stage) == [("a#1", 1)]
+    assert guided(cast) == []
+
+
 @pytest.mark.parametrize("can", [True, False])
 def test_a_retried_attempt_has_it_in_its_prompt(can: bool) -> None:
     """Whether the attempt that failed had it or not; one delivery is recorded."""

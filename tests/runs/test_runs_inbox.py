@@ -280,7 +280,7 @@ def test_an_operators_message_that_is_not_rung_for_waits_for_the_next_owner(
 ) -> None:
     """This owner cannot tell which process left it, though it carries a signature."""
     looks, looked = 0, threading.Event()
-    in_order = inbox._in_order
+    in_order = inbox.in_order
 
     def counted(folder: Path) -> list[Path]:
         nonlocal looks
@@ -290,7 +290,7 @@ def test_an_operators_message_that_is_not_rung_for_waits_for_the_next_owner(
             looked.set()
         return found
 
-    monkeypatch.setattr(inbox, "_in_order", counted)
+    monkeypatch.setattr(inbox, "in_order", counted)
     monkeypatch.setattr(inbox, "LOOK_EVERY", 0.001)
 
     def meanwhile(folder: Path) -> None:

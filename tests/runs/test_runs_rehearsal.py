@@ -8,7 +8,7 @@ from msgspec.structs import replace as with_
 
 from coterie.formats import read_text
 from coterie.planning import plan_or_raise
-from coterie.planning.plan import Limits, Plan
+from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
 from coterie.runs.rehearsal import rehearse
 
 HEAD = """
@@ -69,6 +69,14 @@ def test_turn_n_chooses_the_nth_value() -> None:
         {"ok": False, "n": 2, "words": "e 2"},
         {"ok": False, "n": 3, "words": "e 3"},
     ]
+
+
+def test_turns_run_in_parallel_without_limit() -> None:
+    """Unlike in a run, where 16 do by default: a rehearsal says what the flow allows."""
+    agents = {name: AgentPlan(name=name) for name in (f"a{n}" for n in range(20))}
+    plan = Plan(name="wide", agents=agents, coordination=FlowPlan(mentions=tuple(agents), groups=()))
+
+    assert {turn["started"] for turn in rehearse(plan, {"prompt": "go"})["turns"]} == {0.0}
 
 
 def test_a_spent_loop_is_forced_forward() -> None:

@@ -10,7 +10,7 @@ from loop_play import loop_plan, plan_of
 from msgspec.structs import replace
 from stage import Cast, Stage, flow
 
-from coterie.backends.base import Answer, OnEvent, Request
+from coterie.backends.base import Answer, Failure, OnEvent, Request
 from coterie.errors import ReplayMismatch
 from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.records import (
@@ -23,6 +23,7 @@ from coterie.journal.records import (
     RunOwned,
     RunStarted,
     RunStopped,
+    TurnCancelled,
     TurnFailed,
     TurnFinished,
     TurnStarted,
@@ -52,16 +53,22 @@ def team(*names: str, **children: Plan) -> Plan:
 
 
 class Stub:
-    """A backend that answers at once."""
+    """A backend that answers at once, or fails the first attempts of an agent."""
+
+    def __init__(self, agent: str = "", failures: int = 0) -> None:
+        self._agent, self._failures = agent, failures
 
     async def start(self, request: Request, on_event: OnEvent) -> Settled:
+        if request.agent.name == self._agent and self._failures:
+            self._failures -= 1
+            return Settled(Failure(kind="exit", reason="no"))
         return Settled(Answer(text="done"))
 
     async def close(self) -> None: ...
 
 
-def start(state: Path, plan: Plan, **limits: Any) -> Outcome:
-    turns = LocalTurns({"stub": Stub()})
+def start(state: Path, plan: Plan, stub: Stub | None = None, **limits: Any) -> Outcome:
+    turns = LocalTurns({"stub": stub or Stub()})
     return asyncio.run(
         launch.start(plan, {"prompt": "x"}, state_dir=state, run_id="r", turns=turns, limits=Limits(**limits))
     )
@@ -107,14 +114,17 @@ def test_run_stopped_names_the_stop_that_it_carries_out() -> None:
     assert [record.cause for record in limited.records(RunStopped)] == [None]
 
 
-def test_a_replay_enters_the_child_run_of_the_last_attempt(tmp_path: Path) -> None:
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_a_replay_enters_the_child_run_of_the_last_attempt(tmp_path: Path, attempts: int) -> None:
     """Also when a turn had only one: what its engine would have decided otherwise is found there."""
     plan = team("a", "inner", inner=team("b", "c"))
-    start(tmp_path, plan)
+    again = {"inner": replace(plan.agents["inner"], retry=attempts - 1)}
+    start(tmp_path, replace(plan, agents={**plan.agents, **again}), Stub("c", failures=attempts - 1))
     store = JsonlStore(tmp_path)
-    child = "r/inner#1.1"
+    child = f"r/inner#1.{attempts}"
     records = list(store.read(child))
-    assert replay("r", state_dir=tmp_path).records == len(records) + len(list(store.read("r")))
+    runs = ["r", *(f"r/inner#1.{n}" for n in range(1, attempts + 1))]
+    assert replay("r", state_dir=tmp_path).records == sum(len(list(store.read(run))) for run in runs)
 
     (store.folder(child) / JOURNAL).unlink()
     changed = [
@@ -127,8 +137,21 @@ def test_a_replay_enters_the_child_run_of_the_last_attempt(tmp_path: Path) -> No
     writer.give_up()
     root.give_up()
 
-    with pytest.raises(ReplayMismatch, match=r"r/inner#1\.1"):
+    with pytest.raises(ReplayMismatch, match=rf"r/inner#1\.{attempts}"):
         replay("r", state_dir=tmp_path)
+
+
+def test_a_replay_lists_what_open_child_runs_have_left_to_do(tmp_path: Path) -> None:
+    """Each below its run; what a child run had left whose turn was called off will not be done."""
+    start(tmp_path, team("a", "inner", inner=team("b", "c")), max_turns=2)
+    assert replay("r", state_dir=tmp_path).left == ("r/inner#1.1: start c#1",)
+
+    store = JsonlStore(tmp_path)
+    length = len(list(store.read("r")))
+    writer = store.claim("r")
+    writer.append([TurnCancelled(seq=length + 1, turn="inner#1", reason="an operator cancelled it")])
+    writer.give_up()
+    assert not any("c#1" in what for what in replay("r", state_dir=tmp_path).left)
 
 
 def test_a_fork_exactly_at_a_reloaded_plan_takes_that_plan(tmp_path: Path) -> None:

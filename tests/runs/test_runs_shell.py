@@ -102,11 +102,11 @@ def test_a_fourth_transient_failure_ends_the_turn() -> None:
 
 
 def test_retry_counts_further_attempts() -> None:
-    """`retry 2` gives three attempts in all."""
+    """`retry 2` gives three attempts in all, 1 and 2 seconds after the failures before them."""
     stage = Stage(flow("a -> b", a=AgentPlan(name="a", retry=2)), Cast({"a": [Failure(kind="exit", reason="1")]}))
 
     assert stage.start().status == "failed"
-    assert [r.attempt for r in stage.records(TurnStarted)] == [1, 2, 3]
+    assert [(r.attempt, r.at) for r in stage.records(TurnStarted)] == [(1, 0.0), (2, 2.0), (3, 5.0)]
 
 
 @pytest.mark.parametrize("kind", ["auth", "quota", "not_found"])

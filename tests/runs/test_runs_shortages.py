@@ -298,7 +298,7 @@ def test_git_without_space_stops_the_run_and_keeps_the_answer(tmp_path: Path) ->
 
     first = owner("run", "team.at", "go")
     assert (first.returncode, (tmp_path / "asked").read_text()) == (3, "x"), first.stdout + first.stderr
-    assert "No space left on device" in first.stdout
+    assert "No space left on device" in first.stderr
     (tmp_path / "full").unlink()
 
     assert owner("resume", "last").returncode == 0

@@ -3,19 +3,30 @@
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from coterie.backends.base import Answer, AttemptRef, Failure, OnEvent, Request, Result, Unknown
+from msgspec import Struct
+
+from coterie.backends.base import Abilities, Answer, AttemptRef, Event, Failure, OnEvent, Request, Result, Unknown, Used
 from coterie.clock import VirtualClock
 from coterie.journal.memory import MemoryStore
-from coterie.journal.records import AttemptLaunched, Record
+from coterie.journal.records import NO_USAGE, AttemptLaunched, Record
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
 from coterie.runs.driver.ended import Ended
 from coterie.runs.driver.shell import Shell
 from coterie.runs.kinds import kind_of
 from coterie.topology.model import ArrowGroup
 
-Behaviour = Result | Callable[[Request], Result]
+
+class Streamed(Struct, frozen=True):
+    """What an attempt does while it runs, each event after so many seconds, and its result behind the last."""
+
+    events: Sequence[tuple[float, Event]]
+    result: Result
+
+
+Behaviour = Result | Streamed | Callable[[Request], Result | Streamed]
 
 
 class Cast:
@@ -26,8 +37,10 @@ class Cast:
         running: How many attempts run now, and *most* how many ran at once.
     """
 
-    def __init__(self, parts: Mapping[str, Sequence[Behaviour]], seconds: float = 1.0) -> None:
-        self._parts, self._seconds = parts, seconds
+    def __init__(
+        self, parts: Mapping[str, Sequence[Behaviour]], seconds: float = 1.0, *, resumes: bool = False
+    ) -> None:
+        self._parts, self._seconds, self._resumes = parts, seconds, resumes
         self.asked: list[Request] = []
         self.reaped: list[str] = []
         self.running = self.most = 0
@@ -37,10 +50,17 @@ class Cast:
         k = sum(one.agent.name == request.agent.name for one in self.asked)
         todo = self._parts.get(request.agent.name, [Answer(text=f"{request.turn} done")])
         behaviour = todo[min(k, len(todo)) - 1]
-        return Part(self, behaviour if isinstance(behaviour, Answer | Failure) else behaviour(request), self._seconds)
+        done = behaviour if isinstance(behaviour, Answer | Failure | Streamed) else behaviour(request)
+        return Part(self, done, self._seconds, on_event)
+
+    def activity(self, launched: Sequence[AttemptLaunched]) -> tuple[float, frozenset[int]] | None:
+        return None
 
     def uses_context(self, agent: AgentPlan) -> bool:
         return False
+
+    def abilities(self, agent: AgentPlan) -> Abilities:
+        return Abilities(resume=self._resumes, cost=True)
 
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()
@@ -55,21 +75,35 @@ class Cast:
 class Part:
     """One attempt: takes its time, then gives its result."""
 
-    def __init__(self, cast: Cast, result: Result, seconds: float) -> None:
-        self._cast, self._result, self._seconds = cast, result, seconds
+    def __init__(
+        self, cast: Cast, done: Result | Streamed, seconds: float, on_event: OnEvent = lambda event: None
+    ) -> None:
+        self._cast, self._seconds, self._on_event = cast, seconds, on_event
+        self._events, self._result = (done.events, done.result) if isinstance(done, Streamed) else ((), done)
+        self._used = NO_USAGE
         self._cut = asyncio.Event()
 
     async def result(self) -> Result:
         self._cast.running += 1
         self._cast.most = max(self._cast.most, self._cast.running)
         try:
-            async with asyncio.timeout(self._seconds):
-                await self._cut.wait()
-            return Failure(kind="interrupted", reason="cut")
-        except TimeoutError:
+            for seconds, event in self._events:
+                if await self._is_cut(seconds):
+                    return Failure(kind="interrupted", reason="cut", usage=self._used)
+                if isinstance(event, Used):
+                    self._used = event.usage
+                self._on_event(event)
+            if await self._is_cut(self._seconds):
+                return Failure(kind="interrupted", reason="cut", usage=self._used)
             return self._result
         finally:
             self._cast.running -= 1
+
+    async def _is_cut(self, seconds: float) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._cut.wait()
+        return self._cut.is_set()
 
     async def interrupt(self) -> None:
         self._cut.set()
@@ -110,6 +144,9 @@ class Stage:
             clock=self.clock,
             limits=limits,
             park=self.options.get("park", False),
+            attendant=self.options.get("attendant"),
+            quota=self.options.get("quota", "park"),
+            files=self.options.get("files"),
         )
 
 

@@ -107,6 +107,16 @@ def test_what_went_wrong_is_told_in_the_next_iteration() -> None:
     assert one(lines, "loop.stop")["reason"] == "auth_failed"
 
 
+def test_an_accepted_event_clears_what_was_rejected_before_it() -> None:
+    """The next iteration is told of no rejection that the agent has mended itself."""
+    play = Play(loop_plan())
+    play.emit("review.passed")
+    play.does("tasks.ready", "review.ready")
+    starts = [line["fields"]["backpressure"] for line in lines_of(play) if line["topic"] == "iteration.start"]
+
+    assert starts == ["", "", ""]
+
+
 def test_a_failure_is_told_with_the_exit_code_and_what_was_printed() -> None:
     """Of the attempt and of the iteration; without a program the code is 1 and the output the reason."""
     play = Play(loop_plan(max_failures=3))
@@ -133,6 +143,14 @@ def test_a_retry_is_told_with_what_was_printed_and_its_end_is_that_of_the_last_a
 
     assert one(lines, "backend.transient")["output_tail"] == "HTTP 429\n"
     assert (one(lines, "iteration.finish")["exit_code"], one(lines, "iteration.finish")["output"]) == ("0", "done")
+
+
+def test_what_an_interrupted_attempt_used_is_a_line_of_its_own() -> None:
+    """As for any other attempt."""
+    play = Play(loop_plan())
+    play.fail("interrupted", usage=r.Usage(cost=0.5))
+
+    assert one(lines_of(play), "backend.usage")["cost_usd"] == 0.5
 
 
 def test_a_failed_turn_whose_event_stands_is_told_with_its_exit_code() -> None:
@@ -164,6 +182,17 @@ def test_a_run_that_stopped_and_was_resumed() -> None:
         "add_iterations": "2",
         "new_max_iterations": "3",
     }
+
+
+@pytest.mark.parametrize("reviews", [True, False])
+def test_a_stop_counts_the_iterations_that_are_over(reviews: bool) -> None:
+    """A review is none, so it takes nothing off the last one; an iteration that still runs is not over."""
+    play = Play(loop_plan(review=review(1) if reviews else None))
+    play.answer("first")
+    play.core.stop(play.now, "interrupted")
+    stop = one(lines_of(play), "loop.stop")
+
+    assert (stop["completed_iterations"], stop["stopped_before_iteration"]) == ("1", "2")
 
 
 @pytest.mark.parametrize(
@@ -255,6 +284,30 @@ def test_a_wave(fails: bool) -> None:
         resumed = tuple(joined[f"resume_{name}"] for name in ("recent_event", "roles", "events"))
         assert resumed == ("loop.start", "planner", "tasks.ready,task.complete")
         assert "explore.parallel.joined" in topics(lines)
+
+
+@pytest.mark.parametrize(
+    ("event", "routed", "roles"),
+    [("explore.parallel", "tasks.ready", "builder"), ("review.ready.parallel", "review.ready", "critic")],
+)
+def test_the_branches_of_a_wave_name_the_event_that_routes_them(event: str, routed: str, roles: str) -> None:
+    """The one that the wave is named after; of an exploration the one that led to it."""
+    play = Play(loop_plan(parallel=waves(1)))
+    play.does("tasks.ready")
+    play.emit(event, "- a")
+    play.answer("split")
+    started = one(lines_of(play), "wave.branch.start")
+
+    assert (started["routing_event"], started["branch_roles"]) == (routed, roles)
+
+
+@pytest.mark.parametrize(("window", "percent"), [(200_000, 0.1), (0, None)])
+def test_usage_has_the_context_window_where_it_is_known(window: int, percent: float | None) -> None:
+    """In percent, as the earlier system writes it."""
+    play = Play(loop_plan())
+    play.answer("text", usage=r.Usage(input_tokens=3, context_tokens=158, context_window=window))
+
+    assert one(lines_of(play), "backend.usage").get("context_percent") == percent
 
 
 @given(

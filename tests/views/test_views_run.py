@@ -3,20 +3,27 @@
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from coterie.cli.text.runs import usage_table
 from coterie.journal.codec import Decoder
 from coterie.journal.records import (
     AttemptFailed,
+    AttemptInterrupted,
+    AttemptQuiet,
     ConfigRejected,
     EventEmitted,
     EventInvalid,
+    GuidanceDelivered,
     IterationStarted,
     Record,
     RunFinished,
     RunOwned,
     RunStarted,
     RunStopped,
+    TreeAttested,
     TreeMerged,
+    TreePosition,
     TurnCancelled,
     TurnFailed,
     TurnFinished,
@@ -136,6 +143,50 @@ def test_usage_adds_up_by_agent() -> None:
     assert view.total.cost == pytest.approx(0.063)
 
 
+def test_cached_tokens_and_answers_without_a_price_add_up() -> None:
+    """Over the attempts of a turn, those of failed ones included, and over the agents."""
+    records: list[Record] = []
+    for agent in ("a", "b"):
+        records.append(TurnStarted(turn=f"{agent}#1", agent=agent))
+        failed = Usage(cached_tokens=3, unpriced=1)
+        records.append(AttemptFailed(turn=f"{agent}#1", attempt=1, kind="exit", reason="", usage=failed))
+        records.append(TurnStarted(turn=f"{agent}#1", agent=agent, attempt=2))
+        records.append(TurnFinished(turn=f"{agent}#1", attempt=2, usage=Usage(cached_tokens=4, unpriced=2)))
+    view = usage.fold(records)
+
+    assert [(each.cached_tokens, each.unpriced) for each in view.agents.values()] == [(7, 3), (7, 3)]
+    assert (view.total.cached_tokens, view.total.unpriced) == (14, 6)
+
+
+def test_what_attempts_that_were_cut_off_cost_adds_up() -> None:
+    """Also the part of a reservation that may have been spent unseen."""
+    records = history("budget")
+    view = usage.fold(records)
+
+    assert (view.total.cost, view.total.unsettled, view.total.output_tokens) == (1.5, 0.25, 90)
+    assert "may have cost up to $0.2500 more" in usage_table(view.agents, view.total)
+    [turn] = run.fold(records).turns
+    assert [one.usage.cost for one in turn.attempts] == [0.25, 0.75, 0.5]
+
+
+def test_the_time_of_attempts_that_were_cut_off_adds_up() -> None:
+    """Until they were interrupted or cancelled; after a crash, until the last sign of the process that died."""
+    records: list[Record] = [
+        RunOwned(seq=1, at=0.0, epoch=1),
+        TurnStarted(seq=2, at=1.0, turn="a#1", agent="a"),
+        TurnStarted(seq=3, at=2.0, turn="b#1", agent="b"),
+        AttemptInterrupted(seq=4, at=4.0, turn="a#1", attempt=1, reason="interrupted"),
+        TurnStarted(seq=5, at=5.0, turn="a#1", agent="a", attempt=2),
+        RunOwned(seq=6, at=5000.0, epoch=2),
+        AttemptInterrupted(seq=7, at=5000.0, turn="b#1", attempt=1, reason="crash"),
+        TurnCancelled(seq=8, at=5001.0, turn="b#1"),
+        TurnFinished(seq=9, at=5002.0, turn="a#1", attempt=2, usage=Usage(seconds=1.5)),
+    ]
+    view = usage.fold(records)
+
+    assert {name: each.seconds for name, each in view.agents.items()} == {"a": 4.5, "b": 3.0}
+
+
 def test_usage_of_a_child_run_is_in_its_turn() -> None:
     """The turns inside are told apart from the run's own."""
     view = usage.fold(history("nested"))
@@ -216,6 +267,42 @@ def test_a_tree_says_what_is_out_of_the_ordinary() -> None:
     assert details == ["attempt 1 failed: status 2", "attempt 2", "status 2"]
 
 
+def test_a_tree_shows_where_an_attempt_worked_and_which_signs_of_life_it_lacks_now() -> None:
+    """A tree that did not move, and signs that came back, are no news."""
+    here = TreePosition(top="/r", repository="/r/.git", head="a" * 40, branch="x")
+    records: list[Record] = [TurnStarted(seq=5, turn="a#1", agent="a")]
+    notes = []
+    for n, more in enumerate(
+        (
+            AttemptQuiet(turn="a#1", attempt=1, signs=("cpu", "file"), seconds=600.0),
+            AttemptQuiet(turn="a#1", attempt=1),
+            TreeAttested(turn="a#1", attempt=1, before=here, after=here),
+            TreeAttested(turn="a#1", attempt=1, before=here, after=structs.replace(here, head="c" * 40)),
+            AttemptQuiet(turn="a#1", attempt=1, signs=("cpu",), seconds=600.0),
+            GuidanceDelivered(turn="a#1", messages=("m",)),
+            GuidanceDelivered(turn="a#1", messages=("m",), attempt=1),
+            TurnFinished(turn="a#1", attempt=1),
+        ),
+        6,
+    ):
+        records.append(structs.replace(more, seq=n))
+        notes.append([each.label for each in tree(parent(*records), {}, now=20.0).children[2].children])
+
+    moved = "a#1 moved its work tree to cccccccccccc"
+    given = "a#1 was given the operator's guidance while it worked"
+    idle = "a#1 has computed nothing for 10 min 00 s"
+    assert notes == [
+        ["a#1 has computed nothing and changed no file for 10 min 00 s"],
+        [],
+        [],
+        [moved],
+        [moved, idle],
+        [moved, idle],
+        [moved, idle, given],
+        [moved, given],
+    ]
+
+
 def test_a_tree_of_a_flow_shows_pending_nodes_and_who_waits_for_a_person() -> None:
     """A pipe's reader can tell neither; a person who looks at a terminal has nothing else."""
     nodes = {"w": AgentPlan(name="w"), "boss": AgentPlan(name="boss", kind="human"), "end": AgentPlan(name="end")}
@@ -235,6 +322,27 @@ def test_a_tree_of_a_flow_shows_pending_nodes_and_who_waits_for_a_person() -> No
         ("boss#1", "waiting", "answer with: coterie control respond r1 'boss#1' TEXT"),
         ("end", "pending", ""),
     ]
+
+
+def test_a_tree_says_what_a_silent_turn_waits_for() -> None:
+    """After two seconds, while the run goes on, and only where it is known what was printed."""
+    nodes = {"w": AgentPlan(name="w"), "m": AgentPlan(name="m", backend="model")}
+    plan = Plan(name="team", agents=nodes, coordination=FlowPlan(mentions=("w", "m"), groups=()))
+    records = [
+        RunStarted(at=1.0, run="r1", engine="flow", topology="team"),
+        TurnStarted(at=1.0, turn="w#1", agent="w"),
+        TurnStarted(at=1.0, turn="m#1", agent="m"),
+    ]
+
+    def details(now: float, *more: Record, printed: dict[str, str] | None) -> list[str]:
+        root = tree(run.fold([*records, *more]), {}, now=now, plan=plan, printed=printed)
+        return [node.detail for node in root.children]
+
+    assert details(2.9, printed={}) == ["", ""]
+    assert details(3.0, printed={}) == ["waiting for its first output", "waiting for the model"]
+    assert details(3.0, printed={"r1/w#1.1": "step 1"}) == ["step 1", "waiting for the model"]
+    assert details(3.0, printed=None) == ["", ""]
+    assert details(9.0, RunStopped(at=8.0, reason="interrupted"), printed={}) == ["", ""]
 
 
 def test_a_tree_of_a_loop_shows_what_its_lines_say() -> None:
@@ -259,5 +367,6 @@ def test_a_tree_of_a_loop_shows_what_its_lines_say() -> None:
     assert [(note.state, note.label) for note in turn.children] == [
         ("note", "iteration#1 emitted done, which was not allowed (allowed: draft)")
     ]
-    assert rejected.label == "the plan could not be read again; the last valid one is kept: loop.toml: no"
+    assert rejected.label == "the plan could not be read again; the last valid one is kept:"
+    assert [line.label for line in rejected.children] == ["loop.toml: no"]
     assert merged.label == "the work on b was merged into main"

@@ -8,9 +8,21 @@ from steps import Compared, comparisons, most_held
 
 from coterie.errors import NoSuchTurn
 from coterie.journal.codec import Decoder
-from coterie.journal.records import RECORDS, AttemptFailed, Record, RunStarted, TurnFailed, TurnFinished, TurnStarted
-from coterie.views import timeline
+from coterie.journal.records import (
+    RECORDS,
+    AttemptFailed,
+    EventInvalid,
+    KeptTree,
+    Record,
+    RunStarted,
+    TreesJoined,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+)
+from coterie.views import run, timeline
 from coterie.views.timeline import sentence
+from coterie.views.tree import tree
 from coterie.views.why import why
 from coterie.views.words import arrow, duration, listed, pairs, quoted
 
@@ -28,11 +40,11 @@ def test_a_timeline(name: str, request: pytest.FixtureRequest) -> None:
     """Every record is one sentence that can be read without the others."""
     found = [f"{line.seq:3} {line.seconds:5.1f}  {line.text}\n" for line in timeline.fold(history(name)).lines]
 
-    assert found == (Path(__file__).parent / f"timeline-{name}.txt").read_text().splitlines(keepends=True)
+    assert "".join(found) == (Path(__file__).parent / f"timeline-{name}.txt").read_text()
 
 
 def test_every_kind_of_record_has_a_sentence() -> None:
-    """A kind that is added is told, too."""
+    """A kind that is added is told, too; what was found in files has lines below the sentence."""
     told = {
         type(record): sentence(record)
         for name in (
@@ -47,12 +59,27 @@ def test_every_kind_of_record_has_a_sentence() -> None:
             "pattern",
             "program",
             "adopted",
+            "attention",
+            "gates",
+            "parked",
+            "attested",
+            "system",
+            "corrected",
+            "streamed",
         )
         for record in history(name)
     }
 
     assert set(told) == set(RECORDS)
-    assert all(text and not text.endswith(".") and "\n" not in text for text in told.values())
+    assert all(text and not text.endswith(".") and "\n" not in text.replace("\n  ", "") for text in told.values())
+
+
+def test_a_supervised_system_is_no_program() -> None:
+    """What its actors call is called by the system."""
+    texts = [line.text for line in timeline.fold(history("system")).lines]
+
+    assert "the system calls review: review#1" in texts
+    assert "the program asks a: a#1" in [line.text for line in timeline.fold(history("program")).lines]
 
 
 @pytest.mark.parametrize(
@@ -152,6 +179,24 @@ def test_why_follows_who_asked_when_nothing_marked_it() -> None:
     ]
 
 
+def test_only_a_failure_that_another_attempt_followed_was_tried_again() -> None:
+    """The last one is the end of the turn, which is told by itself."""
+    failed = {"turn": "a#1", "kind": "exit", "reason": "status 2"}
+    records: list[Record] = [
+        RunStarted(seq=1, run="r", engine="flow"),
+        TurnStarted(seq=2, cause=(1, 0), turn="a#1", agent="a"),
+        AttemptFailed(seq=3, attempt=1, **failed),
+        TurnStarted(seq=4, cause=(3, 0), turn="a#1", agent="a", attempt=2),
+        AttemptFailed(seq=5, attempt=2, **failed),
+        TurnFailed(seq=6, **failed),
+        TurnStarted(seq=7, cause=(6, 0), turn="b#1", agent="b", inputs=("a#1",)),
+    ]
+
+    for turn in ("a#1", "b#1"):
+        again = [reason.seq for reason in why(records, turn) if "tried again" in reason.text]
+        assert again == [3], turn
+
+
 def test_a_turn_nobody_started_has_no_reason() -> None:
     """The error offers a name that exists."""
     with pytest.raises(NoSuchTurn, match="did you mean 'judge#1'"):
@@ -166,11 +211,19 @@ def test_a_huge_text_is_cut_short_before_it_is_taken_apart() -> None:
     assert quoted("a " * 29 + "bcd") == "“" + "a " * 29 + "b…”"
 
 
+def test_an_empty_list_leaves_no_gap() -> None:
+    """The work of a branch that failed was kept for its reason, not for the files of a conflict."""
+    kept = KeptTree(turn="wave-1.1#1", path="/w", branch="x", reason="the branch did not complete")
+
+    assert sentence(TreesJoined(kept=(kept,))) == "those of wave-1.1#1 stay on x, in /w: the branch did not complete"
+    assert sentence(EventInvalid(turn="a#1", event="x")).endswith("(allowed: none)")
+
+
 def test_words() -> None:
     """Values are put as people say them, on one line, and not too long."""
     assert quoted("two\nlines") == "“two lines”"
     assert len(quoted("long " * 100)) == 62
-    assert listed([]) == "nobody"
+    assert listed([]) == ""
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"
     assert pairs({"a": True, "b": "ü", "c": [1, 2]}) == 'a = true, b = "ü", c = [1, 2]'
@@ -180,3 +233,14 @@ def test_words() -> None:
     assert [duration(s) for s in (0, 9.94, 9.96, 59.4, 59.6, 3599, 3600, 7860)] == [
         "0.0 s", "9.9 s", "10 s", "59 s", "1 min 00 s", "59 min 59 s", "1 h 00 min", "2 h 11 min",
     ]  # fmt: skip
+
+
+def test_a_promise_that_did_not_count_is_shown_with_its_reason() -> None:
+    """In the line of the turn, and in a row of the tree below it."""
+    begun = RunStarted(run="r", engine="loop")
+    asked = TurnStarted(turn="iteration#1", agent="@loop", attempt=1)
+    done = TurnFinished(turn="iteration#1", attempt=1, text="LOOP_COMPLETE", promise_refused="missing none.left")
+
+    assert sentence(done) == "iteration#1 answered “LOOP_COMPLETE”; its promise did not count: missing none.left"
+    [turn] = tree(run.fold([begun, asked, done]), {}, now=0.0).children
+    assert [node.label for node in turn.children] == ["its promise did not count: missing none.left"]

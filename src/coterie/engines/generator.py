@@ -23,18 +23,7 @@ from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, R
 from coterie.engines.replies import judge_reply
 from coterie.errors import CoterieError
 from coterie.ids import turn_id
-from coterie.journal.records import (
-    NO_USAGE,
-    AttemptFailed,
-    EventInvalid,
-    MessageSent,
-    Record,
-    RunStarted,
-    TurnCancelled,
-    TurnFailed,
-    TurnFinished,
-    Usage,
-)
+from coterie.journal import records as r
 from coterie.planning.pattern import SlotPlan
 from coterie.planning.plan import AgentPlan, Wanted
 
@@ -105,7 +94,7 @@ class Question:
         self.given = as_read_back(given) if given is not None else None
 
 
-Got = TurnFinished | AgentFailed | None
+Got = r.TurnFinished | AgentFailed | None
 """The outcome of one of several questions; None if it was cancelled or not started because *until* returned True."""
 
 
@@ -155,7 +144,7 @@ class Tell:
     ) -> None:
         if type not in _MESSAGES:
             raise ValueError(f"unknown message type {type!r}; known are {', '.join(_MESSAGES)}")
-        self.record = MessageSent(
+        self.record = r.MessageSent(
             sender=_expect(sender, str, "the sender"),
             recipient=_expect(recipient or "", str, "the recipient"),
             type=type,
@@ -215,34 +204,36 @@ class GeneratorEngine:
         """How many questions, counted from the first without a gap, have an outcome."""
         self._next = 0
         """The index of the first question of several that was not started yet."""
-        self._spent: dict[str, Usage] = {}
+        self._spent: dict[str, r.Usage] = {}
         self._turns = 0
         """How many turns were started, without those of teams, which count their own."""
         self._slots: dict[str, str] = {}
         """The slot of each turn, also where a fallback took the turn."""
 
-    def judge(self, said: Reply | Emit) -> Record:
+    def judge(self, said: Reply | Emit) -> r.Record:
         """Accept a reply that holds the outputs its question wants; reject events."""
         if isinstance(said, Reply):
             return judge_reply(said, self._wanted.get(said.turn, ()))
         reason = "a pattern accepts no events"
-        return EventInvalid(turn=said.turn, event=said.event, attempt=said.attempt, reason=reason, message=said.message)
+        return r.EventInvalid(
+            turn=said.turn, event=said.event, attempt=said.attempt, reason=reason, message=said.message
+        )
 
-    def step(self, record: Record) -> Sequence[Command]:
+    def step(self, record: r.Record) -> Sequence[Command]:
         """Send the generator its outcomes once all of them are known."""
         match record:
-            case TurnFinished(turn=turn):
+            case r.TurnFinished(turn=turn):
                 self._spend(turn, record.usage)
                 return self._receive(turn, record)
-            case AttemptFailed(turn=turn):
+            case r.AttemptFailed(turn=turn) | r.AttemptInterrupted(turn=turn):
                 self._spend(turn, record.usage)
                 return ()
-            case TurnFailed(turn=turn):
+            case r.TurnFailed(turn=turn):
                 return self._fail(turn, AgentFailed(turn, record.kind, record.reason))
-            case TurnCancelled(turn=turn):
+            case r.TurnCancelled(turn=turn):
                 self._spend(turn, record.usage)
                 return self._receive(turn, AgentFailed(turn, "cancelled", record.reason or "called off"))
-            case RunStarted():
+            case r.RunStarted():
                 try:
                     self._conversation = self._begin(record.input)
                 except Exception as error:
@@ -254,9 +245,9 @@ class GeneratorEngine:
                 return ()
 
     @property
-    def spent(self) -> Usage:
+    def spent(self) -> r.Usage:
         """The usage of the turns that ended, teams included."""
-        total = Usage(turns=self._turns)
+        total = r.Usage(turns=self._turns)
         for usage in self._spent.values():
             total += usage
         return total
@@ -265,7 +256,7 @@ class GeneratorEngine:
         """The command that ends the run when the generator returns *value*."""
         return Finish(outcome="completed", result=value)
 
-    def _receive(self, turn: str, got: TurnFinished | AgentFailed) -> Sequence[Command]:
+    def _receive(self, turn: str, got: r.TurnFinished | AgentFailed) -> Sequence[Command]:
         place = self._at.pop(turn, None)
         if place is None:
             return ()
@@ -364,7 +355,7 @@ class GeneratorEngine:
         budget = self._budgets.get(slot)
         if budget is None:
             return None
-        spent = self._spent.get(slot, NO_USAGE).cost
+        spent = self._spent.get(slot, r.NO_USAGE).cost
         if budget.calls is not None and n > budget.calls:
             return AgentFailed("", "budget", f"{slot} has had all the turns it may have: {budget.calls}")
         if budget.cost is not None and spent >= budget.cost:
@@ -391,10 +382,10 @@ class GeneratorEngine:
             instead_of=place.slot if agent != place.slot else "",
         )
 
-    def _spend(self, turn: str, usage: Usage) -> None:
+    def _spend(self, turn: str, usage: r.Usage) -> None:
         slot = self._slots.get(turn)
-        if slot is not None and usage is not NO_USAGE:
-            self._spent[slot] = self._spent.get(slot, NO_USAGE) + usage
+        if slot is not None and usage is not r.NO_USAGE:
+            self._spent[slot] = self._spent.get(slot, r.NO_USAGE) + usage
 
 
 def _failed(error: Exception) -> Finish:
@@ -416,7 +407,7 @@ def _send(conversation: Conversation, value: Any) -> Question | Together | Tell:
     return conversation.send(value)
 
 
-def _give(conversation: Conversation, got: TurnFinished | Exception | None) -> Question | Together | Tell:
+def _give(conversation: Conversation, got: r.TurnFinished | Exception | None) -> Question | Together | Tell:
     return conversation.throw(got) if isinstance(got, Exception) else conversation.send(got)
 
 

@@ -11,22 +11,9 @@ from typing import Any, ClassVar
 
 from coterie.engines.commands import Ask, Cancel, Command, Emit, Reply
 from coterie.engines.replies import judge_reply
-from coterie.journal.records import (
-    AttemptFailed,
-    AttemptInterrupted,
-    CallAsked,
-    CallDropped,
-    EventInvalid,
-    MessageSent,
-    Record,
-    ResultRecorded,
-    StateChanged,
-    TurnCancelled,
-    TurnFailed,
-    TurnFinished,
-)
+from coterie.journal import records as r
 
-Outcome = TurnFinished | TurnFailed | TurnCancelled
+Outcome = r.TurnFinished | r.TurnFailed | r.TurnCancelled
 """The outcome of a call."""
 
 DROPPED = "the program no longer waits for it"
@@ -43,59 +30,65 @@ class Program:
         messages: The messages between agents, in order.
         states: The state of each agent that changed its state.
         recorded: The results that the program recorded itself, by id.
+        began: The version of this engine that began the run.
     """
 
     name: ClassVar[str] = "program"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 3  # that of the rules of patterns, which a program may run
 
     def __init__(self) -> None:
-        self.calls: dict[str, CallAsked] = {}
+        self.calls: dict[str, r.CallAsked] = {}
         self.outcomes: dict[str, Outcome] = {}
-        self.history: list[CallAsked | Outcome] = []
-        self.messages: list[MessageSent] = []
+        self.history: list[r.CallAsked | Outcome] = []
+        self.messages: list[r.MessageSent] = []
         self.states: dict[str, dict[str, Any]] = {}
-        self.recorded: dict[str, ResultRecorded] = {}
-        self._changed: dict[str, StateChanged] = {}
+        self.recorded: dict[str, r.ResultRecorded] = {}
+        self.began = self.version
+        self._changed: dict[str, r.StateChanged] = {}
         """Changed states that do not count yet, because their turns have not ended."""
 
-    def judge(self, said: Reply | Emit) -> Record:
+    def judge(self, said: Reply | Emit) -> r.Record:
         """Any reply counts; events are not allowed."""
         if isinstance(said, Reply):
             return judge_reply(said, ())
         reason = "a program accepts no events"
-        return EventInvalid(turn=said.turn, event=said.event, attempt=said.attempt, reason=reason, message=said.message)
+        return r.EventInvalid(
+            turn=said.turn, event=said.event, attempt=said.attempt, reason=reason, message=said.message
+        )
 
-    def step(self, record: Record) -> Sequence[Command]:
+    def step(self, record: r.Record) -> Sequence[Command]:
         """Start or cancel the turn of a call; every other decision is the program's."""
         match record:
-            case CallAsked():
+            case r.CallAsked():
                 self.calls[record.turn] = record
                 self.history.append(record)
                 if record.state is not None:
                     self.states[record.agent] = record.state
                 return [Ask(turn=record.turn, agent=record.agent, prompt=shown(record), whole=record.given)]
-            case CallDropped():
+            case r.CallDropped():
                 return [Cancel(turn=record.turn, reason=DROPPED)]
-            case TurnFinished() | TurnFailed() | TurnCancelled():
+            case r.TurnFinished() | r.TurnFailed() | r.TurnCancelled():
                 self.outcomes[record.turn] = record
                 self.history.append(record)
                 changed = self._changed.pop(record.turn, None)
-                if changed is not None and isinstance(record, TurnFinished):
+                if changed is not None and isinstance(record, r.TurnFinished):
                     self.states[changed.agent] = changed.state
-            case StateChanged():
+            case r.StateChanged():
                 self._changed[record.turn] = record
-            case AttemptFailed() | AttemptInterrupted():
+            case r.AttemptFailed() | r.AttemptInterrupted():
                 self._changed.pop(record.turn, None)
-            case MessageSent():
+            case r.MessageSent():
                 self.messages.append(record)
-            case ResultRecorded():
+            case r.ResultRecorded():
                 self.recorded[record.id] = record
+            case r.RunStarted():
+                self.began = record.engine_version
             case _:
                 pass
         return ()
 
 
-def shown(call: CallAsked) -> str:
+def shown(call: r.CallAsked) -> str:
     """The prompt of *call* for people: the texts of its messages, each under its role."""
     messages = call.request.get("messages")
     if not isinstance(messages, list):

@@ -24,6 +24,7 @@ _STRING = r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"'
 _NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
 _SCALAR = re.compile(rf"{_STRING}|{_NUMBER}|true|false|null")
 _TOKEN = re.compile(rf"[ \t\n\r]*+({_SCALAR.pattern}|[{{}}\[\],:])")
+_COLOUR = re.compile(r"\x1b\[[0-?]*+[ -/]*+[@-~]")
 _OPENING = re.compile(r'\{(?=[ \t\n\r]*+")')
 
 
@@ -72,6 +73,7 @@ def judge_reply(reply: Reply, wanted: Sequence[Wanted], bare: bool = False) -> T
 
 def find_outputs(text: str, wanted: Sequence[Wanted]) -> dict[str, Any]:
     """Find the outputs in *text*: the whole JSON object that holds them, or the lines that name them."""
+    text = _COLOUR.sub("", text)  # programs that print colours even into a pipe
     names, lowered = {want.name for want in wanted}, text.lower()
     if any(f'"{name.lower()}"' in lowered for name in names):
         last = None
@@ -180,7 +182,7 @@ def _without_marks(value: str, marks: str, *, marked: bool) -> str:
     """*value* without the emphasis around it; *marked*: its name begins with emphasis, which may end in the value."""
     core = value.removesuffix(".")
     if marked or (core and core[0] in marks and core[0] == core[-1]):
-        return (core.strip(marks) + value[len(core) :]).strip()
+        return (core.strip(f"{marks} \t") + value[len(core) :]).strip()
     return value
 
 

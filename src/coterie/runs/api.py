@@ -2,18 +2,22 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from coterie import formats, planning
 from coterie.errors import TopologyError, UsageError
+from coterie.formats.source import Source
 from coterie.planning.changes import change, word
 from coterie.planning.plan import Limits, Plan
 from coterie.runs import fork as forking
 from coterie.runs import launch
 from coterie.runs.backend_setup import AskHuman
+from coterie.runs.driver.attendance import Attendant
 from coterie.runs.kinds import Observe
 from coterie.runs.outcome import Outcome
+from coterie.runs.python_hints import errors_for_python
 from coterie.runs.repository import STATE_DIR, find
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import Topology
@@ -25,22 +29,44 @@ def load(path: str | Path, params: Mapping[str, Scalar] | None = None) -> Topolo
     Args:
         params: Values for the parameters that it declares.
 
+    Its warnings are those of `read`.
+
     Raises:
         TopologyError: If it is wrong; it carries everything that was found.
     """
+    if not isinstance(path, str | Path):
+        raise UsageError(f"the path of a team's file must be a str or a Path, not {type(path).__name__}")
     source = formats.read(Path(path), params)
     if source.topology is None or source.has_errors:
         raise TopologyError(source.diagnostics, source.text)
     return source.topology
 
 
+def read(path: str | Path, params: Mapping[str, Scalar] | None = None, *, backend: str | None = None) -> Source:
+    """Read a team's file as `coterie topology validate` does: `Source.diagnostics` are all errors and warnings.
+
+    Nothing is raised for a wrong file: `Source.has_errors` says whether there are errors.
+
+    Args:
+        params: Values for the parameters that it declares.
+        backend: The backend of agents that configure none.
+    """
+    if not isinstance(path, str | Path):
+        raise UsageError(f"the path of a team's file must be a str or a Path, not {type(path).__name__}")
+    source = formats.read(Path(path), params)
+    return replace(source, diagnostics=planning.examine(source, backend=backend)[1])
+
+
 def plan(topology: Topology, *, backend: str | None = None) -> Plan:
-    """Resolve every default and precedence of *topology*; *backend* thinks where no agent says otherwise.
+    """Resolve every default and precedence of *topology*; *backend* is that of agents that configure none.
 
     Raises:
         TopologyError: If it cannot be run.
     """
-    return planning.plan_or_raise(topology, backend=backend)
+    if not isinstance(topology, Topology):
+        raise UsageError(f"plan() takes a Topology, not {type(topology).__name__}; coterie.load(path) reads one")
+    with errors_for_python(built=_is_built(topology)):
+        return planning.plan_or_raise(topology, backend=backend)
 
 
 async def run(
@@ -53,6 +79,7 @@ async def run(
     park: bool = True,
     observe: Observe | None = None,
     human: AskHuman | None = None,
+    attendant: Attendant | None = None,
     state_dir: str | Path = STATE_DIR,
 ) -> Outcome:
     """Run a team once; its journal lies under *state_dir*, so that it can be killed anywhere and resumed.
@@ -65,24 +92,54 @@ async def run(
         park: End, with `waiting`, when nothing runs but humans and timers.
         observe: Called with a run's id and each record, in order, once it is durable.
         human: Asks a human; without it humans answer through the run's inbox.
+        attendant: Answers what an attempt needs a person for, as permission to use a tool, with one of its `answers`;
+            without it `coterie attention` does, or the policy of the agent at the deadline.
 
     Raises:
         TopologyError: If the team cannot be run.
-        UsageError: If what is given is no plain data, or parameters are given to what was read already.
+        UsageError: If an argument has the wrong type or value, or parameters are given to what was read already.
         JournalFailed: If the journal could not be written.
     """
     if params and not isinstance(team, str | Path):
         raise UsageError("parameters are given where a team's file is read: coterie.load(path, params)")
-    topology = load(team, params) if isinstance(team, str | Path) else team
-    return await launch.start(
-        topology if isinstance(topology, Plan) else plan(topology, backend=backend),
-        {"prompt": given} if isinstance(given, str) else _plain(given),
-        state_dir=Path(state_dir),
-        limits=limits,
-        park=park,
-        observe=observe,
-        human=human,
-    )
+    if not isinstance(team, Topology | Plan | str | Path):
+        raise UsageError(f"run() takes a Topology, a Plan or the path of a file, not {type(team).__name__}")
+    _check_limits(limits)
+    with errors_for_python(built=isinstance(team, Topology) and _is_built(team)):
+        topology = load(team, params) if isinstance(team, str | Path) else team
+        return await launch.start(
+            topology if isinstance(topology, Plan) else plan(topology, backend=backend),
+            {"prompt": given} if isinstance(given, str) else _plain(given),
+            state_dir=Path(state_dir),
+            limits=limits,
+            park=park,
+            observe=observe,
+            human=human,
+            attendant=attendant,
+        )
+
+
+def _is_built(topology: Topology) -> bool:
+    """Whether *topology* was built by functions: one that was read from a file has places in it."""
+    return topology.loop is None and all(node.span is None for node in topology.nodes)
+
+
+def _check_limits(limits: Limits | None) -> None:
+    """Check the types and values of *limits*, which no constructor does.
+
+    Raises:
+        UsageError: If they are wrong.
+    """
+    if limits is None:
+        return
+    if not isinstance(limits, Limits):
+        raise UsageError(f"limits must be a coterie.Limits, not {limits!r}")
+    for name, least in (("max_turns", 0), ("max_cost", 0), ("max_parallel", 1), ("add_iterations", 0)):
+        value, kinds = getattr(limits, name), (int, float) if name == "max_cost" else (int,)
+        may_lack = value is None and name != "add_iterations"
+        if not may_lack and (not isinstance(value, kinds) or isinstance(value, bool) or not value >= least):
+            what = "a number" if name == "max_cost" else "a whole number"
+            raise UsageError(f"{name} must be {what} from {least}, not {value!r}")
 
 
 def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,6 +164,7 @@ async def resume(
     park: bool = True,
     observe: Observe | None = None,
     human: AskHuman | None = None,
+    attendant: Attendant | None = None,
     state_dir: str | Path = STATE_DIR,
 ) -> Outcome:
     """Carry a run on from where its journal ends; see `run` for the arguments.
@@ -117,15 +175,18 @@ async def resume(
     Raises:
         NoSuchRun, RunIsOwned, RunIsFinished: If it cannot be carried on.
     """
-    runs, run = find(run, Path(state_dir))
-    return await launch.resume(
-        run,
-        state_dir=runs.root,
-        limits=limits,
-        park=park,
-        observe=observe,
-        human=human,
-    )
+    _check_limits(limits)
+    with errors_for_python():
+        runs, run = find(run, Path(state_dir))
+        return await launch.resume(
+            run,
+            state_dir=runs.root,
+            limits=limits,
+            park=park,
+            observe=observe,
+            human=human,
+            attendant=attendant,
+        )
 
 
 async def fork(
@@ -137,6 +198,7 @@ async def fork(
     park: bool = True,
     observe: Observe | None = None,
     human: AskHuman | None = None,
+    attendant: Attendant | None = None,
     state_dir: str | Path = STATE_DIR,
 ) -> Outcome:
     """Start a new run that shares the beginning of another one, and goes on from there; see `run` for the rest.
@@ -153,7 +215,17 @@ async def fork(
         UsageError: If it cannot be forked there, or a change means nothing.
         ReplayMismatch: If after the changes the shared records would have been decided otherwise.
     """
+    _check_limits(limits)
     runs, run = find(run, Path(state_dir))
     words = [word(name, value) for name, value in (changes or {}).items()]
     made = forking.fork(run, state_dir=runs.root, at=at, change=lambda recorded: change(recorded, words))
-    return await launch.resume(made.run, state_dir=runs.root, limits=limits, park=park, observe=observe, human=human)
+    with errors_for_python():
+        return await launch.resume(
+            made.run,
+            state_dir=runs.root,
+            limits=limits,
+            park=park,
+            observe=observe,
+            human=human,
+            attendant=attendant,
+        )

@@ -7,8 +7,10 @@
                        memory.jsonl tasks.jsonl what it remembers, and has to do
                        turns/<turn>.<attempt>/  an attempt's stream.jsonl and wrapper, in a loop asked.md, and the
                                                 journal of a child run
+                       agents/pi-<n>/           the files of a process that serves attempts one after the other
 """
 
+import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -18,9 +20,12 @@ import msgspec
 from coterie import files
 from coterie.backends import attempt as backend_files
 from coterie.backends import wrapper
-from coterie.backends.base import Event, Text
+from coterie.backends.agentside.client import TEMPORARY
+from coterie.backends.base import Event, Text, Used
 from coterie.errors import shortage, suppress_os_errors
 from coterie.ids import attempt_id, folder_name
+from coterie.journal.jsonl import STREAM, STREAM_MOST
+from coterie.journal.records import NO_USAGE, Usage
 from coterie.journal.rules import root_of
 from coterie.runs.driver.attempt_files import AttemptFiles
 from coterie.runs.messages.tokens import Tokens
@@ -28,13 +33,12 @@ from coterie.runs.repository import Runs
 
 ASKED = "asked.md"
 """The file with the prompt of an attempt of a loop, in its folder."""
-STREAM_MOST = 32_000_000
-"""Bytes of an attempt's `stream.jsonl`, and a line that says that the rest is left out."""
 _LARGEST = 64 << 20
 """Bytes of a prompt that is read again."""
 HOW_FAR_MOST = 2_000
 """Characters of what a cut-off attempt had said, from its end."""
 STREAM_FULL = msgspec.json.encode(Text(text="(what follows is not kept)\n", channel="log")) + b"\n"
+"""The last line of a `stream.jsonl` that is as large as it may be."""
 
 
 class AttemptFolders(AttemptFiles):
@@ -54,6 +58,10 @@ class AttemptFolders(AttemptFiles):
     def attempt_folder(self, run: str, turn: str, attempt: int) -> Path:
         """The folder of an attempt, which is made when it is first needed."""
         return self.run_folder(run) / "turns" / folder_name(attempt_id(turn, attempt))
+
+    def transcript(self, run: str, name: str) -> Path:
+        """The file `<name>.jsonl` in the folder of *run*, unless *name* is a path."""
+        return self.run_folder(run) / f"{name}.jsonl"
 
     def tool(self, run: str, turn: str, attempt: int) -> str:
         """The path of the attempt's wrapper."""
@@ -80,7 +88,7 @@ class AttemptFolders(AttemptFiles):
         """
         folder = self.attempt_folder(run, turn, attempt)
         files.make_folder(folder)
-        with files.open_private(folder / "stream.jsonl", "ab") as file:
+        with files.open_private(folder / STREAM, "ab") as file:
             room = STREAM_MOST - file.tell()
             if room > 0:
                 line = msgspec.json.encode(event) + b"\n"
@@ -90,7 +98,7 @@ class AttemptFolders(AttemptFiles):
         """Count the characters in the attempt's `stream.jsonl`, by channel; a line that was cut off does not count."""
         said: dict[str, int] = {}
         try:
-            lines = files.read(self.attempt_folder(run, turn, attempt) / "stream.jsonl", 2 * STREAM_MOST).splitlines()
+            lines = files.read(self.attempt_folder(run, turn, attempt) / STREAM, 2 * STREAM_MOST).splitlines()
         except FileNotFoundError:
             return said
         for line in lines:
@@ -99,12 +107,28 @@ class AttemptFolders(AttemptFiles):
                 said[event.channel] = said.get(event.channel, 0) + len(event.text)
         return said
 
+    def used(self, run: str, turn: str, attempt: int) -> Usage:
+        """The last usage that the attempt's `stream.jsonl` holds; a line that was cut off does not count."""
+        try:
+            lines = files.read_end(self.attempt_folder(run, turn, attempt) / STREAM, STREAM_MOST).splitlines()
+        except OSError:
+            return NO_USAGE
+        for line in reversed(lines):
+            if b'"usage"' in line:
+                with suppress(msgspec.DecodeError):
+                    return msgspec.json.decode(line, type=Used).usage
+        return NO_USAGE
+
     def clear_attempts(self, run: str, attempts: Iterable[tuple[str, int]]) -> None:
         """Remove the files that a backend makes for an attempt, and pipes and sockets; what an agent wrote stays."""
         for turn, attempt in attempts:
             folder = self.attempt_folder(run, turn, attempt)
             for path in folder.iterdir() if folder.is_dir() else ():
-                if backend_files.is_temporary(path.name) or not (path.is_symlink() or path.is_file() or path.is_dir()):
+                if path.name.startswith(TEMPORARY) and path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path, ignore_errors=True)
+                elif backend_files.is_temporary(path.name) or not (
+                    path.is_symlink() or path.is_file() or path.is_dir()
+                ):
                     path.unlink(missing_ok=True)
 
     def keep_question(self, run: str, turn: str, attempt: int, prompt: str) -> None:
@@ -130,7 +154,7 @@ class AttemptFolders(AttemptFiles):
 
     async def how_far(self, run: str, turn: str, attempt: int) -> str:
         """The end of what an attempt had said."""
-        path = self.attempt_folder(run, turn, attempt) / "stream.jsonl"
+        path = self.attempt_folder(run, turn, attempt) / STREAM
         try:
             lines = files.read_end(path, 8 * HOW_FAR_MOST).splitlines()
         except OSError as error:

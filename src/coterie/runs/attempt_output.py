@@ -1,53 +1,88 @@
-"""What agents print while they work, from the files of their attempts."""
+"""What agents print and do while they work, from what is kept of their attempts."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
 
 import msgspec
 from msgspec import Struct
 
-from coterie import files
-from coterie.backends.base import Text
+from coterie.backends.base import AttemptRef, Permission, SessionOpened, Text, Tool, Used
 from coterie.ids import child_run_id
-from coterie.journal.records import TurnStarted
-from coterie.runs.attempt_folders import STREAM_MOST, AttemptFolders
+from coterie.journal.records import (
+    AttemptFailed,
+    AttemptInterrupted,
+    AttentionAnswered,
+    Record,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+)
+from coterie.runs.attention import with_prompt
 from coterie.runs.repository import Runs
+from coterie.views.attention import AttentionView
+from coterie.views.timeline import sentence
 
 CHECK_EVERY = 0.1
-"""Seconds between two looks at the files of attempts that are followed."""
+"""Seconds between two looks at the output of attempts that are followed; *CHECK_ELSEWHERE* where it is not here."""
+CHECK_ELSEWHERE = 0.5
 QUIET_CHECKS = 2
 """After so many looks in a row without an owner and without new output, all was read."""
 
 
-class Printed(Struct, frozen=True, kw_only=True):
-    """What an attempt printed on one channel: `answer`, `thinking` or `log`."""
+Streamed = Text | Tool | Permission | SessionOpened | Used
+"""The events that are kept of an attempt."""
+_DECODER: msgspec.json.Decoder[Streamed] = msgspec.json.Decoder(Streamed)
+
+
+class Attended(Struct, frozen=True, kw_only=True, tag="attention", tag_field="kind"):
+    """An attempt needs a person, or was answered; *text* says which. The output of the attempt has no such event."""
+
+    text: str
+
+
+class Heard(Struct, frozen=True, kw_only=True):
+    """An event of an attempt, as its output or the journal has it."""
 
     run: str
     turn: str
     attempt: int
-    channel: str
-    text: str
+    event: Streamed | Attended
+
+    @property
+    def ref(self) -> AttemptRef:
+        """The name of the attempt."""
+        return AttemptRef(run=self.run, turn=self.turn, attempt=self.attempt, epoch=0)
 
 
 class StreamReader:
-    """Reads what the attempts of a run have printed since it read last.
+    """Reads what the attempts of a run have printed and done since it read last, and what they needed a person for.
 
     Args:
         turn: Only this turn's; a turn that is a child run has all turns in it.
     """
 
     def __init__(self, runs: Runs, run: str, turn: str = "") -> None:
-        self._runs, self._folders = runs, AttemptFolders(runs)
-        self._run, self._turn = run, turn
-        self._seen: dict[Path, int] = {}
+        self._runs, self._run, self._turn = runs, run, turn
+        self._seen: dict[str, int] = {}
+        """How far the output of an attempt was read, by its mark."""
         self._attempts: dict[str, list[TurnStarted]] = {}
+        self._read: dict[str, int] = {}
+        self._attention = AttentionView()
+        self._questions: dict[tuple[str, str], int] = {}
+        """The open questions to humans: the attempt, by run and turn."""
+        names = run.split("/")
+        for above in ("/".join(names[:k]) for k in range(1, len(names))):  # their plans say which agents are humans
+            for record in runs.read(above):
+                self._attention.apply(above, record)
 
-    def read(self) -> list[Printed]:
-        """What is new, in the order in which attempts began."""
+    def read(self) -> list[Heard]:
+        """What is new, in the order in which attempts began.
+
+        Of an attempt that is over nothing more comes.
+        """
         return self._news(self._run, self._turn)
 
-    async def follow(self) -> AsyncIterator[Printed]:
+    async def follow(self) -> AsyncIterator[Heard]:
         """What is there and what comes, until the run has no owner."""
         quiet = 0
         while quiet < QUIET_CHECKS:
@@ -55,48 +90,61 @@ class StreamReader:
             for one in news:
                 yield one
             quiet = 0 if owned or news else quiet + 1
-            await asyncio.sleep(CHECK_EVERY)
+            await asyncio.sleep(CHECK_EVERY if self._runs.is_here else CHECK_ELSEWHERE)
 
-    def _news(self, run: str, turn: str) -> list[Printed]:
+    def _news(self, run: str, turn: str) -> list[Heard]:
         known = self._attempts.setdefault(run, [])
-        last = known[-1].seq + 1 if known else 1
-        known += [record for record in self._runs.read(run, last) if isinstance(record, TurnStarted)]
+        attended: dict[tuple[str, int], list[Heard]] = {}
+        over = set[tuple[str, int]]()
+        for record in self._runs.read(run, self._read.get(run, 0) + 1):
+            self._read[run] = record.seq
+            if isinstance(record, TurnStarted):
+                known.append(record)
+            if isinstance(record, TurnFinished | AttemptFailed | AttemptInterrupted):
+                over.add((record.turn, record.attempt))
+            for one in self._attended(run, record):
+                attended.setdefault((one.turn, one.attempt), []).append(one)
         found = []
         for start in known:
             if turn in ("", start.turn):
                 found += self._of_attempt(run, start)
+                found += attended.get((start.turn, start.attempt), [])
                 child = child_run_id(run, start.turn, start.attempt)
                 if self._runs.has(child):
                     found += self._news(child, "")
+        known[:] = [one for one in known if (one.turn, one.attempt) not in over]
         return found
 
-    def _of_attempt(self, run: str, start: TurnStarted) -> list[Printed]:
-        """What is new in the file of an attempt, up to its last whole line."""
-        path = self._folders.attempt_folder(run, start.turn, start.attempt) / "stream.jsonl"
-        begin = self._seen.get(path, 0)
-        try:
-            if path.stat().st_size <= begin:
-                return []
-            with files.open_private(path, "rb") as file:
-                file.seek(begin)
-                data = file.read(2 * STREAM_MOST)
-        except FileNotFoundError:
-            return []
-        data = data[: data.rfind(b"\n") + 1]
-        self._seen[path] = begin + len(data)
+    def _attended(self, run: str, record: Record) -> Iterator[Heard]:
+        """What *record* of *run* says about persons, except for permissions: the file of the attempt has these."""
+
+        def heard(attempt: int, text: str) -> Heard:
+            return Heard(run=run, turn=getattr(record, "turn", ""), attempt=attempt, event=Attended(text=text))
+
+        for one in self._attention.apply(run, record):
+            match one.kind, record:
+                case "stall", _:
+                    yield heard(getattr(record, "attempt", 1), one.text)
+                case "question", TurnStarted(turn=turn, attempt=attempt):
+                    self._questions[run, turn] = attempt
+                    yield heard(attempt, with_prompt(self._runs, one).text)
+        match record:
+            case AttentionAnswered(attempt=attempt):
+                yield heard(attempt, sentence(record))
+            case TurnFinished(turn=turn) | TurnFailed(turn=turn) if attempt := self._questions.pop((run, turn), 0):
+                yield heard(attempt, sentence(record))
+
+    def _of_attempt(self, run: str, start: TurnStarted) -> list[Heard]:
+        """What is new in the output of an attempt, up to its last whole line."""
+        mark = child_run_id(run, start.turn, start.attempt)
+        begin = self._seen.get(mark, 0)
+        data = self._runs.printed(mark, begin)
+        self._seen[mark] = begin + len(data)
         found = []
         for line in data.splitlines():
             try:
-                event = msgspec.json.decode(line, type=Text)
+                event = _DECODER.decode(line)
             except msgspec.DecodeError:
-                continue  # a tool or its usage
-            found.append(
-                Printed(
-                    run=run,
-                    turn=start.turn,
-                    attempt=start.attempt,
-                    channel=event.channel,
-                    text=event.text,
-                )
-            )
+                continue  # written by a newer coterie
+            found.append(Heard(run=run, turn=start.turn, attempt=start.attempt, event=event))
         return found

@@ -1,21 +1,26 @@
 """The backends of a run in this process, checked before it begins: every agent has one that can be called."""
 
+import asyncio
 import os
+import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from coterie.backends.attempt import variables_of
 from coterie.backends.base import Backend, Request
+from coterie.backends.coding.needs import CODING, sandbox_of
+from coterie.backends.coding.needs import missing as missing_of_coding
 from coterie.diagnostics import error
 from coterie.errors import TopologyError
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.driver.turns import LocalTurns
 from coterie.runs.kinds import kind_of
+from coterie.topology.coding import REQUIRED
+from coterie.waits import waiting
 
 if TYPE_CHECKING:
     from coterie.backends.models.cassette import Cassette
-
-_HERE = frozenset({"command", "human", "model", "scripted"})
 
 AskHuman = Callable[[Request], Awaitable[str]]
 
@@ -30,9 +35,14 @@ def ready_turns(plan: Plan, human: AskHuman | None = None, cassette: "Cassette |
         TopologyError: If an agent has no backend, or its model cannot be called.
         UsageError: If the cassette that the environment names cannot be read.
     """
-    agents = list(_asked(plan, ""))
-    _refuse_silent([name for name, agent in agents if not agent.backend])
-    _refuse_absent([(name, agent.backend) for name, agent in agents if agent.backend and agent.backend not in _HERE])
+    agents = check_backends(plan)
+    if lacks := missing_of_coding(agents):
+        raise TopologyError(lacks)
+    if any(agent.backend == "actor" for _, agent in agents):
+        from coterie.actors.turns import missing as missing_of_actors
+
+        if lacks := list(missing_of_actors(plan)):
+            raise TopologyError(lacks)
     models = [(name, agent) for name, agent in agents if agent.backend == "model"]
     if models:
         from coterie.backends.models.backend import ModelBackend
@@ -46,22 +56,85 @@ def ready_turns(plan: Plan, human: AskHuman | None = None, cassette: "Cassette |
     return local_turns(human)
 
 
+async def unconfined(plan: Plan) -> tuple[str, ...]:
+    """Warnings about the agents of *plan* that run without a sandbox because none works here.
+
+    Whether one works is tried once in a process, in a thread.
+
+    Raises:
+        TopologyError: If an agent requires a sandbox and none works.
+    """
+    agents = [(name, wanted) for name, agent in _asked(plan, "") if (wanted := sandbox_of(agent)) != "off"]
+    if not agents:
+        return ()
+    from coterie.backends.sandbox.choice import absence
+
+    with waiting("a sandbox to be tried"):
+        why = await asyncio.to_thread(absence)
+    if not why:
+        return ()
+    if required := [name for name, wanted in agents if wanted in REQUIRED]:
+        message = f"no sandbox works here, and {', '.join(required)} may not run without one: {why}"
+        raise TopologyError([error("no-sandbox", message, hint="install bubblewrap, or write sandbox: auto")])
+    names = ", ".join(name for name, _ in agents)
+    return (f"NO SANDBOX works here: {names} can read and write whatever you can ({why})",)
+
+
+def absent_programs(plan: Plan) -> tuple[str, ...]:
+    """A warning for each program that an agent of *plan* runs as a command and that is not on its PATH.
+
+    It is no error, since an earlier agent may install it. A program given by a path may lie in a folder made later.
+    """
+    lacking: dict[str, dict[str, None]] = {}
+    for name, agent in _asked(plan, ""):
+        if agent.backend != "command":
+            continue
+        path = variables_of(agent).get("PATH", os.environ.get("PATH", os.defpath))
+        path = os.pathsep.join(os.path.join(agent.cwd, folder) for folder in path.split(os.pathsep))
+        for program in [words[0] for words in agent.steps or (agent.argv,) if words]:
+            if "/" not in program and "{" not in program and not shutil.which(program, path=path):
+                lacking.setdefault(program, {})[name] = None
+    return tuple(
+        f"the program {program!r} is not on the PATH yet; {', '.join(names)} will need it"
+        for program, names in lacking.items()
+    )
+
+
 def local_turns(human: AskHuman | None = None, model: Backend | None = None) -> LocalTurns:
-    """The backends of this process, made when needed; *model* calls the providers of models, if the run has any."""
+    """The backends of this process, made when needed; *model* calls the providers of models, by default as it says."""
     from coterie.backends.command import CommandBackend
     from coterie.backends.human import HumanBackend
     from coterie.backends.scripted import ScriptedBackend
 
+    def actors() -> Backend:
+        from coterie.actors.turns import ActorBackend  # few runs have agents in Python
+
+        return ActorBackend()
+
+    def models() -> Backend:
+        from coterie.backends.models.backend import ModelBackend  # its library takes a second
+
+        return ModelBackend()
+
     makers: dict[str, Callable[[], Backend]] = {
+        **{kind: backend.make for kind, backend in CODING.items()},
+        "actor": actors,
         "command": CommandBackend,
         "human": partial(HumanBackend, human),
+        "model": models,
         "scripted": ScriptedBackend,
     }
     return LocalTurns({} if model is None else {"model": model}, makers=makers)
 
 
-def _refuse_silent(names: list[str]) -> None:
-    if names:
+def check_backends(plan: Plan) -> list[tuple[str, AgentPlan]]:
+    """The agents that a run of *plan* may call, by name.
+
+    Raises:
+        TopologyError: If one has no backend.
+    """
+    agents = list(_asked(plan, ""))
+    if names := [name for name, agent in agents if not agent.backend]:
         message = f"no backend configured for {', '.join(names)}"
         hint = (
             "configure one in the file (.at: extensions { coterie { command: […] } }, for an agent or for all; "
@@ -69,16 +142,7 @@ def _refuse_silent(names: list[str]) -> None:
             "or try it without a model: --rehearse"
         )
         raise TopologyError([error("no-backend", message, hint=hint)])
-
-
-def _refuse_absent(agents: list[tuple[str, str]]) -> None:
-    """Refuse backends that a loop may name and that are not implemented yet."""
-    if agents:
-        names = ", ".join(name for name, _ in agents)
-        kinds = ", ".join(dict.fromkeys(kind for _, kind in agents))
-        hint = "use -b COMMAND, or -b model with --set backend.model=…, or try it without a backend: --rehearse"
-        message = f"backends of kind {kinds} are not supported yet; they are configured for {names}"
-        raise TopologyError([error("absent-backend", message, hint=hint)])
+    return agents
 
 
 def _asked(plan: Plan, path: str) -> Iterator[tuple[str, AgentPlan]]:

@@ -1,4 +1,4 @@
-"""The checks of `coterie doctor`: the machine, the installation, the state directory, the runs, the files of a folder.
+"""The checks of `coterie doctor`: machine, installation, backends, state directory, runs, files of a folder.
 
 Each check is a generator of results over a `DoctorContext`, listed in `CHECKS`. Nothing is changed, except that a
 folder for trials in the state directory (or beside it) is made and removed. Values of secrets are never shown.
@@ -14,23 +14,29 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from coterie import formats, planning
+from coterie.backends.sandbox import choice
 from coterie.diagnostics import Severity
 from coterie.errors import CoterieError
+from coterie.formats.files import SYSTEM_FILES
 from coterie.journal.lock import RunLock
 from coterie.journal.status import ENDS
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.providers import APIS
 from coterie.runs import index
+from coterie.runs.agent_probes import probes
+from coterie.runs.backend_setup import absent_programs
 from coterie.runs.fork import PARTS
 from coterie.runs.messages.doorbell import SOCKET_PATH_MOST, socket_path
 from coterie.runs.repository import Runs, run_in
 from coterie.views.words import plural
+from coterie.waits import waiting
 
 OLDEST_PYTHON = (3, 11)
 EXTRAS = {
@@ -81,7 +87,11 @@ Check = Callable[[DoctorContext], Iterator[CheckResult]]
 
 def examine(context: DoctorContext) -> list[CheckResult]:
     """All findings, in the order of the checks."""
-    return [finding for check in CHECKS for finding in check(context)]
+    found = list[CheckResult]()
+    for check in CHECKS:
+        with waiting(f"the check of {check.__name__.replace('_', ' ')}"):
+            found += check(context)
+    return found
 
 
 # -- the machine ------------------------------------------------------------------------------------------------------
@@ -131,6 +141,39 @@ def providers(context: DoctorContext) -> Iterator[CheckResult]:
         else:
             hint = f"export {key}=…, to use models of {api}"
             yield CheckResult(check=key, status="note", found=f"is not set{address}", next=hint)
+
+
+def sandboxes(context: DoctorContext) -> Iterator[CheckResult]:
+    """Which sandboxes work here, by a trial of each."""
+    for one in choice.IMPLEMENTATIONS:
+        why = choice.probe(one.NAME)
+        yield CheckResult(check=f"sandbox {one.NAME}", status="note" if why else "ok", found=why or "works")
+    if choice.absence():
+        hint = "install bubblewrap; agents with `sandbox: required` are refused until one works"
+        found = "none works: coding agents can read and write whatever you can"
+        yield CheckResult(check="sandbox", status="warn", found=found, next=hint)
+
+
+def backends(context: DoctorContext) -> Iterator[CheckResult]:
+    """Which backends a loop or a preset can use here and now."""
+    claude = shutil.which("claude")
+    found = f"-b command runs {claude}" if claude else "-b PROGRAM runs any program; `claude` is not on the PATH"
+    hint = "" if claude else "install Claude Code to use -b command"
+    yield CheckResult(check="backend command", status="ok", found=found, next=hint)
+    keys = [api for api in APIS if os.environ.get(f"{api.upper()}_API_KEY")]
+    lacks = ["the extra models"] if find_spec("pydantic_ai") is None else []
+    lacks += [] if keys else ["a key"]
+    if lacks:
+        hint = "see above; then use -b model --set backend.model=NAME"
+        yield CheckResult(check="backend model", status="note", found=f"lacks {' and '.join(lacks)}", next=hint)
+    else:
+        model = {"anthropic": "sonnet"}.get(keys[0], f"{keys[0]}/NAME")
+        yield CheckResult(check="backend model", status="ok", found=f"-b model --set backend.model={model}")
+    yield CheckResult(check="backend human", status="ok", found="-b human asks you")
+    yield CheckResult(check="backend scripted", status="ok", found="-b scripted simulates answers, for trials")
+    for one in probes():
+        status = "ok" if one.usable else "note"
+        yield CheckResult(check=f"backend {one.kind}", status=status, found=one.found, next=one.next)
 
 
 def _without_secrets(url: str) -> str:
@@ -249,7 +292,8 @@ def _go_on(run: str, state: str) -> str:
 
 def files(context: DoctorContext) -> Iterator[CheckResult]:
     """Whether the teams in the folder are valid, and whether their backends are configured."""
-    found = sorted(path for end in ("*.at", "*.pattern.yaml") for path in context.folder.glob(end) if path.is_file())
+    kinds = ("*.at", "*.pattern.yaml", *SYSTEM_FILES)
+    found = sorted(path for kind in kinds for path in context.folder.glob(kind) if path.is_file())
     for path in found[:SHOWN]:
         yield from _file(path)
     if len(found) > SHOWN:
@@ -269,6 +313,8 @@ def _file(path: Path) -> Iterator[CheckResult]:
         yield CheckResult(check=str(path), status="ok", found="valid")
     if plan is not None:
         yield from _thinkers(path, plan)
+        for line in absent_programs(plan):
+            yield CheckResult(check=str(path), status="warn", found=line, next="install it, or write its path")
 
 
 def _thinkers(path: Path, plan: Plan) -> Iterator[CheckResult]:
@@ -287,4 +333,4 @@ def _agents(plan: Plan, path: str) -> Iterator[tuple[str, AgentPlan]]:
             yield from _agents(agent.child, f"{path}{name}/")
 
 
-CHECKS: tuple[Check, ...] = (python, installed, git, providers, state, known_runs, runs, files)
+CHECKS: tuple[Check, ...] = (python, installed, git, providers, backends, sandboxes, state, known_runs, runs, files)

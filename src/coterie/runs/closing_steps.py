@@ -25,6 +25,7 @@ from coterie.runs.driver.ended import Ended
 from coterie.runs.driver.run_end import ClosingSteps, Step
 from coterie.runs.kinds import kind_of
 from coterie.runs.outcome import exit_of
+from coterie.waits import waiting
 from coterie.workspace.trees import disposal, report, worktree
 from coterie.workspace.trees.git import in_thread
 from coterie.workspace.trees.worktree import WorkTree
@@ -70,16 +71,19 @@ class LocalClosingSteps(ClosingSteps):
             if TreeCleared not in kinds and tree.by_itself and (tree.removed or disposal.is_removal_due(tree)):
                 return partial(disposal.remove_at_end, self._state_dir, tree)
         if kind_of(plan).notify and RunNotified not in kinds:
-            return partial(self._notify, plan, ended)
+            place = kind_of(plan).place or RunPlace()
+            started_in = Path(place.work_dir) if place.work_dir else self._cwd
+            tree = worktree.read(self._state_dir, self._run)
+            return partial(notified, plan, ended, self._state_dir, started_in, tree)
         return None
 
-    def _notify(self, plan: Plan, ended: Ended) -> RunNotified:
-        kind = kind_of(plan)
-        place = kind.place or RunPlace()
-        document = message(plan, place, ended, self._state_dir, worktree.read(self._state_dir, self._run))
-        folder = self._state_dir / "runs" / folder_name(self._run)
-        started_in = Path(place.work_dir) if place.work_dir else self._cwd
-        return RunNotified(status=ended.status, problem=notify(kind.notify, document, started_in, folder))
+
+def notified(plan: Plan, ended: Ended, state_dir: Path, cwd: Path, tree: WorkTree | None = None) -> RunNotified:
+    """Call `notify.command` of *plan* in *cwd*, and say what became of it."""
+    kind = kind_of(plan)
+    document = message(plan, kind.place or RunPlace(), ended, state_dir, tree)
+    folder = state_dir / "runs" / folder_name(ended.run)
+    return RunNotified(status=ended.status, problem=notify(kind.notify, document, cwd, folder))
 
 
 def notices(state_dir: Path, run: str, steps: Sequence[Record]) -> Iterator[str]:
@@ -141,7 +145,8 @@ def _call(argv: tuple[str, ...], given: bytes, cwd: Path) -> str:
         return f"{argv[0]} cannot be started: {error}"
     with process:
         try:
-            said, _ = process.communicate(given, timeout=NOTIFY_WITHIN)
+            with waiting(f"{argv[0]}, the notify.command"):
+                said, _ = process.communicate(given, timeout=NOTIFY_WITHIN)
         except subprocess.TimeoutExpired:
             return f"{argv[0]} took longer than {NOTIFY_WITHIN:g} s and was ended"
         finally:

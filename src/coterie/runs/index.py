@@ -1,9 +1,11 @@
 """The per-user index of runs, wherever their folders lie: a convenience that can be lost, and nothing with it."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import unquote
 
 import msgspec
@@ -56,7 +58,12 @@ def add(entry: Entry) -> None:
 
 def entries(state_dir: Path | None = None) -> list[Entry]:
     """The runs that still exist, oldest first: those of *state_dir*, then those the index knows elsewhere."""
-    return sorted(newest(state_dir, everywhere=True), key=lambda entry: (entry.started, entry.run))
+    return oldest_first(newest(state_dir, everywhere=True))
+
+
+def oldest_first(entries: Iterable[Entry]) -> list[Entry]:
+    """*entries* in the order in which their runs began."""
+    return sorted(entries, key=lambda entry: (entry.started, entry.run))
 
 
 def newest(state_dir: Path | None, *, everywhere: bool = False, beginning: str = "") -> Iterator[Entry]:
@@ -76,29 +83,39 @@ def newest(state_dir: Path | None, *, everywhere: bool = False, beginning: str =
     return filter(_is_there, found)
 
 
-def find(run: str, state_dir: Path) -> Path:
-    """The folder of *run*: an id, a beginning of one that only one run has, or `last`, the newest of this directory.
+class Newest(Protocol):
+    """Gives runs, newest first; see `newest`."""
 
-    Of several runs with that id it is that of this directory, else the newest.
+    def __call__(self, *, everywhere: bool = False, beginning: str = "") -> Iterator[Entry]:
+        """The runs here, then those elsewhere."""
+
+
+def find(run: str, state_dir: Path) -> Path:
+    """The folder of *run*; see `choose`. Of several runs with that id it is that of this directory, else the newest."""
+    return Path(choose(run, partial(newest, state_dir)).folder)
+
+
+def choose(run: str, newest: Newest) -> Entry:
+    """The run that *run* names: an id, a beginning of one that only one run has, or `last`, the newest here.
 
     Raises:
         NoSuchRun: If there is none.
         UsageError: If several runs begin with *run*.
     """
     if run == "last":
-        for entry in newest(state_dir):
-            return Path(entry.folder)
+        for entry in newest():
+            return entry
         raise NoSuchRun(run)
     fitting: dict[str, Entry] = {}
-    for entry in newest(state_dir, everywhere=True, beginning=run) if run else ():
+    for entry in newest(everywhere=True, beginning=run) if run else ():
         fitting.setdefault(entry.run, entry)
     if not fitting:
-        raise NoSuchRun(run, [entry.run for entry in newest(state_dir, everywhere=True)])
+        raise NoSuchRun(run, [entry.run for entry in newest(everywhere=True)])
     if len(fitting) > 1 and run not in fitting:
         some = ", ".join(list(fitting)[:_SHOWN])
         more = f" and {len(fitting) - _SHOWN} more" if len(fitting) > _SHOWN else ""
         raise UsageError(f"{run!r} matches {some}{more}; give more of the id")
-    return Path((fitting.get(run) or next(iter(fitting.values()))).folder)
+    return fitting.get(run) or next(iter(fitting.values()))
 
 
 def home_of(folder: Path) -> Path:

@@ -12,24 +12,26 @@ from msgspec.structs import replace
 
 from coterie.clock import Clock, SystemClock
 from coterie.errors import Fenced, JournalFailed, RunDeleted, RunIsFinished, UsageError
-from coterie.footprint import Footprint
 from coterie.journal.records import ConfigAnswer, ConfigChanged, Record, RunFinished
 from coterie.journal.runs import EarlierRecords, Journal, RunRecord
 from coterie.planning.plan import Limits, Plan
 from coterie.runs import index, run_ids
 from coterie.runs.attempt_folders import AttemptFolders
-from coterie.runs.backend_setup import AskHuman, ready_turns
+from coterie.runs.backend_setup import AskHuman, absent_programs, ready_turns, unconfined
 from coterie.runs.closing_steps import LocalClosingSteps, notices
+from coterie.runs.companions import Companions
+from coterie.runs.driver.attendance import Attendant
 from coterie.runs.driver.shell import Shell
 from coterie.runs.driver.turns import Turns
 from coterie.runs.isolation import isolate
-from coterie.runs.kinds import Kind, Observe, check_start, kind_of
+from coterie.runs.kinds import Kind, LastReading, Observe, check_start, kind_of
 from coterie.runs.messages.inbox import Inbox
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.outcome import Outcome, outcome_of
 from coterie.runs.plan_secrets import hold, refuse_lost
 from coterie.runs.plan_secrets import read as read_held
 from coterie.runs.repository import Runs
+from coterie.waits import waiting
 from coterie.workspace.trees import worktree
 from coterie.workspace.trees.git import in_thread
 from coterie.workspace.trees.gitignore import hide_state
@@ -47,8 +49,10 @@ async def start(
     state_dir: Path,
     limits: Limits | None = None,
     park: bool = True,
+    quota: str = "park",
     observe: Observe | None = None,
     human: AskHuman | None = None,
+    attendant: Attendant | None = None,
     run_id: str | None = None,
     turns: Turns | None = None,
     cassette: "Cassette | None" = None,
@@ -63,8 +67,10 @@ async def start(
     Args:
         given: The run's input: `prompt`, and further named values.
         park: Stop with `waiting` when nothing runs but humans and timers.
+        quota: When only a quota that opens later lets the run go on: `park` stops it until then, `wait` waits here.
         observe: Called with the run's id and each record, in order, once it is durable.
         human: Asks a human at a terminal; without it humans answer through the inbox.
+        attendant: Answers what attempts need a person for; without it, the inbox or the policy of the agent does.
         turns: Who starts attempts; by default the backends of this process.
         cassette: Answers for the providers of models; by default the one that `COTERIE_CASSETTE` names.
         cwd: The agents' working directory; by default the current one. A loop may get a separate work tree instead.
@@ -83,16 +89,20 @@ async def start(
     """
     check_start(plan, given)
     kind = kind_of(plan)
+    warnings: tuple[str, ...] = ()
     if turns is None:
         turns = ready_turns(plan, human, cassette)
+        warnings = (*await unconfined(plan), *absent_programs(plan))
     _check_name(plan.folder)
     run, clock = run_id or run_ids.choose_id(plan, state_dir), clock or SystemClock()
+    companions = Companions(clock, turns, observe)
     cwd = (cwd or Path.cwd()).resolve()
     runs = Runs(state_dir)
     plan = _held(run, plan, runs)
     tree, said = None, list[str]()
     if kind.place is not None:
-        tree = await in_thread(isolate, run, cwd, state_dir, kind.place, said.append)
+        with waiting("git to look at the working directory"):
+            tree = await in_thread(isolate, run, cwd, state_dir, kind.place, said.append)
     for line in said:
         tell(line)
     started_in, cwd = cwd, Path(tree.cwd) if tree is not None else cwd
@@ -102,12 +112,14 @@ async def start(
     index.add(index.Entry(run=run, folder=folder, topology=plan.name, started=clock.now(), cwd=str(started_in)))
     if tree is not None:
         worktree.write(state_dir, tree)  # before its files: a kill from here on leaves a tree that is known
-    observe = _observers(kind, runs, Journal(runs, run, ()), observe)
-    shell = _shell(run, runs, turns, clock, limits, park, observe, cwd, tree, snapshots)
+    observe = _observers(kind, runs, Journal(runs, run, ()), companions.observe)
+    shell = _shell(run, runs, turns, clock, limits, park, quota, observe, attendant, cwd, tree, snapshots)
+    shell.tree.warnings = warnings
+    companions.attach(shell)
     if attach is not None:
         attach(shell)
     try:
-        return await _drive(shell, runs, run, shell.start(run, plan, given), limits, clock)
+        return await _drive(shell, runs, run, shell.start(run, plan, given), limits, clock, companions)
     except JournalFailed as error:
         if isinstance(error, Fenced | RunDeleted) or runs.has_begun(run):
             raise
@@ -120,8 +132,10 @@ async def resume(
     state_dir: Path,
     limits: Limits | None = None,
     park: bool = True,
+    quota: str = "park",
     observe: Observe | None = None,
     human: AskHuman | None = None,
+    attendant: Attendant | None = None,
     reload: Plan | None = None,
     turns: Turns | None = None,
     cassette: "Cassette | None" = None,
@@ -136,6 +150,7 @@ async def resume(
     and their prompts say so.
 
     Args:
+        quota: As for `start`; `now` also tries at once what waits for a quota.
         recall: Called once with the records of earlier owners, those of child runs included, before *observe*.
         runs: The runs of *state_dir*, if their caller has read this one with `is_claimed_next`.
 
@@ -148,31 +163,37 @@ async def resume(
     """
     runs, clock = runs or Runs(state_dir), clock or SystemClock()
     tree = runs.tree(run, is_claimed_next=True)
-    journal = next(tree)
+    with waiting(f"the journal of {run} to be read"):
+        journal = next(tree)
     first = journal.started
     if isinstance(last := journal.records[-1], RunFinished):
         raise RunIsFinished(run, last.outcome)
     recorded = journal.plan()
     plan = _held(run, reload, runs) if reload is not None else recorded
     refuse_lost(plan, runs.folder(run))
+    warnings: tuple[str, ...] = ()
     if turns is None:
         kind_of(plan).check_resume(run)
         turns = ready_turns(plan, human, cassette)
+        warnings = (*await unconfined(plan), *absent_programs(plan))
     cwd, own = Path(first.cwd) if first.cwd else Path.cwd(), worktree.read(state_dir, run)
     if not cwd.is_dir() and (own is None or own.status == "running"):
         raise UsageError(f"run {run!r} works in {cwd}, and there is no such folder: bring it back, then resume")
     kind = kind_of(recorded)
     with suppress(OSError):
         hide_state(state_dir, kind.place, cwd)
-    observe = _observers(kind, runs, journal, observe)
-    shell = _shell(run, runs, turns, clock, limits, park, observe, cwd, own, first.snapshots)
+    companions = Companions(clock, turns, observe)
+    observe = _observers(kind, runs, journal, companions.observe)
+    shell = _shell(run, runs, turns, clock, limits, park, quota, observe, attendant, cwd, own, first.snapshots)
+    shell.tree.warnings = warnings
+    companions.attach(shell)
     if attach is not None:
         attach(shell)
     if recall is not None:
         recall((one.run, record) for one in chain((journal,), tree) for record in one.records)
     del journal, tree  # the records are only needed until they are folded
     main = shell.resume(run, plan, reloaded=reload is not None)
-    return await _drive(shell, runs, run, main, limits, clock)
+    return await _drive(shell, runs, run, main, limits, clock, companions)
 
 
 def _observers(kind: Kind, runs: Runs, journal: Journal, observe: Observe | None) -> Observe | None:
@@ -218,29 +239,31 @@ def _shell(
     clock: Clock,
     limits: Limits | None,
     park: bool,
+    quota: str,
     observe: Observe | None,
+    attendant: Attendant | None,
     cwd: Path,
     tree: WorkTree | None,
     snapshots: bool,
 ) -> Shell:
     """A shell for a run whose files lie on disk."""
-    seen: Footprint | None = None
+    last = LastReading()
     held = read_held(runs.folder(run))
 
     async def read_again(child: str, plan: Plan) -> ConfigAnswer:
-        nonlocal held, seen
-        seen = seen or Footprint()
-        answer = kind_of(plan).reread(child, plan, lambda found: hold(found, runs.folder(run)), seen)
+        nonlocal held
+        answer = kind_of(plan).reread(child, plan, lambda found: hold(found, runs.folder(run)), last)
         if isinstance(answer, ConfigChanged):
             held = read_held(runs.folder(run))
         return answer
 
     return Shell(
-        store=runs.store,
+        store=runs.local,
         turns=turns,
         clock=clock,
         limits=limits,
         park=park,
+        quota=quota,
         observe=observe,
         reload=read_again,
         files=AttemptFolders(runs),
@@ -250,6 +273,7 @@ def _shell(
         held=lambda: held,
         environment=os.environ,
         cwd=cwd,
+        attendant=attendant,
     )
 
 
@@ -260,7 +284,15 @@ def _held(run: str, plan: Plan, runs: Runs) -> Plan:
         raise JournalFailed(run, f"{runs.folder(run)}: {error.strerror or error}", began=False) from error
 
 
-async def _drive(shell: Shell, runs: Runs, run: str, main: Any, limits: Limits | None, clock: Clock) -> Outcome:
+async def _drive(
+    shell: Shell,
+    runs: Runs,
+    run: str,
+    main: Any,
+    limits: Limits | None,
+    clock: Clock,
+    companions: Companions,
+) -> Outcome:
     inbox = Inbox(runs.folder(run), shell, clock.now)
 
     async def serve() -> None:
@@ -278,9 +310,11 @@ async def _drive(shell: Shell, runs: Runs, run: str, main: Any, limits: Limits |
     except asyncio.CancelledError:
         if task.cancelled():
             raise
-        task.cancel()
+        if not companions.stop(run):
+            task.cancel()
         try:
-            ended = await task
+            with waiting("the running attempts to end"):
+                ended = await task
         except asyncio.CancelledError:
             if not shell.runs:
                 raise  # it never began
@@ -290,5 +324,6 @@ async def _drive(shell: Shell, runs: Runs, run: str, main: Any, limits: Limits |
             current.uncancel()
     finally:
         opening.cancel()
+        await companions.close()
         await inbox.close()
     return replace(outcome_of(ended, limits or Limits()), notices=tuple(notices(runs.root, run, shell.steps)))

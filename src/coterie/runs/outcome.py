@@ -52,6 +52,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     Attributes:
         status: `completed`, `failed`, or `stopped` (it can be resumed).
         reason: Why it failed or stopped.
+        until: When the quota opens until which it was stopped, in Unix seconds; 0: it was not.
         exit: The exit status that says the same.
         seconds: How long the run was owned in all; *usage* adds up what its attempts took, side by side or not.
         waiting: The questions to humans that are open.
@@ -71,6 +72,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     overshoot: str = ""
     notices: tuple[str, ...] = ()
     iterations: int | None = None
+    until: float = 0.0
 
 
 def outcome_of(ended: Ended, limits: Limits) -> Outcome:
@@ -86,6 +88,7 @@ def outcome_of(ended: Ended, limits: Limits) -> Outcome:
         waiting=ended.waiting,
         overshoot=_overshoot(ended, limits),
         iterations=ended.iterations,
+        until=ended.until,
     )
 
 

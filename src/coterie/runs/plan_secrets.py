@@ -1,4 +1,4 @@
-"""Values of `env` entries that look secret: kept in a private file of the run, so that its journal has none.
+"""Values of `env` entries and of settings that look secret: kept in a private file of the run, not in its journal.
 
 The recorded plan has a reference in their place, `***<agent>.<NAME>`, which is replaced when an attempt starts.
 """
@@ -13,6 +13,8 @@ from coterie import files
 from coterie.backends.secrets import HIDDEN, is_secret
 from coterie.errors import UsageError
 from coterie.planning.plan import AgentPlan, Plan, environments
+from coterie.planning.providers import VARIABLE
+from coterie.planning.system import SystemPlan
 
 FILE = "env.json"
 _LARGEST = 1 << 24
@@ -56,12 +58,38 @@ def refuse_lost(plan: Plan, folder: Path) -> None:
             raise UsageError(f"{folder / FILE} has no value for {lost[0]}: resume with --reload FILE")
 
 
+def literal(plan: Plan) -> list[str]:
+    """The places of such values in *plan*, as `<agent>.<NAME>`, but for those that take all from `${VARIABLES}`."""
+    held: dict[str, str] = {}
+    _referring(plan, "", held)
+    written = {place.removeprefix(HIDDEN): VARIABLE.sub("", value) for place, value in held.items()}
+    return [place for place, value in written.items() if is_secret(place.rpartition(".")[2], value)]
+
+
 def filled(agent: AgentPlan, held: Mapping[str, str]) -> AgentPlan:
     """*agent* with the values that it and its MCP servers refer to."""
     return _mapped(agent, lambda owner, env: {name: held.get(value, value) for name, value in env.items()})
 
 
+def filled_system(system: SystemPlan, held: Mapping[str, str]) -> SystemPlan:
+    """*system* with the values that the settings of its plugins and agents refer to."""
+    return system.with_settings(lambda path, key, text: held.get(text, text))
+
+
+def _referring_system(system: SystemPlan, path: str, held: dict[str, str]) -> SystemPlan:
+    def referring(place: str, key: str, text: str) -> str:
+        if key.endswith("_env") or not is_secret(key, text):
+            return text
+        reference = f"{HIDDEN}{path}@{place}"
+        held[reference] = text
+        return reference
+
+    return system.with_settings(referring)
+
+
 def _referring(plan: Plan, path: str, held: dict[str, str]) -> Plan:
+    if isinstance(plan.coordination, SystemPlan):
+        plan = replace(plan, coordination=_referring_system(plan.coordination, path, held))
     agents = {}
     for name, agent in plan.agents.items():
 

@@ -6,28 +6,22 @@ The document that comes out says of every turn when it ran, what marked it, what
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coterie.backends.base import AttemptRef, OnEvent, Request, Session, Unknown
+from coterie.backends.base import NO_ABILITIES, Abilities, AttemptRef, OnEvent, Request, Session, Unknown
 from coterie.backends.scripted import ScriptedBackend
+from coterie.backends.scripts import check_agents
 from coterie.clock import VirtualClock
 from coterie.ids import child_run_id
+from coterie.journal import records as r
 from coterie.journal.memory import MemoryStore
-from coterie.journal.records import (
-    AttemptLaunched,
-    EventEmitted,
-    EventInvalid,
-    RunFinished,
-    TurnCancelled,
-    TurnFailed,
-    TurnFinished,
-    TurnStarted,
-)
 from coterie.journal.runs import RunReader
-from coterie.planning.plan import AgentPlan, Limits, Plan
+from coterie.planning import as_plan
+from coterie.planning.plan import AgentPlan, Limits, Plan, without_gates
 from coterie.runs.driver.driven_run import MakeKind
 from coterie.runs.driver.fold import Fold
 from coterie.runs.driver.shell import Shell
-from coterie.runs.kinds import kind_of, kind_without_imports
+from coterie.runs.kinds import kind_without_imports, rehearsed_kind
 from coterie.runs.outcome import EXIT_COMPLETED, EXIT_FAILED, EXIT_LIMIT, outcome_of
+from coterie.topology.model import Topology
 
 RUN = "rehearsal"
 EXITS = {"completed": EXIT_COMPLETED, "failed": EXIT_FAILED, "cancelled": EXIT_FAILED}
@@ -43,13 +37,19 @@ class _Stage:
     async def start(self, request: Request, on_event: OnEvent) -> Session:
         return await self._backend.start(request, on_event)
 
+    def activity(self, launched: Sequence[r.AttemptLaunched]) -> None:
+        """No process runs."""
+
     def uses_context(self, agent: AgentPlan) -> bool:
         return True
+
+    def abilities(self, agent: AgentPlan) -> Abilities:
+        return NO_ABILITIES
 
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()
 
-    async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
+    async def end(self, run: str, launched: Sequence[r.AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
         """Nothing was ever launched."""
 
     async def close(self) -> None:
@@ -57,30 +57,34 @@ class _Stage:
 
 
 def rehearse(
-    plan: Plan,
-    given: dict[str, Any],
+    plan: Plan | Topology,
+    given: str | Mapping[str, Any],
     script: Script | None = None,
     limits: Limits | None = None,
     *,
     imports: bool = True,
 ) -> Any:
-    """Play *plan*, asked *given*, and return the document of what happened, as plain JSON values.
+    """Play *plan*, or that of a topology, and return the document of what happened, as plain JSON values.
 
     Without a *script*, every turn takes 1 virtual second and turn n of an agent answers the n-th value of each declared
     output, the last repeating; in a loop it emits, of what it may, the event from which the end is nearest. Turns run
-    in parallel without limit unless *limits* says otherwise.
+    in parallel without limit unless *limits* says otherwise. No gates are run.
 
     Args:
+        given: The prompt, or named values.
         imports: Whether patterns of a user's own are imported. Without it each is replaced: it asks its slots once
             each, in order.
 
     Raises:
         TopologyError: If there is no coordination.
+        UsageError: If the script names an unknown agent.
     """
+    plan, given = without_gates(as_plan(plan)), {"prompt": given} if isinstance(given, str) else dict(given)
+    check_agents(script or (), plan)
     clock = VirtualClock()
     store = MemoryStore()
     limits = limits or Limits(max_parallel=None)
-    make = kind_of if imports else kind_without_imports
+    make = rehearsed_kind if imports else kind_without_imports
     shell = Shell(store=store, turns=_Stage(script), make_kind=make, clock=clock, limits=limits)
     ended = outcome_of(clock.run(shell.start(RUN, plan, given)), limits)
     ending = {"run": RUN, "outcome": ended.status, "exit": ended.exit}
@@ -95,15 +99,15 @@ def _document(runs: RunReader, run: str, plan: Plan, make: MakeKind) -> dict[str
     for record in runs.read(run):
         fold.apply(record)
         match record:
-            case TurnStarted(turn=name, attempt=1):
+            case r.TurnStarted(turn=name, attempt=1):
                 turns[name] = _started(fold, record) | kind.start_facts(name)
-            case EventEmitted(turn=name, event=event) if name in turns:
+            case r.EventEmitted(turn=name, event=event) if name in turns:
                 turns[name]["emitted"].append(event)
-            case EventInvalid(turn=name, event=event) if name in turns:
+            case r.EventInvalid(turn=name, event=event) if name in turns:
                 turns[name]["rejected"].append(event)
-            case TurnFinished(turn=name) | TurnFailed(turn=name) | TurnCancelled(turn=name) if name in turns:
+            case r.TurnFinished(turn=name) | r.TurnFailed(turn=name) | r.TurnCancelled(turn=name) if name in turns:
                 turns[name] |= {"finished": record.at, "outputs": getattr(record, "outputs", {})}
-                if isinstance(record, TurnFailed):
+                if isinstance(record, r.TurnFailed):
                     turns[name]["failure"] = {"kind": record.kind, "reason": record.reason}
                 turns[name] |= kind.end_facts(name)
     for name, turn in turns.items():
@@ -116,7 +120,7 @@ def _document(runs: RunReader, run: str, plan: Plan, make: MakeKind) -> dict[str
     return {"turns": list(turns.values()), "never_ran": [name for name in kind.mentions() if name not in ran]}
 
 
-def _started(fold: Fold, record: TurnStarted) -> dict[str, Any]:
+def _started(fold: Fold, record: r.TurnStarted) -> dict[str, Any]:
     return {
         "agent": record.agent,
         "n": int(record.turn.rpartition("#")[2]),
@@ -138,5 +142,5 @@ def _author(fold: Fold, turn: str) -> str:
 
 def _ending(runs: RunReader, run: str) -> dict[str, Any]:
     *_, last = runs.read(run)
-    status = last.outcome if isinstance(last, RunFinished) else "stopped"
+    status = last.outcome if isinstance(last, r.RunFinished) else "stopped"
     return {"run": run, "outcome": status, "exit": EXITS.get(status, EXIT_LIMIT)}

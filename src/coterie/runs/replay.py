@@ -24,7 +24,12 @@ class ReplayReport(Struct, frozen=True, kw_only=True):
 
 
 def replay(run: str, *, state_dir: Path) -> ReplayReport:
-    """Feed the journal of *run* and its child runs to today's engines; nothing is written, and no backend is called.
+    """Feed the journal of *run* in *state_dir* and of its child runs to today's engines; see `replay_in`."""
+    return replay_in(Runs(state_dir), run)
+
+
+def replay_in(runs: Runs, run: str) -> ReplayReport:
+    """Feed the journal of *run* and of its child runs to today's engines; nothing is written, and no backend is called.
 
     Raises:
         ReplayMismatch: If an engine decides otherwise than its journal says.
@@ -32,7 +37,7 @@ def replay(run: str, *, state_dir: Path) -> ReplayReport:
     folds: dict[str, Fold] = {}
     open_below: dict[str, str] = {}  # runs that are not over: what is said before a phrase of theirs
     left: list[str] = []
-    for journal in Runs(state_dir).tree(run):
+    for journal in runs.tree(run):
         name, above = journal.run, journal.above
         folds[name] = fold = Fold(name, kind_of(journal.plan()))
         fold.fold(journal.records)

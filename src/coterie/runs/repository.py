@@ -1,26 +1,37 @@
-"""The runs on disk: where each is kept, and how one is found by what a person types.
+"""Where runs are kept, and how one is found by what a person types.
 
-This is the one module that names the store on disk; `coterie.journal.runs` reads what the journals hold.
+This is the one module that names the store on disk; `coterie.journal.runs` reads what the journals hold. The runs of a
+cluster are another `RunHome`, in `coterie.cluster.runs`.
 """
 
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
+from coterie import files
 from coterie.errors import NoSuchRun
-from coterie.journal.jsonl import JsonlStore
+from coterie.journal.base import Archive
+from coterie.journal.jsonl import STREAM, STREAM_MOST, JsonlStore
 from coterie.journal.runs import RunReader
-from coterie.journal.status import RunStatus
 from coterie.runs import index
+from coterie.runs.index import Entry
 
 if TYPE_CHECKING:
+    from coterie.planning.plan import Plan
+    from coterie.runs.fork import Forked
     from coterie.runs.messages import RunMessage, Verdict
+    from coterie.runs.outcome import Outcome
+    from coterie.workspace.notes import EntryFiles, NoteSettings
 
 STATE_DIR = ".coterie"
 
 
 class Runs(RunReader):
-    """The runs of one state directory.
+    """The runs of one state directory, or of another store that has some of their files there.
 
         runs, run = find("last", Path(".coterie"))
         for record in runs.read(run): ...
@@ -28,21 +39,38 @@ class Runs(RunReader):
     Args:
         root: The state directory; the first run makes it.
         poll: Seconds between two checks of `follow` for new records.
+        store: Where the journals are; by default in *root*.
+
+    Attributes:
+        local: The store in *root*, in which runs of this machine are claimed.
     """
 
-    store: JsonlStore
-
-    def __init__(self, root: Path, poll: float = 0.05) -> None:
-        super().__init__(JsonlStore(root, poll))
+    def __init__(self, root: Path, poll: float = 0.05, store: Archive | None = None) -> None:
+        self.local = JsonlStore(root, poll)
+        super().__init__(store or self.local)
         self.root = root
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this machine keeps and drives them."""
+        return self.store is self.local
 
     def folder(self, run: str) -> Path:
         """The folder with all files of *run*, whether it exists or not."""
-        return self.store.folder(run)
+        return self.local.folder(run)
 
     def file(self, run: str) -> Path:
         """The file with the journal of *run*, whether it exists or not."""
-        return self.store.file(run)
+        return self.local.file(run)
+
+    def printed(self, attempt: str, begin: int) -> bytes:
+        """The lines that *attempt*, by its mark, has printed, from that byte of all its output on."""
+        return files.read_lines(self.folder(attempt) / STREAM, begin, 2 * STREAM_MOST)
+
+    def text(self, run: str) -> str:
+        """The journal of *run* as it is written."""
+        with files.open_private(self.file(run), "rb") as file:
+            return file.read().decode("utf-8", "replace")
 
     def inbox(self, run: str) -> Path:
         """The folder in which messages to the root run *run* wait."""
@@ -62,9 +90,77 @@ class Runs(RunReader):
 
         return send(self, run, self.folder(run), message)
 
+    def notes(self, run: str, settings: "NoteSettings | None", kind: str) -> "EntryFiles":
+        """The entries of the `memory`, or of the `task`s, of *run*; see `coterie.runs.note_files`."""
+        from coterie.runs.note_files import NoteFiles
 
-def find(name: str, state_dir: Path) -> tuple[Runs, str]:
-    """The run that *name* names, and the state directory that holds it, which may be another than *state_dir*.
+        return NoteFiles(self).files(run, settings, kind)
+
+    async def resume(self, run: str, *, reload: "Plan | None" = None, **how: Any) -> "Outcome":
+        """Carry the root run *run* on where it is driven; *how*: see `coterie.runs.launch.resume`."""
+        from coterie.runs import launch
+
+        return await launch.resume(run, state_dir=self.root, reload=reload, **how)
+
+    def fork(self, run: str, *, files: bool = True, **how: Any) -> "Forked":
+        """Make a fork of the root run *run* among these runs; *how*: see `coterie.runs.fork.fork`."""
+        from coterie.runs.fork import fork
+
+        return fork(run, state_dir=self.root, files=files, **how)
+
+    def here(self, run: str, tell: Callable[[str], object]) -> "Runs":
+        """Runs of this machine, with *run* among them; *tell* learns where its work is, if it was brought here."""
+        return self
+
+
+class RunHome(Protocol):
+    """A place that keeps runs: a directory of this machine, or a cluster."""
+
+    @property
+    def option(self) -> str:
+        """The option that names it to a further command, after a blank; empty if that looks there anyway."""
+
+    def newest(self, *, everywhere: bool = False, beginning: str = "") -> Iterator[Entry]:
+        """The runs here whose id begins with *beginning*, newest first; *everywhere*: then those elsewhere."""
+
+    def open(self, entry: Entry) -> tuple[Runs, str]:
+        """The runs among which *entry* is, and its id there."""
+
+
+@dataclass(frozen=True)
+class LocalHome:
+    """The runs of a directory of this machine."""
+
+    state_dir: Path
+
+    @property
+    def option(self) -> str:
+        """`--state-dir`, unless it is the usual one and no variable names a cluster."""
+        usual = str(self.state_dir) in (index.STATE_DIR, index.OF_LOOPS)
+        if usual:
+            return " --cluster ''" if os.environ.get("COTERIE_CLUSTER") else ""
+        return f" --state-dir {shlex.quote(str(self.state_dir))}"
+
+    def newest(self, *, everywhere: bool = False, beginning: str = "") -> Iterator[Entry]:
+        """The runs here; see `coterie.runs.index.newest`."""
+        return index.newest(self.state_dir, everywhere=everywhere, beginning=beginning)
+
+    def open(self, entry: Entry) -> tuple[Runs, str]:
+        """The state directory that holds *entry*, which may be another, and its id there."""
+        return run_in(Path(entry.folder))
+
+
+Where = Path | RunHome
+"""Where runs are: a state directory, or another home."""
+
+
+def home_at(where: Where) -> RunHome:
+    """The home that *where* is."""
+    return LocalHome(where) if isinstance(where, Path) else where
+
+
+def find(name: str, where: Where) -> tuple[Runs, str]:
+    """The run that *name* names, and the runs among which it is.
 
     Args:
         name: An id, a beginning of one that only one run has, or `last`; with `/TURN.ATTEMPT` one of its child runs.
@@ -73,8 +169,9 @@ def find(name: str, state_dir: Path) -> tuple[Runs, str]:
         NoSuchRun: If there is none.
         UsageError: If several runs begin with *name*.
     """
+    home = home_at(where)
     root, _, below = name.partition("/")
-    runs, run = run_in(index.find(root, state_dir))
+    runs, run = home.open(index.choose(root, home.newest))
     if below:
         run = f"{run}/{below}"
         if not runs.has(run):
@@ -85,9 +182,3 @@ def find(name: str, state_dir: Path) -> tuple[Runs, str]:
 def run_in(folder: Path) -> tuple[Runs, str]:
     """The root run whose files are in *folder*, and the state directory that holds it."""
     return Runs(index.home_of(folder)), unquote(folder.name)
-
-
-def status_in(folder: Path) -> RunStatus:
-    """The status of the root run whose files are in *folder*."""
-    runs, run = run_in(folder)
-    return runs.store.status(run)

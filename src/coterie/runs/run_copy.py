@@ -14,19 +14,7 @@ from msgspec import Struct
 from coterie.clock import Clock
 from coterie.errors import NoSuchRun, ReplayMismatch
 from coterie.ids import child_run_id
-from coterie.journal.records import (
-    AttemptFailed,
-    AttemptInterrupted,
-    AttemptLaunched,
-    ForkedFrom,
-    PlanReloaded,
-    Record,
-    RunStarted,
-    TurnCancelled,
-    TurnFailed,
-    TurnFinished,
-    TurnStarted,
-)
+from coterie.journal import records as r
 from coterie.journal.runs import Read
 from coterie.journal.writer import JsonlWriter
 from coterie.planning.plan import Plan, to_json
@@ -49,23 +37,23 @@ class RunCopy:
         self.now = clock.now()
         self.again: list[str] = []
 
-    def root(self, origin: str, fork: str, prefix: Sequence[Record], *, is_all: bool, cwd: str = "") -> None:
+    def root(self, origin: str, fork: str, prefix: Sequence[r.Record], *, is_all: bool, cwd: str = "") -> None:
         """Write the fork and its child runs; *is_all*: *prefix* is all that there is of *origin*.
 
         Args:
             cwd: Where the fork works; by default where *origin* did.
         """
         first, *rest = prefix
-        assert isinstance(first, RunStarted)
-        forked_from = ForkedFrom(run=origin, seq=len(prefix))
+        assert isinstance(first, r.RunStarted)
+        forked_from = r.ForkedFrom(run=origin, seq=len(prefix))
         first = msgspec.structs.replace(first, run=fork, forked_from=forked_from, cwd=cwd or first.cwd)
-        writer = self._there.store.claim(fork)
+        writer = self._there.local.claim(fork)
         try:
             core = self._write(_Journal(origin, fork, self._plan, writer), [first, *rest], 0)
             self._children(origin, fork, self._plan, prefix, None if is_all else prefix[-1].at)
             if self._changed:
                 plan = to_json(self._plan).decode()
-                reloaded = PlanReloaded(plan=plan, plan_hash=self._plan.content_hash())
+                reloaded = r.PlanReloaded(plan=plan, plan_hash=self._plan.content_hash())
                 core.write(core.at, reloaded, source="operator")
             self._let_go(core)
             writer.sync()
@@ -73,7 +61,7 @@ class RunCopy:
             writer.give_up()
 
     def _children(
-        self, origin: str, fork: str, plan: Plan, prefix: Sequence[Record], before: float | None, began: int = 0
+        self, origin: str, fork: str, plan: Plan, prefix: Sequence[r.Record], before: float | None, began: int = 0
     ) -> None:
         """Bring along what lies below the attempts in *prefix*.
 
@@ -83,7 +71,7 @@ class RunCopy:
         """
         over = _over(prefix)
         for started in prefix:
-            if not isinstance(started, TurnStarted):
+            if not isinstance(started, r.TurnStarted):
                 continue
             ended = started.turn in over or (started.turn, started.attempt) in over
             child = plan.agents[started.agent].child if started.agent in plan.agents else None
@@ -103,9 +91,9 @@ class RunCopy:
         if not records:
             return
         first, *rest = records
-        assert isinstance(first, RunStarted)
+        assert isinstance(first, r.RunStarted)
         first = msgspec.structs.replace(first, run=fork, parent=fork.rpartition("/")[0])
-        writer = self._there.store.claim(fork)
+        writer = self._there.local.claim(fork)
         core = self._write(_Journal(origin, fork, plan, writer), [first, *rest], began)
         self._children(origin, fork, plan, records, before, began)
         if not ended:
@@ -113,7 +101,7 @@ class RunCopy:
         writer.sync()
         writer.give_up()
 
-    def _write(self, journal: "_Journal", records: Sequence[Record], began: int) -> Core:
+    def _write(self, journal: "_Journal", records: Sequence[r.Record], began: int) -> Core:
         """Write *records* and fold them, which shows whether the fork's plan agrees with them."""
         core = Core(
             journal.fork,
@@ -149,7 +137,7 @@ class RunCopy:
             if turn.status != "running":
                 continue
             if core.takes_a_slot(turn.ask.agent):
-                core.write(core.at, AttemptInterrupted(turn=name, attempt=turn.attempt, reason="forked"))
+                core.write(core.at, r.AttemptInterrupted(turn=name, attempt=turn.attempt, reason="forked"))
                 self.again.append(f"{below}/{name}".lstrip("/"))
             elif core.kind(turn.ask.agent) == "topology" and not self._has_begun(core.run, turn):
                 self.again.append(f"{below}/{name}".lstrip("/"))
@@ -168,21 +156,21 @@ class _Journal(Struct, frozen=True):
     writer: JsonlWriter
 
 
-def _over(records: Iterable[Record]) -> set[str | tuple[str, int]]:
+def _over(records: Iterable[r.Record]) -> set[str | tuple[str, int]]:
     """The turns that have ended, and the attempts that have."""
     over: set[str | tuple[str, int]] = set()
     for record in records:
         match record:
-            case TurnFinished(turn=turn) | TurnFailed(turn=turn) | TurnCancelled(turn=turn):
+            case r.TurnFinished(turn=turn) | r.TurnFailed(turn=turn) | r.TurnCancelled(turn=turn):
                 over.add(turn)
-            case AttemptFailed(turn=turn, attempt=attempt) | AttemptInterrupted(turn=turn, attempt=attempt):
+            case r.AttemptFailed(turn=turn, attempt=attempt) | r.AttemptInterrupted(turn=turn, attempt=attempt):
                 over.add((turn, attempt))
     return over
 
 
-def _as_history(record: Record) -> Record:
+def _as_history(record: r.Record) -> r.Record:
     """*record* as the fork keeps it: a process that ran is the original's, so the fork must not know it as its own."""
-    if isinstance(record, AttemptLaunched):
+    if isinstance(record, r.AttemptLaunched):
         return msgspec.structs.replace(record, started="")  # no process has that start time: none is ended for it
     return record
 

@@ -1,20 +1,24 @@
 """Statistics of the runs of this machine: how they ended, what they cost, how long they took."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from itertools import islice
-from pathlib import Path
 from statistics import median
 
 from msgspec import Struct
 
 from coterie.clock import SystemClock
 from coterie.errors import CoterieError
+from coterie.journal import records as r
 from coterie.journal.owned import OwnedTime
-from coterie.journal.records import AttemptFailed, IterationStarted, RunStarted, TurnCancelled, TurnFinished
+from coterie.journal.runs import Journal
+from coterie.planning.plan import AgentPlan
 from coterie.runs import index
 from coterie.runs.index import Entry
-from coterie.runs.repository import run_in
-from coterie.views.usage import UsageView
+from coterie.runs.repository import RunHome, Where, home_at
+from coterie.topology.patterns.inputs import task_of
+from coterie.views.usage import Totals, UsageView
 
 UNREADABLE = "unreadable"
 
@@ -67,19 +71,19 @@ class Statistics(Struct, frozen=True, kw_only=True):
     teams: Mapping[str, Sum]
 
 
-def run_stats(entry: Entry) -> RunStats:
-    """The run of *entry* in numbers; one whose journal cannot be read has none."""
-    runs, run = run_in(Path(entry.folder))
+def run_stats(home: RunHome, entry: Entry) -> RunStats:
+    """The run of *entry* in *home* in numbers; one whose journal cannot be read has none."""
+    runs, run = home.open(entry)
     usage, time, iterations, prompt, cwd = UsageView(), OwnedTime(), 0, "", ""
     children: set[str] = set()  # turns that were child runs: what ran in those counts instead
     try:
         for record in runs.read(run):
             usage.apply(record)
             time.apply(record)
-            iterations += isinstance(record, IterationStarted)
-            if isinstance(record, RunStarted):
-                prompt, cwd = str(record.input.get("prompt", "")), record.cwd
-            if isinstance(record, TurnFinished | AttemptFailed | TurnCancelled) and record.usage.turns:
+            iterations += isinstance(record, r.IterationStarted)
+            if isinstance(record, r.RunStarted):
+                prompt, cwd = task_of((), record.input), record.cwd
+            if isinstance(record, r.TurnFinished | r.AttemptFailed | r.TurnCancelled) and record.usage.turns:
                 children.add(record.turn)
     except (OSError, CoterieError):
         return RunStats(
@@ -102,22 +106,66 @@ def run_stats(entry: Entry) -> RunStats:
     )
 
 
-def newest(state_dir: Path, limit: int, *, everywhere: bool = False) -> Iterator[RunStats]:
-    """The newest *limit* runs of the directory of *state_dir*; *everywhere*: then those of others.
+def newest(where: Where, limit: int, *, everywhere: bool = False) -> Iterator[RunStats]:
+    """The newest *limit* runs that *where* has; *everywhere*: then those of other directories.
 
     The journals of runs beyond *limit* are not opened.
     """
-    return map(run_stats, islice(index.newest(state_dir, everywhere=everywhere), limit))
+    home = home_at(where)
+    return map(partial(run_stats, home), islice(home.newest(everywhere=everywhere), limit))
 
 
-def statistics(entries: Iterable[Entry]) -> Statistics:
-    """The runs of *entries* in numbers; outcomes and teams that have most runs come first."""
-    every = [run_stats(entry) for entry in entries]
+def statistics(where: Where) -> Statistics:
+    """All runs that *where* knows in numbers; outcomes and teams that have most runs come first."""
+    home = home_at(where)
+    every = [run_stats(home, entry) for entry in index.oldest_first(home.newest(everywhere=True))]
     return Statistics(
         total=_sum(every),
         outcomes=_by({one.run: one.state.partition(":")[0] for one in every}, every),
         teams=_by({one.run: one.topology for one in every}, every),
     )
+
+
+def usage_by(journals: Iterable[Journal], by: str) -> dict[str, Totals]:
+    """What the turns in *journals* used, by `role` (its agent), `model`, `backend` or `run`; a turn that is a child run
+    counts there.
+
+    Raises:
+        JournalUnreadable: If a plan cannot be read.
+    """
+    found: dict[str, Totals] = {}
+    for journal in journals:
+        view = UsageView(partial(_label, by, journal.run, journal.plan_now().agents))
+        for record in journal.records:
+            view.apply(record)
+        for name, totals in view.agents.items():
+            found.setdefault(name, Totals()).merge(totals)
+    return found
+
+
+def usage_of_all(where: Where, by: str) -> dict[str, Totals]:
+    """What all runs that *where* knows used, by the same keys; a run that cannot be read is left out."""
+    found: dict[str, Totals] = {}
+    home = home_at(where)
+    for runs, run in map(home.open, index.oldest_first(home.newest(everywhere=True))):
+        with suppress(OSError, CoterieError):
+            for name, totals in usage_by(runs.tree(run), by).items():
+                found.setdefault(name, Totals()).merge(totals)
+    return found
+
+
+def _label(by: str, run: str, agents: Mapping[str, AgentPlan], turn: r.TurnStarted) -> str | None:
+    agent = agents.get(turn.agent) or AgentPlan(name=turn.agent)
+    match by:
+        case _ if agent.child is not None:
+            return None
+        case "model":
+            return agent.model or "(none)"
+        case "backend":
+            return agent.backend or "(none)"
+        case "run":
+            return run
+    return turn.agent
 
 
 def _by(names: Mapping[str, str], every: list[RunStats]) -> dict[str, Sum]:

@@ -128,7 +128,7 @@ class LoopProjection:
         """Take the next record in; the lines that it makes, often none."""
         self._at = record.at
         self._time.apply(record)
-        if isinstance(record, r.AttemptFailed | r.TurnFinished | r.TurnCancelled):
+        if isinstance(record, r.AttemptFailed | r.AttemptInterrupted | r.TurnFinished | r.TurnCancelled):
             self._cost += record.usage.cost
         handler = self._handlers.get(type(record))
         return list(handler(record)) if handler is not None else []
@@ -278,8 +278,10 @@ class LoopProjection:
                 yield self._end("backend.finish", turn, *turn.end, record.kind == "timeout")
 
     def _attempt_interrupted(self, record: r.AttemptInterrupted) -> Iterator[dict[str, Any]]:
-        if (turn := self._turns.get(record.turn)) is not None and turn.agent != REVIEW:
-            yield self._end("backend.finish", turn, "130", record.reason)
+        if (turn := self._turns.get(record.turn)) is not None:
+            yield from self._usage(turn, record.usage)
+            if turn.agent != REVIEW:
+                yield self._end("backend.finish", turn, "130", record.reason)
 
     def _turn_finished(self, record: r.TurnFinished) -> Iterator[dict[str, Any]]:
         if self._branch(record.turn):
@@ -325,6 +327,8 @@ class LoopProjection:
                 "total_tokens": usage.input_tokens + usage.output_tokens,
                 "cost_usd": usage.cost,
             }
+            if usage.context_window:
+                fields["context_percent"] = round(100 * usage.context_tokens / usage.context_window, 1)
             yield self._line("backend.usage", fields, turn.iteration)
 
     # -- what is said -------------------------------------------------------------------------------------------------

@@ -4,65 +4,65 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.journal.records import (
-    NO_USAGE,
-    AttemptFailed,
-    AttemptInterrupted,
-    AttemptLaunched,
-    ConditionUnknown,
-    ConfigChanged,
-    ConfigRejected,
-    EventEmitted,
-    EventInvalid,
-    EventNoted,
-    IterationStarted,
-    JournalRepaired,
-    LoopExhausted,
-    MessageRefused,
-    OperatorSaid,
-    PathEnded,
-    PlanReloaded,
-    Record,
-    RunFinished,
-    RunOwned,
-    RunStarted,
-    RunStopped,
-    TreeMerged,
-    TreesJoined,
-    TurnCancelled,
-    TurnFailed,
-    TurnFinished,
-    TurnStarted,
-    Usage,
-    WaveJoined,
-    WaveStarted,
-    WaveTimeout,
-)
+from coterie.journal import records as r
+from coterie.views.actors import ActorsView
 from coterie.views.words import path_end
 
 NOTED = frozenset(
     {
-        AttemptFailed,
-        AttemptInterrupted,
-        ConfigChanged,
-        ConfigRejected,
-        EventEmitted,
-        EventInvalid,
-        EventNoted,
-        JournalRepaired,
-        LoopExhausted,
-        MessageRefused,
-        OperatorSaid,
-        TreeMerged,
-        TreesJoined,
-        WaveJoined,
-        WaveStarted,
-        WaveTimeout,
+        r.AttemptFailed,
+        r.AttemptInterrupted,
+        r.AttemptQuiet,
+        r.AttentionAnswered,
+        r.AttentionAsked,
+        r.ConfigChanged,
+        r.ConfigRejected,
+        r.EventEmitted,
+        r.EventInvalid,
+        r.EventNoted,
+        r.GateChecked,
+        r.GuidanceDelivered,
+        r.JournalRepaired,
+        r.LoopExhausted,
+        r.MessageRefused,
+        r.OperatorSaid,
+        r.TreeAttested,
+        r.TreeMerged,
+        r.TreesJoined,
+        r.WaveJoined,
+        r.WaveStarted,
+        r.WaveTimeout,
     }
 )
 """Records that a run's view keeps whole, because they change no state that it has."""
-OF_RUNS = frozenset({ConfigChanged, IterationStarted, PlanReloaded, RunFinished, RunOwned, RunStarted, RunStopped})
-"""Records that change the state of a run; all others concern a turn."""
+OF_RUNS = frozenset(
+    {
+        r.ConfigChanged,
+        r.ConfigKept,
+        r.IterationStarted,
+        r.PlanReloaded,
+        r.RunFinished,
+        r.RunOwned,
+        r.RunStarted,
+        r.RunStopped,
+    }
+)
+"""Records that change the state of a run; all others concern an actor or a turn."""
+OF_ACTORS = frozenset(
+    {
+        r.ActorCrashed,
+        r.ActorStarted,
+        r.ActorStopped,
+        r.CorrectionDropped,
+        r.CorrectionSent,
+        r.EvalReported,
+        r.LetterDead,
+        r.ReplyEnded,
+        r.ReplyPiece,
+        r.RestartPlanned,
+        r.SupervisorFailed,
+    }
+)
 
 
 @dataclass(slots=True)
@@ -87,13 +87,13 @@ class AttemptView:
     kind: str = ""
     reason: str = ""
     pid: int | None = None
-    usage: Usage = NO_USAGE
+    usage: r.Usage = r.NO_USAGE
     text: str = ""
     log: str = ""
     exit_code: int | None = None
     signal: str = ""
 
-    def _end(self, at: float, state: str, kind: str = "", reason: str = "", usage: Usage = NO_USAGE) -> None:
+    def _end(self, at: float, state: str, kind: str = "", reason: str = "", usage: r.Usage = r.NO_USAGE) -> None:
         self.finished, self.state, self.kind, self.reason, self.usage = at, state, kind, reason, usage
 
 
@@ -108,9 +108,11 @@ class TurnView:
         finished: Unix seconds, None until it ended.
         kind: Of its failure; *reason* says why it failed or was cancelled.
         note: Why the flow does not continue after it, and the outputs that its conditions lacked.
+        promise_refused: Why the promise in its text did not complete the loop.
         usage: Of all its attempts together.
         iteration: The start of the loop's iteration that it is; None in other runs.
         noted: The records about it, of those in `NOTED`.
+        asked: What its attempt needs a person for now, by id.
     """
 
     id: str
@@ -122,12 +124,14 @@ class TurnView:
     finished: float | None = None
     text: str = ""
     outputs: dict[str, Any] = field(default_factory=dict)
-    usage: Usage = NO_USAGE
+    usage: r.Usage = r.NO_USAGE
     kind: str = ""
     reason: str = ""
     note: str = ""
-    iteration: IterationStarted | None = None
-    noted: list[Record] = field(default_factory=list)
+    promise_refused: str = ""
+    iteration: r.IterationStarted | None = None
+    noted: list[r.Record] = field(default_factory=list)
+    asked: dict[str, r.AttentionAsked] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -166,6 +170,7 @@ class RunView:
         plan: The current plan as JSON; empty in a child run.
         added: The iterations allowed beyond the plan of a loop.
         noted: The records in `NOTED` that are about no turn, each with the number of turns before it.
+        actors: The actors of a supervised system.
     """
 
     def __init__(self) -> None:
@@ -179,8 +184,9 @@ class RunView:
         self.finished: float | None = None
         self.seq, self.at = 0, 0.0
         self.added = 0
-        self.noted: list[tuple[int, Record]] = []
-        self._iteration: IterationStarted | None = None
+        self.noted: list[tuple[int, r.Record]] = []
+        self.actors = ActorsView()
+        self._iteration: r.IterationStarted | None = None
         self._turns: dict[str, TurnView] = {}
 
     @property
@@ -198,75 +204,87 @@ class RunView:
             return 0.0
         return max(0.0, (now if self.finished is None else self.finished) - self.started)
 
-    def apply(self, record: Record) -> None:
+    def apply(self, record: r.Record) -> None:
         """Take the next record in."""
         self.seq, self.at = record.seq, record.at
         kind = type(record)
         if kind in NOTED:
             self._note(record)
+        if kind in OF_ACTORS:
+            self.actors.apply(record)
+            return
         if kind not in OF_RUNS:
             self._apply_to_turn(record)
             return
         match record:
-            case RunStarted():
+            case r.RunStarted():
                 self._start(record)
-            case RunOwned():
+            case r.RunOwned():
                 self.epoch, self.state, self.reason, self.finished = record.epoch, "running", "", None
                 self.added += record.limits.add_iterations
-            case RunStopped():
+                if record.warnings:
+                    self._note(record)
+            case r.RunStopped():
                 self.state = "waiting" if record.reason == "waiting" else "stopped"
                 self.reason, self.finished = record.reason, record.at
-            case RunFinished():
+            case r.RunFinished():
                 self.state, self.reason, self.finished = record.outcome, record.reason, record.at
                 self.result = record.result
-            case ConfigChanged() | PlanReloaded():
+            case r.ConfigChanged() | r.PlanReloaded():
                 self.plan = record.plan
-            case IterationStarted():
+            case r.IterationStarted():
                 self._iteration = record
+            case r.ConfigKept() if record.warnings:
+                self._note(record)
 
-    def _start(self, record: RunStarted) -> None:
+    def _start(self, record: r.RunStarted) -> None:
         self.id, self.topology, self.input = record.run, record.topology, record.input
         self.parent, self.plan, self.cwd = record.parent, record.plan, record.cwd
         self.started = record.at
 
-    def _note(self, record: Record) -> None:
+    def _note(self, record: r.Record) -> None:
         """Keep *record* with the turn that it names; a wave joins the turns of a loop, so it is kept between them."""
-        turn = None if isinstance(record, WaveStarted) else self._turns.get(getattr(record, "turn", ""))
+        turn = None if isinstance(record, r.WaveStarted) else self._turns.get(getattr(record, "turn", ""))
         if turn is not None:
             turn.noted.append(record)
         else:
             self.noted.append((len(self._turns), record))
 
-    def _apply_to_turn(self, record: Record) -> None:
+    def _apply_to_turn(self, record: r.Record) -> None:
         match record:
-            case TurnStarted():
+            case r.TurnStarted():
                 fresh = TurnView(record.turn, record.agent, record.at, record.inputs)
                 if self._iteration is not None and fresh.id == f"iteration#{self._iteration.n}":
                     fresh.iteration = self._iteration
                 started = self._turns.setdefault(record.turn, fresh)
                 started.state = "running"
                 started.attempts.append(AttemptView(record.attempt, record.at))
-            case AttemptLaunched() if attempt := self._attempt(record.turn, record.attempt):
+            case r.AttemptLaunched() if attempt := self._attempt(record.turn, record.attempt):
                 attempt.pid = record.pid or None
-            case AttemptFailed() if attempt := self._attempt(record.turn, record.attempt):
+            case r.AttentionAsked() if turn := self._turns.get(record.turn):
+                turn.asked[record.id] = record
+            case r.AttentionAnswered() if turn := self._turns.get(record.turn):
+                turn.asked.pop(record.id, None)
+            case r.AttemptFailed() if attempt := self._attempt(record.turn, record.attempt):
                 attempt._end(record.at, "failed", record.kind, record.reason, record.usage)
                 attempt.text, attempt.log = record.text, record.log
                 attempt.exit_code, attempt.signal = record.exit_code, record.signal
                 self._pause(record.turn, record.usage)
-            case AttemptInterrupted() if attempt := self._attempt(record.turn, record.attempt):
-                attempt._end(record.at, "interrupted", reason=record.reason)
-                self._pause(record.turn, NO_USAGE)
-            case TurnFinished() if turn := self._end(record.turn, "finished", record.at):
+            case r.AttemptInterrupted() if attempt := self._attempt(record.turn, record.attempt):
+                attempt._end(record.at, "interrupted", reason=record.reason, usage=record.usage)
+                self._pause(record.turn, record.usage)
+            case r.TurnFinished() if turn := self._end(record.turn, "finished", record.at):
                 turn.text, turn.outputs, turn.usage = record.text, record.outputs, turn.usage + record.usage
+                turn.promise_refused = record.promise_refused
                 if attempt := self._attempt(record.turn, record.attempt):
                     attempt._end(record.at, "finished", usage=record.usage)
-            case TurnFailed() if turn := self._end(record.turn, "failed", record.at):
+            case r.TurnFailed() if turn := self._end(record.turn, "failed", record.at):
                 turn.kind, turn.reason = record.kind, record.reason
-            case ConditionUnknown() if turn := self._turns.get(record.turn):
+            case r.ConditionUnknown() if turn := self._turns.get(record.turn):
                 turn.note = "; ".join(filter(None, (turn.note, f"{record.agent}.{record.field} has no value")))
-            case PathEnded() if turn := self._turns.get(record.turn):
+            case r.PathEnded() if turn := self._turns.get(record.turn):
                 turn.note = "; ".join(filter(None, (turn.note, path_end(record.reason, record.found))))
-            case TurnCancelled() if turn := self._end(record.turn, "cancelled", record.at):
+            case r.TurnCancelled() if turn := self._end(record.turn, "cancelled", record.at):
                 turn.reason, turn.usage = record.reason, turn.usage + record.usage
                 if turn.attempts and turn.attempts[-1].finished is None:
                     turn.attempts[-1]._end(record.at, "cancelled", reason=record.reason, usage=record.usage)
@@ -275,18 +293,20 @@ class RunView:
         attempts = self._turns[turn].attempts if turn in self._turns else []
         return next((attempt for attempt in reversed(attempts) if attempt.n == n), None)
 
-    def _pause(self, turn: str, usage: Usage) -> None:
+    def _pause(self, turn: str, usage: r.Usage) -> None:
         self._turns[turn].state = "waiting"
+        self._turns[turn].asked.clear()
         self._turns[turn].usage += usage
 
     def _end(self, id: str, state: str, at: float) -> TurnView | None:
         turn = self._turns.get(id)
         if turn is not None:
             turn.state, turn.finished = state, at
+            turn.asked.clear()
         return turn
 
 
-def fold(records: Iterable[Record]) -> RunView:
+def fold(records: Iterable[r.Record]) -> RunView:
     """The view of *records*, which begin at a run's first."""
     view = RunView()
     for record in records:

@@ -1,14 +1,17 @@
 """A run as a list of plain sentences, one for each record."""
 
+import shlex
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import Struct
 
+from coterie.clock import iso_time
 from coterie.journal import records as r
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import from_json
-from coterie.views.words import arrow, duration, exited, listed, pairs, path_end, plural, quoted
+from coterie.topology.patterns.inputs import task_of
+from coterie.views.words import arrow, duration, exited, listed, pairs, path_end, plural, promise_refused, quoted
 
 _SAID = 200
 """Characters of what a failed attempt had said."""
@@ -20,7 +23,7 @@ class Line(Struct, frozen=True, kw_only=True):
     Attributes:
         seq: The record it tells of.
         seconds: Since the run began.
-        text: A sentence, without full stop.
+        text: A sentence, without full stop; lines below it name what was found in files.
     """
 
     seq: int
@@ -41,6 +44,7 @@ class Timeline:
         self._began: float | None = None
         self._attempts: dict[str, float] = {}
         self._limits_cost = False
+        self._is_system = False
 
     def apply(self, record: r.Record) -> None:
         """Take the next record in."""
@@ -54,6 +58,11 @@ class Timeline:
         match record:
             case r.RunStarted() | r.ConfigChanged():
                 self._limits_cost = _limits_cost(record.plan)
+                self._is_system |= getattr(record, "engine", "") == "system"
+            case r.CallAsked() if self._is_system:
+                return f"the system calls {record.agent}: {record.turn}"
+            case r.CallDropped() if self._is_system:
+                return f"the system no longer waits for {record.turn}"
             case r.TurnStarted():
                 self._attempts[record.turn] = record.at
             case r.TurnFinished():
@@ -89,11 +98,11 @@ def _limits_cost(plan: str) -> bool:
 
 
 def _run_started(record: r.RunStarted) -> str:
-    asked = record.input.get("prompt")
+    asked = task_of((), record.input)
     what = f"run {record.run}" + (f" of the team {record.topology}" if record.topology else "")
     if record.forked_from is not None:
         what += f", forked from {record.forked_from.run} at record {record.forked_from.seq},"
-    return f"{what} began" + (f": {quoted(asked)}" if isinstance(asked, str) and asked else "")
+    return f"{what} began" + (f": {quoted(asked)}" if asked else "")
 
 
 def _run_owned(record: r.RunOwned) -> str:
@@ -103,7 +112,7 @@ def _run_owned(record: r.RunOwned) -> str:
         if record.epoch == 1
         else f"a process took over the run again (owner {record.epoch})"
     )
-    return how + (f", with {pairs(limits)}" if limits else "")
+    return how + (f", with {pairs(limits)}" if limits else "") + _below(record.warnings)
 
 
 def _run_finished(record: r.RunFinished) -> str:
@@ -119,9 +128,14 @@ def _attempt_failed(record: r.AttemptFailed) -> str:
     ended = exited(record.exit_code, record.signal)
     kind = [ended] if ended and record.kind == "exit" else list(filter(None, [record.kind, ended]))
     what = f"attempt {record.attempt} of {record.turn} failed ({', '.join([*kind, *_cost(record.usage)])})"
+    return f"{what}: {cause(record)}" + (f"; its quota opens at {iso_time(record.until)}" if record.until else "")
+
+
+def cause(record: r.AttemptFailed) -> str:
+    """Why an attempt failed, with the last line that it had said if that is not part of the reason."""
     *_, last = "", *(record.text.rstrip() or record.log.rstrip())[-_SAID:].splitlines()
     said = f"; its last line was {quoted(last, _SAID)}" if last.strip() and last not in record.reason else ""
-    return f"{what}: {record.reason}{said}"
+    return record.reason + said
 
 
 def _attempt_launched(record: r.AttemptLaunched) -> str:
@@ -129,24 +143,62 @@ def _attempt_launched(record: r.AttemptLaunched) -> str:
     return f"attempt {record.attempt} of {record.turn} runs {where}"
 
 
+def _attempt_session(record: r.AttemptSession) -> str:
+    said = f"attempt {record.attempt} of {record.turn} works in the session {record.session}"
+    if not record.lost:
+        return said
+    return f"{said}; warning: the session {record.lost} could not be continued: {record.reason}"
+
+
 def _attempt_interrupted(record: r.AttemptInterrupted) -> str:
     reasons = {
         "crash": "the process that ran it died",
         "forked": "it belongs to the run that this one was forked from",
+        "parked": "it needs a person, and none answered in time",
+        "max_cost": "it cost more than was reserved for it, and the budget is spent",
         "shortage": "the machine lacked space, descriptors or memory",
     }
     why = reasons.get(record.reason, record.reason)
-    return f"attempt {record.attempt} of {record.turn} was cut off: {why}"
+    cost = "".join(f" ({one})" for one in _cost(record.usage))
+    return f"attempt {record.attempt} of {record.turn} was cut off{cost}: {why}"
 
 
 def _turn_finished(record: r.TurnFinished) -> str:
     said = pairs(record.outputs) or (quoted(record.text) if record.text else "nothing")
-    return f"{record.turn} answered {said}"
+    return "; ".join(filter(None, (f"{record.turn} answered {said}", _folded(promise_refused(record.promise_refused)))))
 
 
 def _event_invalid(record: r.EventInvalid) -> str:
-    why = record.reason or f"allowed: {listed(record.allowed)}"
-    return f"{record.turn} emitted {record.event}, which was not allowed ({why})"
+    why = record.reason or f"allowed: {listed(record.allowed) or 'none'}"
+    return f"{record.turn} emitted {record.event}, which was not allowed ({_folded(why)})"
+
+
+def _gate_checked(record: r.GateChecked) -> str:
+    *_, last = "", *record.output.splitlines()
+    if record.passed:
+        return f"the gate {quoted(shlex.join(record.argv))} of {record.turn} passed ({duration(record.seconds)})"
+    said = f"; its last line was {quoted(last, _SAID)}" if last.strip() and last not in record.reason else ""
+    return f"{record.reason} ({duration(record.seconds)}){said}"
+
+
+def _folded(text: str) -> str:
+    """*text*, its further lines below the sentence."""
+    return text.replace("\n", "\n  ")
+
+
+_MISSING = {
+    "event": "said nothing",
+    "cpu": "computed nothing",
+    "process": "begun and ended no process",
+    "file": "changed no file",
+}
+"""What an attempt has not done, by the sign of life that is missing."""
+
+
+def _attention_asked(record: r.AttentionAsked) -> str:
+    if record.kind == "stall":
+        return f"{record.turn} may be stuck{_because(record.detail)}"
+    return f"{record.turn} asks for permission: {record.tool}" + (f" ({record.detail})" if record.detail else "")
 
 
 def _operator_said(record: r.OperatorSaid) -> str:
@@ -161,7 +213,12 @@ def _loop_exhausted(record: r.LoopExhausted) -> str:
 
 
 def _config_changed(record: r.ConfigChanged) -> str:
-    return "the plan was read again" + (f"; changed: {listed(record.keys)}" if record.keys else "; nothing changed")
+    changes = f"; changed: {listed(record.keys)}" if record.keys else "; nothing changed"
+    return f"the plan was read again{changes}{_below(record.warnings)}"
+
+
+def _below(lines: Iterable[str]) -> str:
+    return "".join(f"\n  {line}" for line in lines)
 
 
 def _iteration(record: r.IterationStarted) -> str:
@@ -178,6 +235,19 @@ def _tree_saved(record: r.TreeSaved) -> str:
     if not record.commit:
         return f"the files {record.turn} left could not be kept: {record.problem}"
     return f"the files {record.turn} left are kept as {record.commit[:12]}" + _because(record.problem)
+
+
+def _tree_attested(record: r.TreeAttested) -> str:
+    if record.problem:
+        return f"{record.turn} left its work tree: {record.problem}"
+    before, after = record.before, record.after
+    if before is None or after is None:
+        return f"{record.turn} stayed in its work tree"
+    parts = [f"to {after.head[:12]}" if after.head != before.head else ""]
+    parts.append(f"to the branch {after.branch or '(none)'}" if after.branch != before.branch else "")
+    moved = " and ".join(filter(None, parts))
+    said = f"{record.turn} moved its work tree {moved}" if moved else f"{record.turn} left no commit in its work tree"
+    return said + ("; meanwhile the main checkout moved, too" if before.main != after.main else "")
 
 
 def _trees_joined(record: r.TreesJoined) -> str:
@@ -220,6 +290,60 @@ def _content(record: r.MessageSent) -> str:
     return quoted(said) if said else pairs(record.content)
 
 
+def _actor_started(record: r.ActorStarted) -> str:
+    what = f"{record.kind} {record.name}" if record.kind != "agent" else record.name
+    again = f" again (incarnation {record.incarnation})" if record.incarnation > 1 else ""
+    return f"{what} started{again}" + (f" in {record.process}" if record.process else "")
+
+
+def _actor_stopped(record: r.ActorStopped) -> str:
+    ways = {"normal": "ended normally", "shutdown": "was stopped", "killed": "was cancelled: it did not stop in time"}
+    failed = f"; its on_stop failed: {record.error}" if record.error else ""
+    return f"{record.name} {ways.get(record.reason, record.reason)}{failed}"
+
+
+def _actor_crashed(record: r.ActorCrashed) -> str:
+    if record.during == "worker":
+        return f"{record.name} is gone: {record.error.removeprefix('WorkerLost: ')}"
+    at = f" at a message from {record.sender or 'outside'}" if record.message else f" at its {record.during}"
+    return f"{record.name} crashed{at}{_because(record.error)}"
+
+
+def _restart_planned(record: r.RestartPlanned) -> str:
+    what = listed(record.names) if record.names else record.name
+    after = f" in {duration(record.delay)}" if record.delay else ""
+    return f"{record.supervisor} restarts {what}{after} (restart {record.count} of {record.limit} in its window)"
+
+
+def _supervisor_failed(record: r.SupervisorFailed) -> str:
+    limit = f"{plural(record.restarts, 'restart')} in {duration(record.window)} were allowed"
+    return f"{record.name} gave up on {record.child}: {limit}{_below(record.reason.splitlines())}"
+
+
+def _letter_dead(record: r.LetterDead) -> str:
+    if record.count > 1:
+        return (
+            f"{record.count} messages to {record.recipient} were not handled: {record.reason}{_because(record.detail)}"
+        )
+    what = f"a message{f' ({record.type})' if record.type else ''} from {record.sender or 'outside'}"
+    return f"{what} to {record.recipient} was not handled: {record.reason}{_because(record.detail)}"
+
+
+def _correction_dropped(record: r.CorrectionDropped) -> str:
+    what = f"a correction ({record.kind}) of {record.agent} by {record.evaluator}"
+    return f"{what} was dropped: {record.problem}"
+
+
+def _reply_ended(record: r.ReplyEnded) -> str:
+    if record.kind:
+        return f"the streamed reply of {record.agent} failed ({record.kind}){_because(record.reason)}"
+    return f"{record.agent} ended its streamed reply" + (f": {_value(record.payload)}" if record.payload else "")
+
+
+def _value(payload: Any) -> str:
+    return pairs(payload) if isinstance(payload, dict) else quoted(str(payload))
+
+
 def _because(reason: str) -> str:
     return f": {reason}" if reason else ""
 
@@ -235,18 +359,39 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.RunFinished: _run_finished,
     r.TurnStarted: _turn_started,
     r.AttemptLaunched: _attempt_launched,
+    r.AttemptQuiet: lambda x: (
+        f"{x.turn} has {listed(_MISSING.get(sign, sign) for sign in x.signs)} for {duration(x.seconds)}"
+        if x.signs
+        else f"{x.turn} shows signs of life again"
+    ),
     r.AttemptAdopted: lambda x: f"attempt {x.attempt} of {x.turn} outlived the process that started it",
     r.AttemptFailed: _attempt_failed,
+    r.AttemptSession: _attempt_session,
     r.AttemptInterrupted: _attempt_interrupted,
     r.TurnFinished: _turn_finished,
     r.TurnFailed: lambda x: f"{x.turn} failed for good ({x.kind}){_because(x.reason)}",
     r.TurnCancelled: lambda x: f"{x.turn} was cancelled{_because(x.reason)}",
     r.EventEmitted: lambda x: f"{x.turn} emitted {x.event}" + (f" with {quoted(x.payload)}" if x.payload else ""),
     r.EventInvalid: _event_invalid,
+    r.GatesDue: lambda x: f"the gates of {x.turn} run before its {x.event or 'answer'} counts",
+    r.GateChecked: _gate_checked,
+    r.AttentionAsked: _attention_asked,
+    r.AttentionAnswered: lambda x: f"{x.id} was answered by {'an operator' if x.message else 'its policy'}: {x.answer}",
     r.OutputsGiven: lambda x: f"{x.turn} gave {pairs(x.outputs)}",
     r.MemoryChanged: lambda x: f"{x.turn or 'an operator'} changed the memory: {_entries(x)}",
     r.TaskChanged: lambda x: f"{x.turn or 'an operator'} changed the tasks: {_entries(x)}",
     r.MessageRefused: lambda x: f"a message{f' for {x.turn}' if x.turn else ''} was refused: {x.reason}",
+    r.ActorStarted: _actor_started,
+    r.ActorStopped: _actor_stopped,
+    r.ActorCrashed: _actor_crashed,
+    r.RestartPlanned: _restart_planned,
+    r.SupervisorFailed: _supervisor_failed,
+    r.LetterDead: _letter_dead,
+    r.EvalReported: lambda x: f"{x.agent} reported {x.type}" + (f": {_value(x.payload)}" if x.payload else ""),
+    r.CorrectionSent: lambda x: f"{x.evaluator} corrected {x.agent} ({x.kind}){_because(x.reason)}",
+    r.CorrectionDropped: _correction_dropped,
+    r.ReplyPiece: lambda x: f"{x.agent} gave a piece of its reply" + (f": {_value(x.payload)}" if x.payload else ""),
+    r.ReplyEnded: _reply_ended,
     r.CallAsked: lambda x: f"the program asks {x.agent}: {x.turn}",
     r.CallDropped: lambda x: f"the program no longer waits for {x.turn}",
     r.StateChanged: lambda x: f"{x.turn} changed what {x.agent} remembers",
@@ -260,8 +405,10 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
         f"after {x.turn}, a condition read {x.agent}.{x.field}, which has no value yet; it counted as false"
     ),
     r.ConfigChanged: _config_changed,
-    r.ConfigRejected: lambda x: f"the plan could not be read again; the last valid one is kept: {x.reason}",
-    r.ConfigKept: lambda x: "the plan was read again and is unchanged",
+    r.ConfigRejected: lambda x: (
+        f"the plan could not be read again; the last valid one is kept:{_below(x.reason.splitlines())}"
+    ),
+    r.ConfigKept: lambda x: f"the plan was read again and is unchanged{_below(x.warnings)}",
     r.EventNoted: lambda x: f"{x.turn} noted {x.event}" + (f" with {quoted(x.payload)}" if x.payload else ""),
     r.GuidanceDelivered: lambda x: (
         f"{x.turn} was given the operator's guidance" + (" while it worked" if x.attempt else "")
@@ -271,6 +418,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.WaveTimeout: lambda x: f"wave {x.wave}: {listed(x.turns)} took too long",
     r.WaveJoined: lambda x: f"wave {x.wave} was joined; the loop goes on after {x.event}",
     r.TreeSaved: _tree_saved,
+    r.TreeAttested: _tree_attested,
     r.TreesJoined: _trees_joined,
     r.TreeMade: lambda x: f"the work tree of {x.run} was made: {x.path}, on the branch {x.branch}",
     r.TreeMerged: _tree_merged,

@@ -5,15 +5,17 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from coterie.ids import child_run_id
-from coterie.journal.records import EventEmitted, Record
+from coterie.journal.records import AttemptFailed, AttemptQuiet, EventEmitted, GuidanceDelivered, Record, TreeAttested
 from coterie.planning.loop import LoopPlan
-from coterie.planning.plan import Plan
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.views.actors import ActorView
+from coterie.views.attention import attention_of
 from coterie.views.run import RunView, TurnView
-from coterie.views.timeline import sentence
-from coterie.views.words import pairs, quoted, respond_command
+from coterie.views.timeline import cause, sentence
+from coterie.views.words import pairs, plural, promise_refused, quoted, respond_command, without_causes
+from coterie.waits import SILENCE
 
 _COUNTED = ("finished", "failed", "cancelled", "running", "waiting", "pending")
-_NO_LINES: Mapping[str, str] = {}
 
 
 class RunNode(Struct, frozen=True, kw_only=True):
@@ -44,14 +46,14 @@ def tree(
     children: Mapping[str, RunView],
     now: float,
     plan: Plan | None = None,
-    printed: Mapping[str, str] = _NO_LINES,
+    printed: Mapping[str, str] | None = None,
 ) -> RunNode:
     """*run* at the time *now*.
 
     Args:
         children: The child runs that are known, by id, at any depth.
         plan: What *run* obeys; without it no pending nodes, humans and limits are shown.
-        printed: The last line that each attempt printed, by its marker.
+        printed: The last line that each attempt printed, by its marker; None if that is unknown.
     """
     return _Tree(children, now, printed).run(run, plan)
 
@@ -59,20 +61,54 @@ def tree(
 class _Tree:
     """The tree of all runs at one time."""
 
-    def __init__(self, children: Mapping[str, RunView], now: float, printed: Mapping[str, str]) -> None:
+    def __init__(self, children: Mapping[str, RunView], now: float, printed: Mapping[str, str] | None) -> None:
         self._children, self._now, self._printed = children, now, printed
 
     def run(self, run: RunView, plan: Plan | None) -> RunNode:
         turns = [self._turn(run, turn, plan) for turn in run.turns]
+        reason = without_causes(run.reason, (turn.reason for turn in run.turns if turn.state == "failed"))
         pending = list(_pending(run, plan)) if run.state in ("running", "waiting") else []
+        if run.actors.by_name:
+            return self._system(run, turns, reason)
         return RunNode(
             id=run.id,
             label=run.topology or run.id,
             state=run.state,
             seconds=run.seconds(self._now),
             cost=sum(turn.cost for turn in turns),
-            detail=run.reason or (_counts([*turns, *pending]) if run.state == "running" else ""),
+            detail=reason or (_counts([*turns, *pending]) if run.state == "running" else ""),
             children=(*_with_notes(turns, run.noted), *pending),
+        )
+
+    def _system(self, run: RunView, turns: list[RunNode], reason: str) -> RunNode:
+        """A supervised system: its tree of supervisors, each turn below the actor that asked for it."""
+        asked: dict[str, list[RunNode]] = {}
+        for turn, node in zip(run.turns, turns, strict=True):
+            asked.setdefault(turn.agent, []).append(node)
+        lost = sum(run.actors.letters.values())
+        return RunNode(
+            id=run.id,
+            label=run.topology or run.id,
+            state=run.state,
+            seconds=run.seconds(self._now),
+            cost=sum(turn.cost for turn in turns),
+            detail="; ".join(filter(None, (reason, f"{plural(lost, 'message')} not handled" if lost else ""))),
+            children=tuple(self._actor(run, actor, asked) for actor in run.actors.below("")),
+        )
+
+    def _actor(self, run: RunView, actor: ActorView, asked: Mapping[str, list[RunNode]]) -> RunNode:
+        """An actor; of its turns, the one that runs or the last."""
+        turns = asked.get(actor.name, [])
+        parts = [actor.kind if actor.kind != "agent" else "", f"@{actor.process}" if actor.process else ""]
+        parts.append(f"restarted {actor.restarts}x" if actor.restarts else "")
+        return RunNode(
+            id=actor.name,
+            label=actor.name,
+            state=actor.state,
+            seconds=actor.seconds(self._now),
+            cost=sum(turn.cost for turn in turns),
+            detail="  ".join(filter(None, (*parts, actor.reason))),
+            children=(*turns[-1:], *(self._actor(run, one, asked) for one in run.actors.below(actor.name))),
         )
 
     def _turn(self, run: RunView, turn: TurnView, plan: Plan | None) -> RunNode:
@@ -83,9 +119,14 @@ class _Tree:
         below = [self.run(self._children[id], inner) for id in ids if id in self._children]
         asks = turn.state == "running" and agent is not None and agent.kind == "human"
         detail = f"answer with: {respond_command(run.id, turn.id)}" if asks else _detail(turn)
-        if turn.state == "running" and not asks and not below and ids and (line := self._printed.get(ids[-1])):
+        if turn.asked:
+            detail = "; ".join(attention_of(run.id, one).command for one in turn.asked.values())
+            detail, asks = f"answer with: {detail}", True
+        if turn.state == "running" and not asks and not below and ids and self._printed is not None:
+            line = self._printed.get(ids[-1]) or self._silence(run, turn, agent)
             detail = "; ".join(filter(None, (detail, line)))
-        notes = [record for record in turn.noted if not isinstance(record, EventEmitted)]
+        if turn.state == "failed" and ids and (child := self._children.get(ids[-1])):
+            detail = without_causes(detail, (one.reason for one in child.turns if one.state == "failed"))
         return RunNode(
             id=turn.id,
             label=_label(run, turn, plan),
@@ -94,8 +135,14 @@ class _Tree:
             # the turn knows its child's cost once it ended
             cost=max(turn.usage.cost, sum(node.cost for node in below)),
             detail=detail,
-            children=(*map(_note, notes), *below),
+            children=(*map(_note, notes_of(turn)), *below),
         )
+
+    def _silence(self, run: RunView, turn: TurnView, agent: AgentPlan | None) -> str:
+        """What a turn waits for that has printed nothing for a while."""
+        if run.state != "running" or turn.seconds(self._now) < SILENCE:
+            return ""
+        return f"waiting for {'the model' if agent is not None and agent.backend == 'model' else 'its first output'}"
 
 
 def _label(run: RunView, turn: TurnView, plan: Plan | None) -> str:
@@ -129,18 +176,49 @@ def _with_notes(turns: list[RunNode], noted: list[tuple[int, Record]]) -> Iterat
     begin = 0
     for before, record in noted:
         yield from turns[begin:before]
-        yield _note(record)
+        yield _note(sentence(record))
         begin = max(begin, before)
     yield from turns[begin:]
 
 
-def _note(record: Record) -> RunNode:
-    return RunNode(id="", label=sentence(record), state="note")
+def _note(text: str) -> RunNode:
+    """A note; its further lines are notes below it, since a terminal cuts off the end of a line."""
+    first, *rest = text.split("\n  ")
+    return RunNode(id="", label=first, state="note", children=tuple(map(_note, rest)))
+
+
+def notes_of(turn: TurnView) -> list[str]:
+    """What the records say about *turn* beside its state, in sentences; the cause of its failure is its reason."""
+    own = _last_failure(turn)
+    notes = [sentence(one) for one in turn.noted if one is not own and _is_shown(turn, one)]
+    return [*notes, promise_refused(turn.promise_refused)] if turn.promise_refused else notes
+
+
+def _is_shown(turn: TurnView, record: Record) -> bool:
+    """Whether *record* is a note below *turn*; of the signs of life that are missing only what is true now."""
+    match record:
+        case EventEmitted() | GuidanceDelivered(attempt=0):  # the prompt has it
+            return False
+        case AttemptQuiet(signs=signs):
+            last = next(one for one in reversed(turn.noted) if isinstance(one, AttemptQuiet))
+            stuck = any(one.kind == "stall" for one in turn.asked.values())
+            return turn.state == "running" and record is last and bool(signs) and not stuck
+        case TreeAttested(before=before, after=after, problem=problem):
+            return before != after or problem != ""
+    return True
+
+
+def _last_failure(turn: TurnView) -> AttemptFailed | None:
+    """The failure for which *turn* has failed; the turn's own line shows its cause."""
+    last = next((record for record in reversed(turn.noted) if isinstance(record, AttemptFailed)), None)
+    return last if turn.state == "failed" and last is not None and last.reason == turn.reason else None
 
 
 def _detail(turn: TurnView) -> str:
     last = turn.attempts[-1] if turn.attempts else None
     match turn.state:
+        case "failed" if (failed := _last_failure(turn)) is not None:
+            return cause(failed)
         case "failed" | "cancelled":
             return turn.reason
         case "waiting" if last is not None:

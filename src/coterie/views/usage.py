@@ -1,11 +1,12 @@
 """What a run used: tokens, money and time, in total and by agent."""
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
 
-from coterie.journal.records import NO_USAGE, AttemptFailed, Record, TurnCancelled, TurnFinished, TurnStarted, Usage
+from coterie.journal import records as r
 
 
 class Totals(Struct, kw_only=True, gc=False):
@@ -18,7 +19,8 @@ class Totals(Struct, kw_only=True, gc=False):
         cached_tokens: Those of the input tokens that a provider had in its cache.
         cost: US dollars, as far as backends know it.
         unpriced: Answers without a known price; *cost* leaves them out.
-        seconds: Time the attempts ran, added up.
+        seconds: Time the attempts ran, added up; for one that a crash cut off, until the last record before that.
+        unsettled: US dollars that attempts which were lost may have cost, beyond what they had reported.
     """
 
     turns: int = 0
@@ -30,8 +32,9 @@ class Totals(Struct, kw_only=True, gc=False):
     seconds: float = 0.0
     cached_tokens: int = 0
     unpriced: int = 0
+    unsettled: float = 0.0
 
-    def add(self, used: Usage) -> None:
+    def add(self, used: r.Usage) -> None:
         """Add what one attempt used."""
         self.nested += used.turns
         self.input_tokens += used.input_tokens
@@ -40,23 +43,40 @@ class Totals(Struct, kw_only=True, gc=False):
         self.seconds += used.seconds
         self.cached_tokens += used.cached_tokens
         self.unpriced += used.unpriced
+        self.unsettled += used.unsettled
+
+    def merge(self, other: "Totals") -> None:
+        """Add what others used."""
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+Label = Callable[[r.TurnStarted], str | None]
 
 
 class UsageView:
     """Adds up what a run used; its children's use is in the turns that they are.
 
+    Args:
+        label: What a turn counts for; None: it does not count. By default its agent.
+
     Attributes:
-        agents: What each agent used, in order of first start.
+        agents: What each agent used, or each label, in order of first start.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, label: Label = attrgetter("agent")) -> None:
+        self._label = label
         self.agents: dict[str, Totals] = {}
         self._turns: dict[str, Totals] = {}
+        self._began: dict[str, float] = {}
+        self._last = self._crashed = 0.0
         self._handlers: dict[type, Callable[[Any], None]] = {
-            TurnStarted: self._started,
-            TurnFinished: self._used,
-            AttemptFailed: self._used,
-            TurnCancelled: self._used,
+            r.TurnStarted: self._started,
+            r.TurnFinished: self._used,
+            r.AttemptFailed: self._used,
+            r.AttemptInterrupted: self._used,
+            r.TurnCancelled: self._used,
+            r.RunOwned: self._owned,
         }
 
     @property
@@ -64,29 +84,45 @@ class UsageView:
         """What all agents used together."""
         total = Totals()
         for agent in self.agents.values():
-            for name in Totals.__struct_fields__:
-                setattr(total, name, getattr(total, name) + getattr(agent, name))
+            total.merge(agent)
         return total
 
-    def apply(self, record: Record) -> None:
+    def apply(self, record: r.Record) -> None:
         """Take the next record in."""
         if (handler := self._handlers.get(type(record))) is not None:
             handler(record)
+        self._last = record.at
 
-    def _started(self, record: TurnStarted) -> None:
+    def _owned(self, record: r.RunOwned) -> None:
+        self._crashed = self._last
+
+    def _started(self, record: r.TurnStarted) -> None:
         totals = self._turns.get(record.turn)
         if totals is None:
-            totals = self._turns[record.turn] = self.agents.setdefault(record.agent, Totals())
+            if (label := self._label(record)) is None:
+                return
+            totals = self._turns[record.turn] = self.agents.setdefault(label, Totals())
             totals.turns += 1
         totals.attempts += 1
+        self._began[record.turn] = record.at
 
-    def _used(self, record: TurnFinished | AttemptFailed | TurnCancelled) -> None:
+    def _used(self, record: r.TurnFinished | r.AttemptFailed | r.AttemptInterrupted | r.TurnCancelled) -> None:
         totals = self._turns.get(record.turn)
-        if totals is not None and record.usage is not NO_USAGE:
+        if totals is None:
+            return
+        if record.usage is not r.NO_USAGE:
             totals.add(record.usage)
+        began = self._began.pop(record.turn, None)
+        if (
+            began is not None
+            and not record.usage.seconds
+            and isinstance(record, r.AttemptInterrupted | r.TurnCancelled)
+        ):
+            ended = self._crashed if getattr(record, "reason", "") == "crash" else record.at
+            totals.seconds += max(ended - began, 0.0)
 
 
-def fold(records: Iterable[Record]) -> UsageView:
+def fold(records: Iterable[r.Record]) -> UsageView:
     """The view of *records*, which begin at a run's first."""
     view = UsageView()
     apply = view.apply

@@ -17,8 +17,8 @@ def quoted(text: str, longest: int = _LONGEST) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    *most, last = list(names) or ["nobody"]
+    """`a`, `a and b`, `a, b and c`; empty without names."""
+    *most, last = list(names) or [""]
     return f"{', '.join(most)} and {last}" if most else last
 
 
@@ -39,6 +39,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02} min"
 
 
+def without_causes(reason: str, causes: Iterable[str]) -> str:
+    """*reason* without its end, if that is one of *causes*, which is shown elsewhere: `a#1 failed (exit)`."""
+    return min((reason.removesuffix(f": {cause}") for cause in causes if cause), key=len, default=reason)
+
+
 def arrow(group: tuple[str, tuple[str, ...]]) -> str:
     """A group of arrows as a flow writes it: `a -> b`, `a -> [b, c]`."""
     source, targets = group
@@ -50,6 +55,11 @@ def path_end(reason: str, found: Mapping[str, str]) -> str:
     why = {"no_match": "no arrow's condition held", "failed": "the turn failed"}.get(reason, reason)
     values = ", ".join(f"{name} is {value}" for name, value in found.items())
     return why + (f" ({values})" if values else "")
+
+
+def promise_refused(reason: str) -> str:
+    """Why a promise did not complete the loop; empty if there is no *reason*."""
+    return f"its promise did not count: {reason}" if reason else ""
 
 
 def respond_command(run: str, turn: str) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Protocol
 
-from coterie.journal.records import TreeMade, TreeSaved, TreesJoined
-from coterie.planning.plan import Plan
+from coterie.journal.records import TreeAttested, TreeMade, TreePosition, TreeSaved, TreesJoined
+from coterie.planning.plan import AgentPlan, Plan
 
 
 class Workspace(Protocol):
@@ -26,6 +26,18 @@ class Workspace(Protocol):
 
     async def saved(self, run: str, turn: str, attempt: int) -> TreeSaved | None:
         """Keep the files as an attempt leaves them; None: nothing is kept."""
+        return None
+
+    def attests(self, run: str, agent: AgentPlan) -> bool:
+        """Whether the work tree of *run* is looked at before and after an attempt of *agent*."""
+        return False
+
+    async def position(self, run: str) -> TreePosition | None:
+        """Where the work tree of *run* is; None: it has none."""
+        return None
+
+    async def attested(self, run: str, turn: str, attempt: int, before: TreePosition | None) -> TreeAttested | None:
+        """Where an attempt has left the work tree of *run*, which was at *before*; None: it had none."""
         return None
 
     def lacks_tree(self, made: Collection[str]) -> bool:

@@ -180,4 +180,4 @@ def test_a_huge_text_takes_linear_time(piece: str) -> None:
     normalise(piece * 50_000)
     number(piece * 50_000)
 
-    assert time.process_time() - began < 1.5  # in square time it would be minutes
+    assert time.process_time() - began < 6  # in square time it would be minutes

@@ -407,7 +407,6 @@ def moody(random: Random, request: Request) -> Result:
     return text(random.choice(["{", verdict(approved, round(random.random(), 2), "bad"), YES, NO, ""]))
 
 
-@settings(max_examples=200)
 @given(configs, st.integers(1, 4), st.booleans(), st.integers(0, 999))
 def test_as_many_are_asked_as_the_formula_says(config: dict[str, Any], several: int, stop: bool, seed: int) -> None:
     """Exactly as many when all approve at once and nothing fails; otherwise never more."""

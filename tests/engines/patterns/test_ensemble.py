@@ -416,7 +416,6 @@ def moody(random: Random, request: Request) -> Result:
     return random.choice([text(""), text('{"answer": '), text('{"answer": 7}'), decided(random, request), text("42")])
 
 
-@settings(max_examples=200)
 @given(teams, configs, st.booleans(), st.integers(0, 999))
 def test_as_many_are_asked_as_the_formula_says(
     slots: tuple[str, ...], config: dict[str, Any], stop: bool, seed: int

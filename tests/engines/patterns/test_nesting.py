@@ -1,12 +1,13 @@
 """Patterns in patterns: any in any other, as deep as one likes, and nesting alone changes nothing."""
 
+import re
 from random import Random
 
 import pytest
 from pattern_chance import same_at_any_pace
 from pattern_play import Performance, failed, pattern, text
 
-from coterie.backends.base import Failure, Request, Result
+from coterie.backends.base import Answer, Failure, Request, Result
 from coterie.journal.records import TurnFailed
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.rehearsal import rehearse
@@ -44,12 +45,14 @@ def _says(path: str, request: Request) -> tuple[Result, float]:
 @pytest.mark.parametrize("inner", KINDS)
 @pytest.mark.parametrize("outer", KINDS)
 def test_every_pattern_may_answer_in_every_other(outer: str, inner: str) -> None:
-    """And nobody is ever asked an empty question; what the inner one said reaches the outer one's result."""
+    """No prompt is empty; what the inner team said last reaches a later prompt of the outer one, or its result."""
     done = Performance(_team(outer, _team(inner)), _GIVEN, _says)
 
     assert (done.ended.status, done.ended.reason) == ("completed", "")
-    assert all("ASKED" in request.prompt or "said" in request.prompt for _, request in done.asked)
-    assert any("/" in path for path, _ in done.asked)
+    assert all(re.search(r"ASKED|#\d+ said", request.prompt) for _, request in done.asked)
+    inside = [_says(path, request)[0] for path, request in done.asked if "/" in path]
+    heard = [done.text, *(request.prompt for path, request in done.asked if "/" not in path)]
+    assert any(isinstance(one, Answer) and one.text in text for one in inside for text in heard), heard
     assert done.ended.usage.turns == len(done.asked)
 
 

@@ -4,6 +4,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec import structs
 from pattern_chance import chance, same_at_any_pace
 from pattern_play import Performance, Refused, cost, failed, pattern, perform, scripted, text
 
@@ -11,6 +12,7 @@ from coterie.backends.base import Answer, Failure, Request, Result
 from coterie.journal.records import MessageSent, Usage
 from coterie.planning import plan_or_raise
 from coterie.planning.plan import AgentPlan, Wanted
+from coterie.proofs.measures import attempts as measured_attempts
 from coterie.topology.model import Agent, Topology
 from coterie.topology.patterns.model import Pattern, Slot
 
@@ -100,8 +102,7 @@ def test_a_stage_is_tried_as_often_as_the_pipeline_says(config: dict[str, Any], 
     "script",
     [
         [Failure(kind="transient", reason="down")],
-        ['{"other": 1}'],
-        [Failure(kind="rate_limited", reason="down"), '{"other": 1}', failed(), Failure(kind="timeout", reason="slow")],
+        [Failure(kind="rate_limited", reason="down"), failed(), '{"other": 1}', Failure(kind="timeout", reason="slow")],
     ],
 )
 def test_failures_of_every_kind_count_as_attempts_of_a_stage(script: list[str | Result], retries: int) -> None:
@@ -139,6 +140,37 @@ def test_a_reply_that_does_not_fit_is_an_attempt() -> None:
 
     [stage] = done.output["stage_results"]
     assert (stage["retried"], stage["output"]["outputs"]) == (True, {"answer": "yes"})
+
+
+@pytest.mark.parametrize(
+    ("script", "retries", "attempts"),
+    [
+        (['{"other": 1}'], 0, 2),
+        (['{"other": 1}'], 1, 2),
+        (['{"other": 1}'], 5, 6),
+        ([failed(), '{"other": 1}'], 1, 3),
+        ([failed(), '{"other": 1}', '{"answer": "yes"}'], 1, 3),
+    ],
+)
+def test_an_invalid_reply_of_a_stage_is_repaired_once(script: list[str | Result], retries: int, attempts: int) -> None:
+    """The repair is one of the attempts of the stage, and comes even after the last; its prompt shows the fault."""
+    slots = {"a": AgentPlan(name="a", outputs=(Wanted(name="answer", type="text"),))}
+    plan = pattern("pipeline", slots, max_stage_retries=retries)
+    done = perform(plan, DOC, {"a": script})
+
+    assert done.counts() == {"a": attempts}
+    assert (done.ended.status == "completed") == (script[-1] == '{"answer": "yes"}')
+    assert "expected the output 'answer'" in done.prompts("a")[-1]
+    assert measured_attempts(plan.agents["a"]) == 2 + retries
+
+
+def test_a_stage_of_an_earlier_plan_is_not_repaired() -> None:
+    """Its journal says that the stage failed with its last attempt."""
+    slots = {"a": AgentPlan(name="a", outputs=(Wanted(name="answer", type="text"),))}
+    plan = pattern("pipeline", slots, max_stage_retries=0)
+    earlier = structs.replace(plan, agents={"a": structs.replace(plan.agents["a"], repairs=0)})
+
+    assert perform(earlier, DOC, {"a": ['{"other": 1}']}).counts() == {"a": 1}
 
 
 def test_who_stands_in_for_a_stage_is_asked_after_its_attempts() -> None:

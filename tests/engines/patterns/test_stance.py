@@ -17,6 +17,7 @@ from coterie.engines.patterns.stance import HALF, agreement, in_words
         "I was wrong about this.",
         "I cannot disagree: you are right",
         "But I am now convinced.",
+        "I agree with no reservations",
     ],
 )
 def test_somebody_who_gives_in_agrees(text: str) -> None:
@@ -57,6 +58,11 @@ def test_a_reservation_halves_an_agreement(text: str) -> None:
         "My opponent must concede",
         "I disagree",
         "Nobody would call that a valid point",
+        "You're not right",
+        "You are hardly right",
+        "I'm not convinced",
+        "I agree with none of this",
+        "We concede nothing",
         "Tests cost time",
         "",
     ],

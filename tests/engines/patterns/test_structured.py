@@ -100,6 +100,19 @@ def test_what_does_not_fit_and_need_not_be_there_is_left_out() -> None:
     assert parse(reply('{"approved": true, "confidence": "high", "issues": null}'), VERDICT) == {"approved": True}
 
 
+@pytest.mark.parametrize("nothing", ["none", "None.", " N/A ", "no issues", "No issues.", "-", "", " ", "[]"])
+def test_a_single_issue_may_be_a_text(nothing: str) -> None:
+    """A rejection keeps its reason; a word for none is no issue."""
+    said = '{"approved": false, "issues": %s}'
+    assert parse(reply(said % '" The rhyme is bad. "'), VERDICT) == {"approved": False, "issues": ["The rhyme is bad."]}
+    assert parse(reply("approved: false\nissues: None of it rhymes"), VERDICT) == {
+        "approved": False,
+        "issues": ["None of it rhymes"],
+    }
+    assert parse(reply(said % f'"{nothing}"'), VERDICT) == {"approved": False}
+    assert parse(reply(f"approved: false\nissues: {nothing}"), VERDICT) == {"approved": False}
+
+
 def test_outputs_count_before_the_text_and_the_text_fills_them_up() -> None:
     """A backend that gives outputs says them best; what they do not hold is looked for in the text."""
     said = reply('{"approved": true, "confidence": 0.3}', approved=False, _confidence=0.9)

@@ -117,16 +117,18 @@ def test_compacting_forgets_what_was_said_again_later() -> None:
 
 
 def test_pruning_forgets_what_is_older_than_said() -> None:
-    """Longer ages than timers may have, too."""
+    """Longer ages than timers may have, too; an entry without a date, written by hand, is kept."""
     ages = {"new": 1, "month": 31, "year": 370}
-    memory = Memory([{**learning(name, name), "created": timestamp(NOW - 86400 * days)} for name, days in ages.items()])
+    dated = [{**learning(name, name), "created": timestamp(NOW - 86400 * days)} for name, days in ages.items()]
+    dateless = {"id": "by hand", "type": "learning", "text": "of unknown age"}
+    memory = Memory([dateless, *dated])
 
     def left(age: str) -> list[str]:
         change = memory.change({"do": "prune", "max_age": age}, "b" * 16, NOW)
         return [one["id"] for one in applied(memory, change).find()]
 
-    assert left("30d") == ["new"]
-    assert left("365d") == ["new", "month"]
+    assert left("30d") == ["by hand", "new"]
+    assert left("365d") == ["by hand", "new", "month"]
     with pytest.raises(InvalidChange, match="not a duration"):
         left("soon")
 
@@ -135,7 +137,7 @@ def test_open_tasks_are_shown_by_how_much_they_press() -> None:
     """High first, then the oldest; what is done comes last and goes first."""
     tasks = Tasks(
         [
-            task("task-1", "n"),
+            task("task-1", "n", priority="normal"),
             task("task-2", "l", priority="low"),
             task("task-3", "h", priority="high"),
             task("task-4", "s", soft="true"),

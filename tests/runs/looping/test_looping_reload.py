@@ -8,14 +8,19 @@ import preforked
 import pytest
 from loop_play import loop_plan, plan_of
 
-from coterie.diagnostics import Diagnostic, error
+from coterie.diagnostics import Diagnostic, Span, error, warning
 from coterie.errors import UsageError
 from coterie.footprint import Footprint
 from coterie.journal.records import ConfigAnswer, ConfigChanged, ConfigKept, ConfigRejected
 from coterie.planning.loop import LoopPlan
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan, from_json
+from coterie.runs.kinds import LastReading
 from coterie.runs.kinds.loop.reload import Reread, changed, compared, difference, read_again
+from coterie.runs.repository import Runs
+from coterie.views.run import RunView
+from coterie.views.timeline import Timeline
+from coterie.views.tree import tree
 
 
 def placed(**fields: object) -> Plan:
@@ -23,7 +28,7 @@ def placed(**fields: object) -> Plan:
 
 
 def asked(reread: Reread, plan: Plan | None = None, run: str = "r") -> ConfigAnswer:
-    return read_again(run, plan or placed(), reread, lambda found: found, Footprint())
+    return read_again(run, plan or placed(), reread, lambda found: found, LastReading())
 
 
 def test_the_same_plan_is_kept() -> None:
@@ -81,6 +86,33 @@ def test_child_runs_and_plans_without_a_folder_keep_theirs() -> None:
     assert asked(never, plan_of(loop_plan())) == ConfigKept()
 
 
+def test_only_new_warnings_are_recorded() -> None:
+    """Planning the run has reported the first ones; an edit that moves a line makes its warning no other."""
+    old, moved = (warning("a", "old", Span(line, 1)) for line in (1, 2))
+    last, plan = LastReading(), placed()
+
+    def read(plan: Plan, *said: Diagnostic) -> ConfigAnswer:
+        last.files = Footprint()  # as if a file had changed
+        return read_again("r", placed(), lambda _: (plan, said), lambda found: found, last)
+
+    assert read(plan, old) == ConfigKept()
+    assert read(plan, moved, warning("b", "new", hint="mend it")) == ConfigKept(warnings=("warning[b]: new; mend it",))
+    changed = read(placed(max_iterations=7), moved, warning("b", "new"), warning("c", "newer"))
+    assert isinstance(changed, ConfigChanged)
+    assert changed.warnings == ("warning[c]: newer",)
+    assert read(plan) == ConfigKept()
+    assert read(plan, old) == ConfigKept(warnings=("1:1: warning[a]: old",))
+
+
+def test_warnings_about_a_plan_that_changed_before_its_first_reading_are_new() -> None:
+    answer = read_again(
+        "r", placed(), lambda _: (placed(harness="x"), [warning("a", "b")]), lambda found: found, LastReading()
+    )
+
+    assert isinstance(answer, ConfigChanged)
+    assert answer.warnings == ("warning[a]: b",)
+
+
 AGENT = """#!/bin/sh
 cat >/dev/null
 case $AUTOLOOP_ITERATION in
@@ -118,3 +150,43 @@ def test_a_run_goes_on_under_the_last_good_plan(tmp_path: Path) -> None:
     [change] = [record for record in records if record["topic"] == "config.changed"]
     assert change["keys"] == ["event_loop.max_iterations"]
     assert records[-1]["reason"] == "completion_event"
+
+
+WARNS = """#!/bin/sh
+cat >/dev/null
+case $AUTOLOOP_ITERATION in
+  1) echo 'event_loop.max_iteration = 9' >> loop/autoloops.toml ;;
+  2) echo 'event_loop.stall_iterations = 8' >> loop/autoloops.toml ;;
+  3) "$AUTOLOOP_BIN" emit done ;;
+esac
+"""
+
+
+def test_a_warning_that_an_edit_brings_is_shown_once(tmp_path: Path) -> None:
+    """In the lines and the tree of the run and in its timeline, with its place, when the files were read again."""
+    (tmp_path / "loop").mkdir()
+    (tmp_path / "loop/topology.toml").write_text(
+        'completion = "done"\n[[role]]\nid = "solo"\nemits = ["done"]\nprompt = "Go."\n'
+    )
+    (tmp_path / "loop/autoloops.toml").write_text(
+        "event_loop.max_iterations = 4\nreview.enabled = false\nbackend.kind = 'command'\n"
+        f"backend.command = '{tmp_path}/agent.sh'\nbackend.prompt_mode = 'stdin'\nold.key = 1\n"
+    )
+    (tmp_path / "agent.sh").write_text(WARNS)
+    (tmp_path / "agent.sh").chmod(0o755)
+    ended = preforked.run("run", "loop", "go", cwd=tmp_path)
+
+    assert ended.returncode == 0, ended.stderr
+    lines = ended.stderr.splitlines()
+    warned = "  loop/autoloops.toml:7:1: warning[unknown-setting]: "
+    [at] = [n for n, line in enumerate(lines) if line.startswith(warned)]
+    assert "the plan was read again and is unchanged" in lines[at - 1]
+    assert lines[at].endswith("did you mean 'event_loop.max_iterations'?")
+    assert ended.stderr.count("autoloops.toml:6:1: warning") == 1
+    [run] = (runs := Runs(tmp_path / ".autoloop")).list()
+    view, shown = RunView(), Timeline()
+    for record in runs.store.read(run):
+        view.apply(record)
+        shown.apply(record)
+    assert sum("unknown-setting" in line.text for line in shown.lines) == 1
+    assert sum("unknown-setting" in line.label for node in tree(view, {}, 0.0).children for line in node.children) == 1

@@ -188,6 +188,33 @@ def test_merging_again_after_a_kill_is_merging_once(folder: Path, state: Path, m
     assert log(folder) == ["Merge run x", "first"]
 
 
+@pytest.mark.parametrize("undo", ["revert", "reset"])
+def test_a_merge_that_was_undone(folder: Path, state: Path, monkeypatch: pytest.MonkeyPatch, undo: str) -> None:
+    """Reverted after a kill, the work does not come back by itself; reset away, it was never merged."""
+    tree = opened(folder, state)
+    put(Path(tree.path), "new.txt", "new\n")
+    real = merge._move
+
+    def move(*args: str) -> str:
+        real(*args)  # type: ignore[arg-type]
+        raise KeyboardInterrupt  # killed before the tree is known to be merged
+
+    monkeypatch.setattr(merge, "_move", move)
+    with pytest.raises(KeyboardInterrupt):
+        merge_tree(state, tree)
+    monkeypatch.setattr(merge, "_move", real)
+    assert log(folder) == ["Merge run x", "first"]
+    if undo == "revert":
+        git(folder, "revert", "--no-edit", "HEAD")
+    else:
+        git(folder, "reset", "--hard", "HEAD^")
+
+    done = merge_tree(state, worktree.read(state, "x") or tree)
+
+    assert done.status == "merged"
+    assert (folder / "new.txt").exists() == (undo == "reset")
+
+
 def test_a_branch_that_moves_while_it_is_merged_is_merged_anew(
     folder: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ from coterie.runs.isolation import decide, is_used
 from coterie.runs.outcome import Outcome
 from coterie.runs.repository import Runs
 from coterie.workspace.trees import worktree
+from coterie.workspace.trees.fork_tree import last_snapshot
 from coterie.workspace.trees.git import require
 
 WORKS = """
@@ -228,6 +229,18 @@ def test_a_fork_before_any_turns_end_or_on_request_has_the_files_as_they_are(fol
     assert fork(outcome.run, state_dir=Path(".autoloop"), at=3).cwd == ""
     assert fork(outcome.run, state_dir=Path(".autoloop"), files=False).cwd == ""
     assert git(folder, "worktree", "list").count("\n") == 0
+
+
+def test_the_files_of_a_fork_are_never_those_of_a_branch() -> None:
+    """Each branch of a wave has its own, and the loop has none of them until they are joined."""
+    saved = [("r", "first", 1.0, False), ("r", "second", 2.0, False), ("r/wave-1.1#1.1", "branch", 3.0, True)]
+    found = [
+        (run, TreeSaved(turn="iteration#1", attempt=1, commit=commit, at=at, apart=apart))
+        for run, commit, at, apart in saved
+    ]
+
+    assert last_snapshot(found) == last_snapshot(reversed(found)) == "second"
+    assert last_snapshot(found[2:]) == ""
 
 
 def test_files_that_are_gone_are_no_fork(folder: Path, tmp_path: Path) -> None:

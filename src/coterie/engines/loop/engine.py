@@ -176,6 +176,8 @@ class LoopEngine:
                 state.guidance = [one for one in state.guidance if one[0] not in record.messages]
             case records.EventEmitted():
                 self._accepted(record)
+            case records.GateChecked(passed=False):
+                state.gated = True
             case records.EventInvalid():
                 turn = state.turns.get(record.turn)
                 if turn is not None and not turn.review:
@@ -188,6 +190,7 @@ class LoopEngine:
                     turn.printed = printed(record)
                 self._keep_events(record.turn, "it failed")
             case records.AttemptInterrupted():
+                state.cost += record.usage.cost
                 self._retries(record.turn)
                 self._cut_off(record)
             case records.TurnFinished() | records.TurnFailed() | records.TurnCancelled():
@@ -262,7 +265,7 @@ class LoopEngine:
             return
         turn.emitted = True
         turn.events.append(record.event)
-        state.rejected = ""
+        state.rejected, state.gated = "", False
         state.accepted.add(record.event)
         if record.event == turn.view.completion:
             turn.completes = True
@@ -420,6 +423,8 @@ class LoopEngine:
         state.over = True
         self._commands += [Cancel(turn=turn, reason="the run is over") for turn in state.turns]
         text = state.outputs[-1].text if state.outputs else ""
+        if self.plan.branch and state.gated:  # a branch has no other iteration; the loop must not believe its words
+            text = f"{text.rstrip()}\n\nIts completion was refused: {state.rejected or state.promise_refused}".lstrip()
         result = {"text": text, "reason": reason, "iterations": state.iteration}
         if outcome == "failed":
             result["kind"] = state.failed

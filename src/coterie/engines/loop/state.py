@@ -74,6 +74,7 @@ class State:
         guidance: Pairs of message and text from operators that no iteration has shown yet.
         unheeded: Guidance of the last iteration, which did not finish; the next one shows it again.
         promise_refused: Why the promise in the last output did not count; empty if there was none.
+        gated: Whether a gate has failed, and no event was accepted since.
         failure: The last failure that a prompt may show, and *printed* the end of that turn's output.
         failed: The kind of the last failure.
         accepted: All accepted events of agents.
@@ -100,6 +101,7 @@ class State:
     same: int = 0
     rejected: str = ""
     promise_refused: str = ""
+    gated: bool = False
     failure: str = ""
     printed: str = ""
     failed: str = ""

@@ -60,7 +60,7 @@ class DebateResult(PatternResult, frozen=True, kw_only=True):
         synthesis: The mediator's text; empty when it was not called.
         conclusion: The answer; empty when the mediator names none, then *text* is its whole text.
         method: How it was decided: the consensus method, or `mediator` if no side agreed first.
-        convergence: The agreement of the sides, from 0 to 1.
+        convergence: The lesser agreement of the two sides, from 0 to 1.
         winner: `proponent`, `opponent` or `tie`; empty if not stated.
         verdicts: The mediator's, one for each order of the sides; *consistent* if they are the same.
         votes: The answer of each voter, if there was a vote; *share*, *margin* and *tie* are those of the best answer.
@@ -97,7 +97,7 @@ def calls(team: Team, **numbers: Any) -> Calls:
 def debate(team: Team, given: dict[str, Any]) -> Conversation:
     """Argue until the sides agree or the rounds are used up, then decide."""
     config: DebateSettings = team.config
-    talk = Talk(task_of(KINDS["debate"].keys, given), mediator_of(config, team.slots), config)
+    talk = Talk(task_of(KINDS["debate"].keys, given), mediator_of(config, team.slots), config, team.version)
     yield from talk.speak(PROPONENT, 0)
     for round in range(1, config.max_rounds + 1):
         yield from talk.speak(OPPONENT, round)

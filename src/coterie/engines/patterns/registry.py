@@ -20,8 +20,12 @@ from coterie.topology.patterns.configs import Config
 from coterie.topology.patterns.faults import Fault
 from coterie.topology.patterns.kinds import KINDS, PatternSpec
 
-VERSION = 2
-"""The version of the engine of patterns. Since 2 a cross-check that is given an answer checks that one."""
+VERSION = 3
+"""The version of the rules of patterns; a run keeps the rules that it began with.
+
+Since 2 a cross-check that is given an answer checks that one. Since 3 a debate ends early only if both sides agree;
+before, their agreements were added up.
+"""
 
 
 class Team:
@@ -36,7 +40,7 @@ class Team:
 
     Attributes:
         failed: The number of failed attempts of each slot so far, counted by the engine.
-        version: The version of the engine that began the run; see `coterie.engines.patterns.engine`.
+        version: The version of the engine that began the run; whose rules it keeps.
     """
 
     __slots__ = ("_capabilities", "_keys", "config", "failed", "slots", "subs", "version")

@@ -18,13 +18,15 @@ _AGREEMENT = Wanted(name="agreement", type="number", declared=False)
 _STANCES = {"agree": 1.0, "partly": HALF, "disagree": 0.0}
 _STANCE = Wanted(name="stance", type="enum", values=tuple(_STANCES), declared=False)
 
+# Groups capture the words of a phrase that may negate it, for `_NOT`.
+_NOTHING = r"to disagree|(?:with |to )?(?:none|nothing|neither|hardly|little|no (?:one|part|point|word))\b"
 _WHOLLY = re.compile(
-    r"\b(?:i|we) (?P<gap>(?:[\w']+ ){0,3}?)(?:agree|concede)\b(?! (?:to disagree|that|on|about|in part|the point))"
-    r"|\byou(?: are|'re) (?:\w+ )?right\b|\bi was wrong\b|\bi stand corrected\b|\b(?:i am|i'm) (?:\w+ )?convinced\b"
+    rf"\b(?:i|we) ((?:[\w']+ ){{0,3}}?)(?:agree|concede)\b(?! (?:{_NOTHING}|that|on|about|in part|the point))"
+    r"|\byou(?: are|'re) (\w+ )?right\b|\bi was wrong\b|\bi stand corrected\b|\b(?:i am|i'm) (\w+ )?convinced\b"
     r"|\bno (?:further )?objections?\b"
 )
 _PARTLY = re.compile(
-    r"\b(?:i|we) (?P<gap>(?:[\w']+ ){0,3}?)(?:agree|concede|grant|accept)\b(?! to disagree)"
+    rf"\b(?:i|we) ((?:[\w']+ ){{0,3}}?)(?:agree|concede|grant|accept)\b(?! (?:{_NOTHING}))"
     r"|\b(?:valid|good|fair|strong) points?\b|\bpoint taken\b"
 )
 _BY_HALF = re.compile(r"\b(?:partly|partially|somewhat|in part|to some extent)\b")
@@ -72,9 +74,8 @@ def _of_clause(words: str) -> float:
     by_half, degree = _BY_HALF.search(words) is not None, 0.0
     for phrase, worth in ((_WHOLLY, 1.0), (_PARTLY, HALF)):
         for found in phrase.finditer(words):
-            before = " ".join(
-                [*words[max(0, found.start() - 80) : found.start()].split()[-_REACH:], found["gap"] or ""]
-            )
+            near = words[max(0, found.start() - 80) : found.start()].split()[-_REACH:]
+            before = " ".join([*near, *filter(None, found.groups())])
             if not _NOT.search(before):
                 halved = by_half or turns >= found.end() or _WHILE.search(before)
                 degree = max(degree, HALF if halved else worth)

@@ -2,8 +2,8 @@
 
 The fields of an answer are `Wanted`s. A declared field must be present and fit, or the answer is unusable. An
 undeclared one may be missing, and counts as missing if it does not fit: a verdict is not lost because its issues are
-malformed. The texts `"true"` and `"false"` are booleans too; no other value is. A turn never fails because of its JSON:
-the pattern decides.
+malformed. An undeclared list may be a single text, unless that says that there is nothing. The texts `"true"` and
+`"false"` are booleans too; no other value is. A turn never fails because of its JSON: the pattern decides.
 """
 
 import re
@@ -29,6 +29,7 @@ _BLOCKED = (Wanted(name="blocked", type="boolean", declared=False),)
 _SAYS_BLOCKED = re.compile(r"[\s*_#`]*blocked\b[*_`]*\s*(?:[:.,;–—-]|$)", re.IGNORECASE)
 _CONFIDENCE = Wanted(name="confidence", type="number", declared=False)
 _ANSWERS = ("answer", "final_answer")
+_NOTHING = ("", "[]", "-", "none", "n/a", "no issues")
 _PART = re.compile(r"([0-9]++(?:\.[0-9]++)?)\s*(?:%|/\s*([0-9]++(?:\.[0-9]++)?))\.?")
 
 
@@ -172,7 +173,12 @@ def _found(reply: TurnFinished, fields: Fields) -> dict[str, Any]:
 
 
 def _fit(value: Any, want: Wanted) -> Any:
-    """*value* as `fit` converts it; a number may also be a percentage or a fraction, `80%` or `9/10`."""
+    """*value* as `fit` converts it; a number may also be a percentage or a fraction, `80%` or `9/10`, and an undeclared
+    list a text.
+    """
+    if want.type == "list" and not want.declared and isinstance(value, str):
+        said = value.strip()
+        return None if said.casefold().removesuffix(".") in _NOTHING else [said]
     fitting = fit(value, want)
     if (
         fitting is None

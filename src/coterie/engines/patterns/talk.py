@@ -34,13 +34,16 @@ class Argument(Struct, frozen=True, kw_only=True):
 class Talk:
     """A debate in progress.
 
+    Args:
+        version: The version of the engine that began the run.
+
     Attributes:
         mediator: The slot that mediates.
         turns: The arguments, in order.
     """
 
-    def __init__(self, question: str, mediator: str, config: DebateSettings) -> None:
-        self.question, self.mediator, self.config = question, mediator, config
+    def __init__(self, question: str, mediator: str, config: DebateSettings, version: int) -> None:
+        self.question, self.mediator, self.config, self._version = question, mediator, config, version
         self.turns: list[Argument] = []
         self._chats: dict[str, list[tuple[str, str]]] = {side: [] for side in SIDES}
 
@@ -67,12 +70,12 @@ class Talk:
         return Question(side, "\n\n".join([*parts, instruction]), fields=fields, history=self._chats[side])
 
     def convergence(self) -> float:
-        """The sum of how far each side, in its latest turn, agrees with the other; at most 1."""
+        """The lesser of the two agreements that the sides stated last; 0 while the proponent has only opened."""
         latest = {turn.role: turn.agreement or 0.0 for turn in self.turns}
-        return min(1.0, round(sum(latest.values()), 9))
+        return min(latest.values()) if self._version >= 3 else min(1.0, round(sum(latest.values()), 9))
 
     def may_end(self) -> bool:
-        """Whether the sides agree, and that ends the debate."""
+        """Whether both sides agree, and that ends the debate."""
         config = self.config
         if not config.allow_early_termination or self.rounds < config.min_rounds:
             return False

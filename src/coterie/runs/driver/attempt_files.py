@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from coterie.backends.base import Event
+from coterie.journal.records import NO_USAGE, Usage
 
 
 class AttemptFiles(Protocol):
@@ -16,6 +17,10 @@ class AttemptFiles(Protocol):
 
     def attempt_folder(self, run: str, turn: str, attempt: int) -> Path | None:
         """The folder of an attempt, or None."""
+        return None
+
+    def transcript(self, run: str, name: str) -> Path | None:
+        """The file *name* for what a coding agent says on the wire, beside the journal of *run*; None: keep nothing."""
         return None
 
     def tool(self, run: str, turn: str, attempt: int) -> str:
@@ -33,6 +38,10 @@ class AttemptFiles(Protocol):
     def said(self, run: str, turn: str, attempt: int) -> dict[str, int]:
         """The number of characters on each channel of an attempt that `stream` kept."""
         return {}
+
+    def used(self, run: str, turn: str, attempt: int) -> Usage:
+        """The last usage of an attempt that `stream` kept."""
+        return NO_USAGE
 
     async def how_far(self, run: str, turn: str, attempt: int) -> str:
         """The end of the answer that an attempt was writing when it was cut off."""

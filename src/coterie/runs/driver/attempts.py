@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,6 +11,7 @@ import msgspec
 
 from coterie.backends.base import (
     Answer,
+    Asking,
     AttemptRef,
     Emitted,
     Event,
@@ -17,12 +19,16 @@ from coterie.backends.base import (
     Finished,
     Launched,
     OnEvent,
+    Permission,
+    Quiet,
     Request,
     Result,
     Running,
     Session,
+    SessionOpened,
     Text,
     Unknown,
+    Used,
 )
 from coterie.engines.commands import Emit, Reply
 from coterie.errors import shortage
@@ -30,9 +36,14 @@ from coterie.journal.records import (
     AttemptFailed,
     AttemptInterrupted,
     AttemptLaunched,
+    AttemptQuiet,
+    AttemptSession,
+    AttentionAsked,
     GuidanceDelivered,
     OperatorSaid,
+    TreeAttested,
     TreeSaved,
+    Usage,
 )
 from coterie.planning.plan import AgentPlan
 from coterie.runs.driver.attempt_events import AttemptEvents
@@ -40,10 +51,14 @@ from coterie.runs.driver.attempt_files import AttemptFiles
 from coterie.runs.driver.commands import Said, Start
 from coterie.runs.driver.driven_run import Clear, DrivenRun, Steer
 from coterie.runs.driver.event_queue import EventQueue
+from coterie.runs.driver.stall import watch_signs
 from coterie.runs.driver.succession import may_live_on
 from coterie.runs.driver.turns import Settled, Turns, ask
 from coterie.workspace.base import Workspace
 from coterie.workspace.notes import Notes
+
+ATTENTION_TIMEOUT = 600.0
+"""Seconds until the policy answers for a person, if the agent's plan does not say."""
 
 
 class Hear(Protocol):
@@ -60,6 +75,9 @@ class Attempts:
 
     Args:
         cwd: The working directory of the agents.
+        need: Called when an attempt needs a person, with the seconds until its policy answers.
+        used: Called with what an attempt of a turn has used so far.
+        stall_after: When an attempt of an agent without a sign of life may be stuck; None: it is not watched here.
         lack: Called when an attempt failed for want of a resource of the machine, with its name; it stops the run.
 
     Attributes:
@@ -75,13 +93,17 @@ class Attempts:
         cwd: Path | None,
         queue: EventQueue,
         hear: Hear,
+        need: Callable[[DrivenRun, AttentionAsked, float | None], object],
         lack: Callable[[str], object],
+        used: Callable[[DrivenRun, str, int, Usage], object],
+        stall_after: Callable[[AgentPlan], float | None],
     ) -> None:
-        self._lack = lack
+        self._lack, self._used, self._stall_after = lack, used, stall_after
         self._turns, self._files, self._notes, self._workspace = turns, files, notes, workspace
-        self._cwd, self._queue, self._hear = cwd, queue, hear
+        self._cwd, self._queue, self._hear, self._need = cwd, queue, hear, need
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._emitting: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._steering: dict[tuple[str, str], set[asyncio.Task[None]]] = {}
         self._orders: dict[tuple[str, str], int] = {}
         self.events = AttemptEvents()
         self.events.subscribe(self._keep)
@@ -94,7 +116,7 @@ class Attempts:
     async def find(self, live: DrivenRun, start: Start, agent: AgentPlan, taken: float) -> Session | None:
         """The session of an attempt that an earlier owner started *taken* seconds ago; None if it is lost."""
         launched = live.core.turns[start.ask.turn].launched
-        handle = next((one.handle for one in reversed(launched) if one.attempt == start.attempt), "")
+        handle = next((one.handle for one in reversed(launched) if one.attempt == start.attempt and one.handle), "")
         request = self._request(live, start, agent, taken, handle)
         skipped = self._files.said(live.run, request.turn, request.attempt)
 
@@ -143,7 +165,14 @@ class Attempts:
         if (session := live.sessions.get(turn)) is not None:
             attempt = live.core.turns[turn].attempt
             delivered = GuidanceDelivered(turn=turn, messages=(said.message,), attempt=attempt)
-            self._own(self._steer(live, session, said.text, delivered))
+            steering = self._steering.setdefault((live.run, turn), set())
+            steering.add(task := self._own(self._steer(live, session, said.text, delivered)))
+            task.add_done_callback(steering.discard)
+
+    def permit(self, live: DrivenRun, turn: str, question: str, allowed: bool) -> None:
+        """Answer the *question* of the running attempt of *turn*."""
+        if isinstance(session := live.sessions.get(turn), Asking):
+            self._own(self._permit(session, question, allowed))
 
     async def end(self) -> None:
         """End all attempts, and wait until they have ended."""
@@ -155,22 +184,28 @@ class Attempts:
                 self._tasks.pop(task, None)
 
     def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run *work*, which leaves `_tasks` by itself; if it is cancelled before its first step, `end` finds it.
-
-        The loop's own way of making tasks, which is its user's to choose, may take their first step at once.
-        """
-        task = asyncio.Task(work, loop=asyncio.get_running_loop())
+        """Run *work*, which leaves `_tasks` by itself; if it is cancelled before its first step, `end` finds it."""
+        task = self._queue.make_task(work)
         self._tasks[task] = None
         return task
 
     def _leave(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.pop(task, None)
+        with suppress(RuntimeError):  # it is dropped with its loop
+            task = asyncio.current_task()
+            assert task is not None
+            self._tasks.pop(task, None)
 
     async def _interrupt(self, session: Session) -> None:
         try:
             await session.interrupt()
+        except Exception as error:
+            self._queue.put(0, partial(_raise, error))
+        finally:
+            self._leave()
+
+    async def _permit(self, session: Asking, question: str, allowed: bool) -> None:
+        try:
+            await session.permit(question, allowed)
         except Exception as error:
             self._queue.put(0, partial(_raise, error))
         finally:
@@ -196,15 +231,29 @@ class Attempts:
         try:
             name, attempt = start.ask.turn, start.attempt
             heard = partial(self._event, live, name, attempt)
-            result = await ask(partial(begin, heard), partial(self._begun, live, name))
+            attests = self._workspace.attests(live.run, agent)
+            before = await self._workspace.position(live.run) if attests else None
+            after = self._stall_after(agent)
+            watch = self._own(self._watch(live, name, attempt, agent, after)) if after is not None else None
+            try:
+                result = await ask(partial(begin, heard), partial(self._begun, live, name))
+            finally:
+                if watch is not None:
+                    watch.cancel()
             if (emitting := self._emitting.get((live.run, name))) is not None:
                 await asyncio.wait([emitting])  # what it emitted counts before its answer
+            if steering := self._steering.pop((live.run, name), None):
+                await asyncio.wait(steering)  # and so does guidance that it took up at its end
             open_tasks = await self._open_tasks(live, Reply(turn=name, attempt=attempt))
-            saved = None
+            saved: list[TreeSaved | TreeAttested | None] = []
             try:
                 cut_off = isinstance(result, Failure) and result.kind in ("interrupted", "lost", "shortage")
                 if agent.kind != "human" and not cut_off:
-                    saved = await self._workspace.saved(live.run, name, attempt)
+                    saved.append(await self._workspace.saved(live.run, name, attempt))
+                if attests:
+                    left = await self._workspace.attested(live.run, name, attempt, before)
+                    saved.append(left)
+                    result = _unless_left(result, left)
             finally:  # the result counts even if the attempt is cancelled here
                 self._queue.put(order, partial(self._answered, live, start, agent, result, saved, open_tasks))
         except Exception as error:
@@ -212,9 +261,43 @@ class Attempts:
         finally:
             self._leave()
 
+    async def _watch(self, live: DrivenRun, turn: str, attempt: int, agent: AgentPlan, after: float) -> None:
+        """Watch the signs of life of an attempt here."""
+        ref, said = live.core.ref(turn, attempt), [0]
+
+        def count(which: AttemptRef, event: Event) -> None:
+            said[0] += which == ref
+
+        def activity() -> tuple[float, frozenset[int]] | None:
+            return self._turns.activity([one for one in live.core.turns[turn].launched if one.attempt == attempt])
+
+        folder = (self._workspace.cwd(live.run) or self._cwd or Path()) / agent.cwd
+        unsubscribe = self.events.subscribe(count)
+        waits, tell = partial(_waits, live, turn), partial(self._event, live, turn, attempt)
+        try:
+            await watch_signs(after, folder, lambda: said[0], activity, waits, tell)
+        except Exception as error:
+            self._queue.put(0, partial(_raise, error))
+        finally:
+            unsubscribe()
+            self._leave()
+
+    def _lacks_signs(self, live: DrivenRun, turn: str, attempt: int, quiet: Quiet) -> None:
+        """Record which signs of life an attempt lacks, and that it needs a person when it lacks all."""
+        core = live.core
+        if not core.hears(turn, attempt) or _waits(live, turn):
+            return
+        self._hear(live, AttemptQuiet(turn=turn, attempt=attempt, signs=quiet.signs, seconds=quiet.seconds))
+        if quiet.facts:
+            asked = AttentionAsked(id="", turn=turn, attempt=attempt, kind="stall", detail=quiet.facts, policy="wait")
+            timeout = core.agents[core.turns[turn].ask.agent].options.get("attention_timeout", ATTENTION_TIMEOUT)
+            self._need(live, asked, timeout)
+
     def _begun(self, live: DrivenRun, turn: str, session: Session) -> None:
         """Keep the session of *turn*, and steer it by the guidance that came since its prompt was written."""
         live.sessions[turn] = session
+        if turn in live.overspent:
+            self.interrupt(live, turn)
         if (guidance := live.core.guidance) is None:
             return
         for message, text in guidance.undelivered(turn).items():
@@ -248,6 +331,8 @@ class Attempts:
             env=live.kind.environment(self._notes, live.run, name),
             history=asked.history,
             wanted=asked.wanted,
+            session=turn.resumes,
+            transcript=self._files.transcript(live.run, live.kind.transcript(live.run, name)),
         )
 
     async def _open_tasks(self, live: DrivenRun, said: Reply | Emit) -> tuple[str, ...]:
@@ -290,14 +375,15 @@ class Attempts:
         start: Start,
         agent: AgentPlan,
         result: Result,
-        saved: TreeSaved | None,
+        saved: list[TreeSaved | TreeAttested | None],
         open_tasks: tuple[str, ...],
     ) -> None:
         turn, attempt = start.ask.turn, start.attempt
         if agent.on_interrupt == "adopt" and may_live_on(live.core, start.ask.agent):
             live.outbox.append(Clear(turn=turn, attempt=attempt))
-        if saved is not None:
-            self._hear(live, saved)
+        for one in saved:
+            if one is not None:
+                self._hear(live, one)
         match result:
             case Answer(text=text, outputs=outputs, usage=usage):
                 reply = Reply(
@@ -311,7 +397,8 @@ class Attempts:
                 )
                 self._hear(live, reply, "operator" if agent.kind == "human" else "agent")
             case Failure(kind="interrupted" | "lost"):
-                self._hear(live, AttemptInterrupted(turn=turn, attempt=attempt, reason=result.kind))
+                cut = AttemptInterrupted(turn=turn, attempt=attempt, reason=result.kind, usage=result.usage)
+                self._hear(live, cut)
             case Failure(kind="shortage", reason=reason):
                 self._lack(reason)
                 self._hear(live, AttemptInterrupted(turn=turn, attempt=attempt, reason="shortage"))
@@ -324,9 +411,45 @@ class Attempts:
             case Launched():
                 launched = AttemptLaunched(turn=turn, attempt=attempt, **msgspec.structs.asdict(event))
                 self._queue.put(0, partial(self._launched, live, launched))
+            case Used(usage=usage):
+                self._queue.put(0, partial(self._used, live, turn, attempt, usage))
+            case SessionOpened():
+                self._queue.put(0, partial(self._opened, live, turn, attempt, event))
+            case Permission(decision=""):
+                self._queue.put(0, partial(self._asked, live, turn, attempt, event))
             case Emitted(event=topic, payload=payload):
                 self._emitted(live, Emit(turn=turn, attempt=attempt, event=topic, payload=payload))
+            case Quiet():
+                self._queue.put(0, partial(self._lacks_signs, live, turn, attempt, event))
+                return  # it is no sign of life
         self.events.publish(live.core.ref(turn, attempt), event)
+
+    def _opened(self, live: DrivenRun, turn: str, attempt: int, event: SessionOpened) -> None:
+        """Record the agent's session, and whether it is the one in which it was to go on."""
+        known = live.core.turns[turn]
+        wanted, reason = known.resumes, ""
+        if wanted and event.id != wanted:
+            reason = "the agent began another one"
+        elif wanted and event.turns == 0:
+            reason = "it has none of its earlier turns"
+        lost = wanted if reason else ""
+        if known.session == event.id and not (lost and event.id == wanted):
+            return  # an earlier owner recorded it, or `turn.started` names it
+        self._hear(live, AttemptSession(turn=turn, attempt=attempt, session=event.id, lost=lost, reason=reason))
+
+    def _asked(self, live: DrivenRun, turn: str, attempt: int, event: Permission) -> None:
+        """Record that an attempt needs a person, and let the policy of its agent answer in time."""
+        options = live.core.agents[live.core.turns[turn].ask.agent].options
+        asked = AttentionAsked(
+            id="",
+            turn=turn,
+            attempt=attempt,
+            question=event.id,
+            tool=event.tool,
+            detail=event.detail,
+            policy=options.get("attention_policy", "deny"),
+        )
+        self._need(live, asked, options.get("attention_timeout", ATTENTION_TIMEOUT))
 
     def _keep(self, ref: AttemptRef, event: Event) -> None:
         """Add *event* to the attempt's file, unless the journal has it."""
@@ -336,6 +459,19 @@ class Attempts:
             except OSError as error:  # watchers see less; only a shortage concerns the run
                 if lacks := shortage(error):
                     self._lack(lacks)
+
+
+def _unless_left(result: Result, attested: TreeAttested | None) -> Result:
+    """*result*, or a failure if the attempt answered and has left its work tree."""
+    if attested is None or not attested.problem or not isinstance(result, Answer):
+        return result
+    return Failure(kind="failed", reason=attested.problem, usage=result.usage, text=result.text)
+
+
+def _waits(live: DrivenRun, turn: str) -> bool:
+    """Whether *turn* waits for a person or for its gates."""
+    core = live.core
+    return turn in core.gated or any(one.turn == turn and one.kind != "stall" for one in core.attention.values())
 
 
 def _raise(error: Exception) -> None:

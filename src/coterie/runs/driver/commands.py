@@ -6,39 +6,37 @@ import msgspec
 from msgspec import Struct
 
 from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, Reload, Reply, Stop
-from coterie.journal.records import (
-    AttemptFailed,
-    AttemptInterrupted,
-    AttemptLaunched,
-    Cause,
-    ConfigChanged,
-    ConfigKept,
-    ConfigRejected,
-    GuidanceDelivered,
-    Record,
-    RunFinished,
-    RunStopped,
-    TreeSaved,
-    TurnCancelled,
-    TurnFinished,
-    TurnStarted,
-)
+from coterie.journal import records as r
 from coterie.runs.driver.retries import Tally
 
-Said = Reply | Emit | AttemptFailed | AttemptInterrupted | AttemptLaunched | GuidanceDelivered | TreeSaved
+Said = (
+    Reply
+    | Emit
+    | r.AttemptFailed
+    | r.AttemptInterrupted
+    | r.AttemptLaunched
+    | r.AttemptQuiet
+    | r.AttemptSession
+    | r.AttentionAsked
+    | r.GateChecked
+    | r.GuidanceDelivered
+    | r.TreeAttested
+    | r.TreeSaved
+)
 """What an attempt may say: something that is judged, or what is written as it is."""
 
 
 class Again(Struct, frozen=True, kw_only=True, gc=False):
     """The core's own command: the next attempt of a turn, not before *due* (Unix seconds).
 
-    With *ask* a human decides first whether there is to be one.
+    With *ask* a human decides first whether there is to be one; *quota*: at *due* a provider's quota opens.
     """
 
     turn: str
     attempt: int
     due: float
     ask: bool = False
+    quota: bool = False
 
 
 class Start(Struct, frozen=True, kw_only=True, gc=False):
@@ -59,14 +57,14 @@ class Halt(Struct, frozen=True, kw_only=True):
 class Wait(Struct, frozen=True, kw_only=True):
     """An effect: call `due(cause)` at the time *again* says."""
 
-    cause: Cause
+    cause: r.Cause
     again: Again
 
 
 class ReadPlan(Struct, frozen=True, kw_only=True):
     """An effect: read the plan again and answer with `reloaded`."""
 
-    cause: Cause
+    cause: r.Cause
 
 
 class Gather(Struct, frozen=True, kw_only=True):
@@ -79,7 +77,7 @@ class Gather(Struct, frozen=True, kw_only=True):
     turn: str
     attempt: int
     names: tuple[str, ...]
-    cause: Cause | None = None
+    cause: r.Cause | None = None
 
 
 class Close(Struct, frozen=True, kw_only=True):
@@ -98,7 +96,11 @@ class Turn(Struct, kw_only=True, gc=False):
         slot: Whether it counts against `max_parallel`.
         asked: When its current attempt was meant to start; *since* is how long the run had been owned by then.
         epoch: The epoch of the owner that started its current attempt.
+        began: The seq of the record with which its current attempt began.
         used: The parts of its current prompt that no other record holds.
+        session: The agent's session of its latest attempt, if the next one may go on in it.
+        reserved: US dollars of the budget that are reserved for its current attempt when that starts.
+        resumes: The agent's session, begun by an earlier attempt, in which the current one goes on.
         launched: The processes its attempts had.
         result: What it answered, once finished; in a loop without what it said.
         failure: The last failure that the next attempt's prompt shows; once it has ended without what was printed.
@@ -111,39 +113,81 @@ class Turn(Struct, kw_only=True, gc=False):
     asked: float = 0.0
     since: float = 0.0
     epoch: int = 0
+    began: int = 0
     tally: Tally = msgspec.field(default_factory=Tally)
     used: dict[str, str | None] = {}
-    launched: list[AttemptLaunched] = []
-    result: TurnFinished | None = None
-    failure: AttemptFailed | None = None
+    session: str = ""
+    resumes: str = ""
+    reserved: float = 0.0
+    launched: list[r.AttemptLaunched] = []
+    result: r.TurnFinished | None = None
+    failure: r.AttemptFailed | None = None
     cancelled: bool = False
 
 
-def carries_out(record: Record, command: Command | Again) -> bool:
+class HeldBack(Struct, kw_only=True, gc=False):
+    """What an attempt said that waits for its gates, as *due* has it, and the results of those that were run."""
+
+    due: r.GatesDue
+    checked: list[r.GateChecked] = []
+
+    @property
+    def said(self) -> Reply | Emit:
+        """What the attempt said."""
+        due = self.due
+        if due.event:
+            return Emit(
+                turn=due.turn, attempt=due.attempt, event=due.event, payload=due.payload, message=due.brought_by
+            )
+        return Reply(
+            turn=due.turn,
+            attempt=due.attempt,
+            text=due.text,
+            outputs=due.outputs,
+            usage=due.usage,
+            message=due.brought_by,
+        )
+
+    @property
+    def failed(self) -> r.GateChecked | None:
+        """The gate that did not pass."""
+        return next((one for one in self.checked if not one.passed), None)
+
+    @property
+    def next(self) -> tuple[str, ...] | None:
+        """The gate to run next; None: the verdict is known."""
+        left = self.due.gates[len(self.checked) :]
+        return left[0] if left and self.failed is None else None
+
+
+def carries_out(record: r.Record, command: Command | Again) -> bool:
     """Whether *record* is what *command* wanted written."""
     match command:
         case Ask():
-            return isinstance(record, TurnStarted) and (record.turn, record.agent, record.inputs, record.attempt) == (
+            return isinstance(record, r.TurnStarted) and (record.turn, record.agent, record.inputs, record.attempt) == (
                 command.turn,
                 command.agent,
                 command.inputs,
                 1,
             )
         case Again():
-            return isinstance(record, TurnStarted) and (record.turn, record.attempt) == (command.turn, command.attempt)
+            return isinstance(record, r.TurnStarted) and (record.turn, record.attempt) == (
+                command.turn,
+                command.attempt,
+            )
         case Cancel():
-            return isinstance(record, TurnCancelled) and record.turn == command.turn
+            return isinstance(record, r.TurnCancelled) and record.turn == command.turn
         case Note():
             wanted = command.record
             return type(record) is type(wanted) and record == msgspec.structs.replace(
                 wanted, seq=record.seq, at=record.at, cause=record.cause, source=record.source
             )
         case Reload():
-            return isinstance(record, ConfigChanged | ConfigRejected | ConfigKept)
+            return isinstance(record, r.ConfigChanged | r.ConfigRejected | r.ConfigKept)
         case Stop():
-            return isinstance(record, RunStopped)
+            return isinstance(record, r.RunStopped)
         case Finish():
-            return isinstance(record, RunFinished) and record.outcome == command.outcome
+            return isinstance(record, r.RunFinished) and record.outcome == command.outcome
 
 
 def phrase(command: Command | Again) -> str:
@@ -169,10 +213,10 @@ def phrase(command: Command | Again) -> str:
             assert_never(command)
 
 
-def describe(what: Record | Command | Again) -> str:
+def describe(what: r.Record | Command | Again) -> str:
     """*what* in a few words, for a mismatch."""
     if isinstance(what, Note):
         return describe(what.record)
-    name = type(what).__struct_config__.tag if isinstance(what, Record) else type(what).__name__
+    name = type(what).__struct_config__.tag if isinstance(what, r.Record) else type(what).__name__
     turn = getattr(what, "turn", "")
     return f"{name} {turn}".strip()

@@ -11,15 +11,16 @@ from collections.abc import Callable
 import msgspec
 
 from coterie.backends.base import AttemptRef
-from coterie.engines.commands import Ask, Cancel, Command, Finish, Note, Reload, Reply
+from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, Reload, Reply
 from coterie.journal import records
 from coterie.journal.records import NO_USAGE, Cause, Record, Usage
 from coterie.planning.plan import Limits
 from coterie.runs.driver.commands import Again, Close, Effect, Gather, Halt, ReadPlan, Said, Start, Turn, Wait
 from coterie.runs.driver.fold import Coordinator, Fold
+from coterie.runs.driver.retries import LOST, opens_at
 
-Room = Callable[[str, bool], bool]
-"""`room(agent, again)`: whether a turn of *agent* may start now, for the first time or again."""
+Room = Callable[[Ask, bool], bool]
+"""`room(ask, again)`: whether the turn of *ask* may start now, for the first time or again."""
 
 
 class Core(Fold):
@@ -34,6 +35,8 @@ class Core(Fold):
             run that the turn is. Returns what that run has used.
         is_ending: Whether a child run that was called off has not ended yet: this run ends after it.
         closes: Whether there are steps to do between the engine's wish to end the run and its end.
+        reserve: The part of the budget, in US dollars, to set aside for an attempt that is about to start.
+        can_resume: Whether an agent can go on in a session that an earlier attempt began.
 
     Attributes:
         reserved: The turns whose start waits for parts of their prompts; they keep their slots.
@@ -49,11 +52,14 @@ class Core(Fold):
         call_off: Callable[[Turn], Usage] = lambda turn: NO_USAGE,
         is_ending: Callable[[], bool] = lambda: False,
         outside: Callable[[Fold, Turn], tuple[str, ...]] = lambda fold, turn: (),
+        reserve: Callable[[Fold, Ask], float] = lambda fold, ask: 0.0,
+        can_resume: Callable[[str], bool] = lambda agent: False,
     ) -> None:
         super().__init__(run, coordination)
         self.render, self._append, self._digest = render, append, digest
         self._call_off, self._is_ending, self.outside = call_off, is_ending, outside
         self.reserved: dict[Cause, Turn] = {}
+        self._reserve, self._can_resume = reserve, can_resume
         self.closes: Callable[[], bool] = lambda: False
         self._closing = False
 
@@ -65,20 +71,52 @@ class Core(Fold):
         self.apply(record)
         return record
 
-    def begin(self, now: float, started: records.RunStarted, limits: Limits) -> None:
+    def begin(self, now: float, started: records.RunStarted, limits: Limits, warnings: tuple[str, ...] = ()) -> None:
         """Write the first records of a new run."""
         self.write(now, started)
-        self.write(now, records.RunOwned(epoch=1, limits=limits))
+        self.write(now, records.RunOwned(epoch=1, limits=limits, warnings=warnings))
 
     def accept(self, now: float, said: Said, source: str = "agent") -> Record | None:
         """Turn what an attempt says into a record. None: it is too late, and nothing was written."""
         if not self.hears(said.turn, said.attempt):
             return None
+        if isinstance(said, records.AttemptFailed):
+            said = msgspec.structs.replace(said, until=opens_at(said, max(now, self.at)))
+        if isinstance(said, records.AttemptInterrupted):
+            return self.cut_off(now, said.turn, said.reason, said.usage)
         if isinstance(said, Record):
             return self.write(now, said)
+        judged = self._judge(said)
+        agent = self.agents.get(self.turns[said.turn].ask.agent)
+        if agent is not None and (gates := self.coordination.gates(agent, judged)):
+            judged = _due(said, gates)
+        return self.write(now, judged, source=source)
+
+    def cut_off(self, now: float, turn: str, reason: str, usage: Usage = NO_USAGE) -> Record:
+        """Write that the running attempt of *turn* was cut off after it had reported *usage*.
+
+        The rest of what was reserved for an attempt that was lost stays reserved: it may have been spent unseen.
+        """
+        rest = self.reservations.get(turn, 0.0) - usage.cost
+        if reason in LOST and rest > 0:
+            usage = msgspec.structs.replace(usage, unsettled=rest)
+        attempt = self.turns[turn].attempt
+        return self.write(now, records.AttemptInterrupted(turn=turn, attempt=attempt, reason=reason, usage=usage))
+
+    def settle(self, now: float, turn: str) -> Record | None:
+        """Write the verdict on what *turn* said, whose gates were run. None: it is too late."""
+        held = self.gated.get(turn)
+        if held is None or held.next is not None or not self.hears(turn, held.due.attempt):
+            return None
+        judged = self._judge(held.said)
+        if (failed := held.failed) is not None:
+            judged = self.coordination.refused(judged, failed)
+        return self.write(now, judged, source=held.due.source)
+
+    def _judge(self, said: Reply | Emit) -> Record:
         if isinstance(said, Reply) and (given := self.given.get(said.turn)):
             said = msgspec.structs.replace(said, given=given)
-        return self.write(now, self.engine.judge(said), source=source)
+        return self.engine.judge(said)
 
     def pump(self, now: float, room: Room) -> list[Effect]:
         """Carry out what is decided: write each intent, and return the effects to perform once these are durable.
@@ -111,8 +149,8 @@ class Core(Fold):
 
     def _has_room(self, start: Command | Again, room: Room) -> bool:
         if isinstance(start, Ask):
-            return room(start.agent, False)
-        return isinstance(start, Again) and room(self.turns[start.turn].ask.agent, True)
+            return room(start, False)
+        return isinstance(start, Again) and room(self.turns[start.turn].ask, True)
 
     def _carry_out(self, now: float, cause: Cause, command: Command | Again, effects: list[Effect]) -> None:
         match command:
@@ -137,7 +175,10 @@ class Core(Fold):
             turn = Turn(ask=command, attempt=1)
         else:
             assert isinstance(command, Again)
-            turn = msgspec.structs.replace(self.turns[command.turn], attempt=command.attempt, used={})
+            known = self.turns[command.turn]
+            resumes = known.session if known.session and self._can_resume(known.ask.agent) else ""
+            turn = msgspec.structs.replace(known, attempt=command.attempt, used={}, resumes=resumes)
+        turn.reserved = self._reserve(self, turn.ask)
         if names := self.outside(self, turn):
             self.reserved[cause] = turn
             self.busy += self.takes_a_slot(turn.ask.agent)
@@ -167,7 +208,10 @@ class Core(Fold):
             inputs=ask.inputs,
             prompt=self._digest(prompt),
             used=turn.used,
+            session=turn.resumes,
         )
+        if turn.reserved:
+            intent = msgspec.structs.replace(intent, reserved=turn.reserved)
         self.write(now, intent, cause)
         return Start(ask=ask, attempt=turn.attempt, prompt=prompt)
 
@@ -193,11 +237,11 @@ class Core(Fold):
         self.write(now, records.TurnCancelled(turn=name, reason=reason, usage=usage), cause, source)
         return [Halt(turn=name)] if is_running else []
 
-    def stop(self, now: float, reason: str) -> None:
+    def stop(self, now: float, reason: str, until: float = 0.0) -> None:
         """Let go of the run, which can be resumed; no attempt may run any more but those of humans and child runs."""
         if self.finished is None and not self.stopped:
             cause, self.stopping = self.stopping, None
-            self.write(now, records.RunStopped(reason=reason), cause)
+            self.write(now, records.RunStopped(reason=reason, until=until), cause)
 
     def reloaded(self, now: float, cause: Cause, answer: records.ConfigAnswer) -> None:
         """Answer a `ReadPlan`."""
@@ -207,3 +251,10 @@ class Core(Fold):
     def ref(self, turn: str, attempt: int) -> AttemptRef:
         """The name of *attempt*, the current one of *turn*."""
         return AttemptRef(run=self.run, turn=turn, attempt=attempt, epoch=self.turns[turn].epoch)
+
+
+def _due(said: Reply | Emit, gates: tuple[tuple[str, ...], ...]) -> records.GatesDue:
+    due = records.GatesDue(turn=said.turn, attempt=said.attempt, gates=gates, brought_by=said.message)
+    if isinstance(said, Emit):
+        return msgspec.structs.replace(due, event=said.event, payload=said.payload)
+    return msgspec.structs.replace(due, text=said.text, outputs=said.outputs, usage=said.usage)

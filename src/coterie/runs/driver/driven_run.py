@@ -10,14 +10,17 @@ from msgspec import Struct
 from coterie.backends.base import Session
 from coterie.journal.base import Writer
 from coterie.journal.records import (
+    NO_USAGE,
     AttemptLaunched,
+    AttentionAsked,
     Cause,
     OperatorSaid,
     Record,
+    Usage,
 )
 from coterie.journal.rules import root_of
 from coterie.planning.plan import Plan
-from coterie.runs.driver.commands import Effect, Start, Turn
+from coterie.runs.driver.commands import Effect, Said, Start, Turn
 from coterie.runs.driver.core import Core
 from coterie.runs.kinds import Kind
 
@@ -38,11 +41,35 @@ class Steer(Struct, frozen=True, kw_only=True):
     said: OperatorSaid
 
 
+class Attend(Struct, frozen=True, kw_only=True):
+    """An effect of the shell's own: let the policy answer *asked* when its time has come."""
+
+    asked: AttentionAsked
+
+
+class Permit(Struct, frozen=True, kw_only=True):
+    """An effect of the shell's own: answer the *question* of the attempt that runs for this turn."""
+
+    turn: str
+    question: str
+    allowed: bool
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """An effect of the shell's own: run the gates of what this turn said."""
+
+    turn: str
+
+
 class Clear(Struct, frozen=True, kw_only=True):
     """An effect of the shell's own: remove the files by which an attempt, whose result is recorded, could be found."""
 
     turn: str
     attempt: int
+
+
+Order = InterruptAttempt | Steer | Attend | Permit | Check | Clear
+"""The effects of the shell's own."""
 
 
 class DrivenRun:
@@ -60,7 +87,7 @@ class DrivenRun:
         self.run, self.plan, self.core, self.writer, self.parent = run, plan, core, writer, parent
         self.nodes: tuple[str, ...] = (*parent[0].nodes, _node(*parent)) if parent is not None else ()
         """Where it answers: the nodes from the root down."""
-        self.outbox: list[Effect | InterruptAttempt | Steer | Clear] = []
+        self.outbox: list[Effect | Order] = []
         self.kind = kind
         self.limits_time: bool = self.kind.limits_time or (parent is not None and parent[0].limits_time)
         """Whether it, or a run above it, may have a limit of time."""
@@ -75,6 +102,14 @@ class DrivenRun:
         self.reap: list[AttemptLaunched] | None = None
         self.attempts: dict[str, asyncio.Task[None]] = {}
         self.sessions: dict[str, Session] = {}
+        self.checks: dict[str, asyncio.Task[None]] = {}
+        """The gates that run, by turn."""
+        self.held_back: dict[str, list[tuple[Said, str]]] = {}
+        """What turns said while their gates ran, each with its source."""
+        self.reported: dict[str, Usage] = {}
+        """What the running attempt of each turn has reported so far that it used."""
+        self.overspent: set[str] = set()
+        """The turns whose attempts were to be cut off for their cost."""
         self.children: dict[str, DrivenRun] = {}
         """The child runs that its turns are, by id, until it has heard how they ended."""
         self.held: dict[str, Cause] = {}
@@ -104,8 +139,15 @@ class DrivenRun:
     def halt(self, turn: str) -> None:
         """End the attempt of *turn*, if one runs; what it still says is too late."""
         self.sessions.pop(turn, None)
-        if (task := self.attempts.pop(turn, None)) is not None:
-            task.cancel()
+        self.reported.pop(turn, None)
+        for tasks in (self.attempts, self.checks):
+            if (task := tasks.pop(turn, None)) is not None:
+                task.cancel()
+
+    def used(self, turn: str) -> Usage:
+        """What the running attempt of *turn* has used so far, as far as it has reported that."""
+        held = self.core.gated.get(turn)
+        return self.reported.get(turn) or (held.due.usage if held is not None else NO_USAGE)
 
     def humans(self) -> list[Turn]:
         """The turns that wait for a human's answer."""

@@ -23,6 +23,7 @@ class Ended(Struct, frozen=True, kw_only=True):
         status: `completed`, `failed` or `stopped` (it can be resumed).
         seconds: Time that the run was owned in all; *usage* adds up its attempts, side by side or not.
         waiting: The open questions to humans.
+        until: When the first of the quotas opens until which it was stopped, in Unix seconds; 0: it was not.
         iterations: How many a loop has begun; None: the run is no loop.
     """
 
@@ -34,3 +35,4 @@ class Ended(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     waiting: tuple[Waiting, ...] = ()
     iterations: int | None = None
+    until: float = 0.0

@@ -1,11 +1,23 @@
 """The queue of events through which all that happens to the runs of one owner passes."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from operator import itemgetter
+from typing import Any
 
 Event = Callable[[], object]
 """Handles something that happened, in one piece: without an `await`."""
+
+
+MakeTask = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+
+
+def lazy_task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """A task that does nothing before the event loop turns.
+
+    The loop's own way of making tasks, which is its user's to choose, may take their first step at once.
+    """
+    return asyncio.Task(work, loop=asyncio.get_running_loop())
 
 
 class EventQueue:
@@ -13,9 +25,13 @@ class EventQueue:
 
     Once it is closed, an event is handled as soon as it is put, and finds that nothing may be written any more; an
     event with a delay is dropped.
+
+    Args:
+        make_task: Makes the tasks that lead to events, as `lazy_task` does; for a loop that must know all tasks.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, make_task: MakeTask = lazy_task) -> None:
+        self.make_task = make_task
         self._events: list[tuple[int, Event]] = []
         self._woken = False
         self._wakeup: asyncio.Future[None] | None = None

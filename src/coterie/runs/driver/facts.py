@@ -25,11 +25,21 @@ class ExternalFacts:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self.pending = 0
 
-    def ask(self, question: Callable[[], Awaitable[T]], answer: Callable[[T], object], order: int = 0) -> None:
-        """Await *question*, then queue *answer* with its result; an exception is raised where events are handled."""
+    def ask(
+        self, question: Callable[[], Awaitable[T]], answer: Callable[[T], object], order: int = 0
+    ) -> asyncio.Task[None]:
+        """Await *question*, then queue *answer* with its result; an exception is raised where events are handled.
+
+        If the task returned is cancelled, there is no answer.
+        """
         self.pending += 1
-        task = asyncio.Task(self._ask(question, answer, order), loop=asyncio.get_running_loop())
+        task = self._queue.make_task(self._ask(question, answer, order))
         self._tasks[task] = None
+        return task
+
+    def post(self, event: Callable[[], object]) -> None:
+        """Queue *event*, which answers no question."""
+        self._queue.put(0, event)
 
     async def end(self) -> None:
         """Cancel the questions that are open, and wait until they are gone."""
@@ -43,6 +53,10 @@ class ExternalFacts:
         try:
             found = await question()
             self._queue.put(order, partial(self._answered, answer, found))
+        except asyncio.CancelledError:
+            self.pending -= 1
+            self._queue.wake()
+            raise
         except Exception as error:
             self._queue.put(0, partial(_raise, error))
         finally:

@@ -13,7 +13,7 @@ from typing import Any
 from coterie.backends.base import history_text
 from coterie.engines.fences import fenced, inline
 from coterie.engines.printed import printed
-from coterie.journal.records import TurnFinished
+from coterie.journal.records import AttentionAsked, TurnFinished
 from coterie.planning.plan import AgentPlan, Wanted
 from coterie.runs.driver.attempt_files import AttemptFiles
 from coterie.runs.driver.commands import Gather, Turn
@@ -22,6 +22,12 @@ from coterie.workspace.base import Workspace
 from coterie.workspace.notes import Notes, NoteSettings, ShownNotes
 
 _FILE = "file:"
+_GO_ON = (
+    "# Go on where you stopped\n\n"
+    "This turn was interrupted, and its session, with what you read and did, goes on here. Check what is done, then do "
+    "the rest. If you find nothing of it above, begin, but check for side effects before repeating them."
+)
+"""The last part of a prompt in a session that goes on."""
 
 
 async def gather(
@@ -85,7 +91,9 @@ def render(fold: Fold, turn: Turn) -> str:
         parts = fold.coordination.prompt(fold, turn)
     if fold.guidance is not None and (texts := fold.guidance.shown(ask.turn, ask.instead_of or ask.agent)):
         parts.append("# Guidance from the operator\n\n" + "\n".join(f"- {text}" for text in texts))
-    if turn.tally.interrupted:
+    if turn.resumes:
+        parts.append(_GO_ON)
+    elif turn.tally.interrupted:
         parts.append(_cut_off(turn))
     elif turn.failure is not None:
         why = f"# Your last attempt did not count\n\n{inline(turn.failure.reason).lstrip()}"
@@ -101,7 +109,7 @@ def question(fold: Fold, turn: Turn) -> list[str]:
         parts.append(agent.prompt)
     if agent.role:
         parts.append(agent.role)
-    parts += _task(fold.started.input if fold.started else {})
+    parts += task_parts(fold.started.input if fold.started else {})
     shown = inputs(fold, turn)
     parts += [_result(fold, result) for result in shown]
     for name in agent.reads:
@@ -180,15 +188,17 @@ def how_to_answer(wanted: tuple[Wanted, ...], human: bool = False) -> str:
     return f"# How to answer\n\n{form}\n" + "\n".join(lines)
 
 
-def how_to_decide(turn: str) -> str:
-    """The question to a human whether to repeat *turn*, which a crash interrupted."""
-    return (
-        f"{turn} was interrupted by a crash and may have had side effects: "
-        "answer `retry` to run it again, or `cancel` to cancel it"
-    )
+def how_to_decide(turn: str, parked: AttentionAsked | None) -> str:
+    """The question to a human whether to repeat *turn*, which was cut off by a crash, or was *parked* for an answer."""
+    if parked is not None:
+        asks = f"{parked.tool} ({parked.detail})" if parked.detail else parked.tool
+        ways = "`allow`, `deny`, `retry` to have it ask again, or `cancel`"
+        return f"{turn} was parked when it asked for permission: {asks}; answer with {ways}"
+    return f"{turn} was cut off and may have had side effects: answer `retry` to run it again, or `cancel` to cancel it"
 
 
-def _task(given: dict[str, Any]) -> list[str]:
+def task_parts(given: dict[str, Any]) -> list[str]:
+    """What is to be done with the input *given*, as parts of a prompt."""
     parts = []
     if task := given.get("prompt"):
         parts.append(f"# Task\n\n{task}")

@@ -8,13 +8,14 @@ from typing import Protocol, TypeVar
 from msgspec.structs import replace
 
 from coterie.clock import Clock
-from coterie.journal.records import AttemptInterrupted, Record, RunFinished, TreesJoined
+from coterie.journal.records import Record, RunFinished, TreesJoined
 from coterie.planning.plan import Plan
 from coterie.runs.driver.commands import Turn
 from coterie.runs.driver.driven_run import DrivenRun
 from coterie.runs.driver.ended import Ended, Waiting
 from coterie.runs.driver.prompts import how_to_decide
 from coterie.runs.driver.run_tree import RunTree
+from coterie.waits import waiting
 from coterie.workspace.base import Workspace
 
 T = TypeVar("T")
@@ -54,7 +55,7 @@ class RunEnd:
 
     def ended(self, root: DrivenRun) -> Ended:
         """The state of *root*."""
-        return self.ended_as(root, root.core.finished, root.core.stopped)
+        return replace(self.ended_as(root, root.core.finished, root.core.stopped), until=root.core.until)
 
     def ended_as(self, root: DrivenRun, finished: RunFinished | None, stopped: str = "") -> Ended:
         """The state of *root* if its journal ended in *finished*, or it was *stopped* for a reason."""
@@ -85,11 +86,14 @@ class RunEnd:
         await self._close(root, core.closed, self.ended_as(root, core.end))
         core.finish(self._clock.now())
 
-    async def stop(self, root: DrivenRun, reason: str, goes_on: Callable[[], bool]) -> None:
-        """Stop the tree below *root* for *reason*, unless it *goes_on* once the steps before the stop are done."""
+    async def stop(self, root: DrivenRun, reason: str, goes_on: Callable[[], bool], until: float = 0.0) -> None:
+        """Stop the tree below *root* for *reason*, unless it *goes_on* once the steps before the stop are done.
+
+        *until*: when the first of the quotas opens that it waits for.
+        """
         await self._close(root, (), self.ended_as(root, None, reason))
         for live in reversed(self._tree.runs.values()) if not goes_on() else ():
-            live.core.stop(self._clock.now(), reason)
+            live.core.stop(self._clock.now(), reason, until)
 
     async def interrupt(self, root: DrivenRun, why: str, reason: str) -> None:
         """Record that the attempts under way were cut off, deepest first, and stop the tree below *root*.
@@ -104,8 +108,9 @@ class RunEnd:
         for live in reversed(self._tree.runs.values()):
             if live.is_whole:
                 for name, turn in list(live.core.turns.items()):
-                    if turn.status == "running" and live.core.takes_a_slot(turn.ask.agent):
-                        live.core.write(now, AttemptInterrupted(turn=name, attempt=turn.attempt, reason=why))
+                    cut = live.core.takes_a_slot(turn.ask.agent) and not live.core.has_answered(name)
+                    if turn.status == "running" and cut:
+                        live.core.cut_off(now, name, why, live.used(name))
                 live.core.stop(now, reason)
             await live.writer.durable(live.core.seq)
 
@@ -118,7 +123,8 @@ class RunEnd:
         """Do the steps before *root* ends or stops that are not *done*, each recorded before the next begins."""
         while step := await self._closing.next_step(root.plan, done, ended):
             await root.writer.durable(root.core.seq)
-            record, was_cancelled = await uncut(step)
+            with waiting("the closing steps of the run"):
+                record, was_cancelled = await uncut(step)
             done = (*done, root.core.write(self._clock.now(), record))
             self.steps.append(record)
             if root.core.end is not None:
@@ -145,4 +151,4 @@ async def uncut(work: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
 
 def _question(live: DrivenRun, turn: Turn) -> str:
     name = turn.ask.turn
-    return how_to_decide(name) if name in live.held else live.core.render(live.core, turn)
+    return how_to_decide(name, live.core.parked_for(name)) if name in live.held else live.core.render(live.core, turn)

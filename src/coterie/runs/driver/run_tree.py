@@ -5,22 +5,33 @@ its run, for `coterie.runs.driver.shell`.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from coterie.backends.base import Abilities
 from coterie.backends.secrets import Secrets
 from coterie.clock import Clock
-from coterie.engines.commands import Ask, Emit
+from coterie.engines.commands import Ask, Emit, Reply
 from coterie.errors import NoSuchRun, RunIsFinished
 from coterie.ids import child_run_id
 from coterie.journal.base import Store
 from coterie.journal.records import (
+    ATTENTION_ANSWERS,
+    DECISIONS,
     NO_USAGE,
+    OVER_BUDGET,
+    PARKED,
+    PARKED_DECISIONS,
+    AttemptFailed,
+    AttemptInterrupted,
     AttemptLaunched,
+    AttentionAnswered,
+    AttentionAsked,
+    GatesDue,
     OperatorSaid,
     PlanReloaded,
     Record,
@@ -28,11 +39,11 @@ from coterie.journal.records import (
     RunStarted,
     Usage,
 )
-from coterie.planning.plan import Limits, Plan, environments, to_json
+from coterie.planning.plan import AgentPlan, Limits, Plan, environments, to_json
 from coterie.runs.driver.attempt_files import AttemptFiles
 from coterie.runs.driver.commands import Effect, Gather, Said, Start, Turn
 from coterie.runs.driver.core import Core
-from coterie.runs.driver.driven_run import DrivenRun, InterruptAttempt, MakeKind, Steer
+from coterie.runs.driver.driven_run import Attend, Check, DrivenRun, InterruptAttempt, MakeKind, Permit, Steer
 from coterie.runs.driver.facts import ExternalFacts
 from coterie.runs.driver.fold import Fold
 from coterie.runs.driver.ledger import Ledger
@@ -41,6 +52,9 @@ from coterie.runs.driver.succession import own
 from coterie.runs.kinds import Observe
 from coterie.workspace.base import Workspace
 from coterie.workspace.notes import Notes
+
+_AWAITS_GATES = (Reply, Emit, AttemptFailed, AttemptInterrupted)
+"""The inputs that are judged, or that end an attempt."""
 
 
 class RunTree:
@@ -54,6 +68,7 @@ class RunTree:
         secrets: The secrets that are redacted in everything that enters the run.
         reloaded: Whether the root is taken over under another plan than its journal holds.
         closing: Nothing starts any more.
+        warnings: What the root run should have on this machine, and goes on without; to be recorded when it is owned.
         before_taking_over: Called with a run that is taken over: what had come for it before its owner died still
             counts.
         taken_over: Called with a run that was taken over, before it goes on.
@@ -76,21 +91,28 @@ class RunTree:
         environment: Mapping[str, str],
         cwd: Path | None,
         observe: Observe | None,
+        abilities: Callable[[AgentPlan], Abilities],
     ) -> None:
         self._store, self._make_kind, self._clock = store, make_kind, clock
         self._limits, self._cwd, self._observe = limits, cwd, observe
         self._files, self.notes, self._workspace = files, notes, workspace
         self._closes, self._held, self.facts = closes, held, facts
+        self._abilities = abilities
         self.runs: dict[str, DrivenRun] = {}
-        self.ledger = Ledger(limits, self.runs)
+        self.ledger = Ledger(limits, self.runs, abilities)
         self._environments: list[Mapping[str, str]] = [environment]
         self.secrets = Secrets()
         self.held: Mapping[str, str] = {}
         self.reloaded = False
         self.closing = False
+        self.warnings: tuple[str, ...] = ()
         self.before_taking_over: Callable[[DrivenRun], None] = lambda live: None
         self.taken_over: Callable[[DrivenRun], None] = lambda live: None
         self.appended: Observe | None = None
+
+    def read(self, run: str) -> Iterator[Record]:
+        """The records of *run* that its store has."""
+        return self._store.read(run)
 
     # -- a run begins or is taken over --------------------------------------------------------------------------------
 
@@ -130,8 +152,10 @@ class RunTree:
             call_off=lambda turn: self.call_off(live, turn.ask, turn.attempt),
             is_ending=lambda: any(child.core.called_off for child in live.children.values()),
             outside=outside,
+            reserve=self.ledger.reserve,
+            can_resume=lambda agent: self._abilities(core.agents.get(agent) or AgentPlan(name=agent)).resume,
         )
-        core.called_off = called_off
+        core.called_off, core.costs = called_off, self.ledger.costs
         if parent is None:
             core.closes = lambda: self._closes(live.plan)
         self.runs[run] = live = DrivenRun(
@@ -146,7 +170,9 @@ class RunTree:
             given = given or {}
             if parent is not None and (above := parent[0].core.started) is not None:
                 given = kind.input_below(given, above.input)
-            core.begin(self._clock.now(), self._first_record(live, given), limits)
+            core.begin(
+                self._clock.now(), self._first_record(live, given), limits, self.warnings if parent is None else ()
+            )
         self.pump(live)
         return live
 
@@ -173,9 +199,13 @@ class RunTree:
             core.write(now, PlanReloaded(plan=text, plan_hash=plan.content_hash()), source="operator")
         self.before_taking_over(live)
         live.reap = _launched(core)
-        effects = own(core, now, self._limits)
+        warnings = self.warnings if is_root else ()
+        if is_root and (budget := core.limits.max_cost) is not None and self._limits.max_cost is None:
+            warnings += (f"the run goes on without its budget of ${budget:g}: --max-cost USD sets one",)
+        effects = own(core, now, self._limits, partial(self._files.used, live.run), warnings)
         if not core.called_off:
             self._take(live, effects)
+            live.outbox += [Check(turn=turn) for turn in core.gated]
         self.taken_over(live)
 
     def _first_record(self, live: DrivenRun, given: dict[str, Any]) -> RunStarted:
@@ -196,13 +226,50 @@ class RunTree:
 
     # -- what is said to a run ----------------------------------------------------------------------------------------
 
-    def hear(self, live: DrivenRun, said: Said, source: str = "agent") -> Record | None:
-        """Take what an attempt says; None if it came too late. Only while an event is handled (`Shell.post`)."""
+    def hear(self, live: DrivenRun, said: Said, source: str = "agent", at_once: bool = False) -> Record | None:
+        """Take what an attempt says; None if it came too late. Only while an event is handled (`Shell.post`).
+
+        While the gates of its turn run, what would be judged or would end the attempt is kept until their verdict,
+        and None is returned, unless it is to be taken *at_once*.
+        """
+        if (held := live.core.gated.get(said.turn)) is not None and isinstance(said, _AWAITS_GATES) and not at_once:
+            if isinstance(said, Emit) and said.message and said.message == held.due.brought_by:
+                return held.due
+            live.held_back.setdefault(said.turn, []).append((said, source))
+            return None
+        if isinstance(said, AttemptFailed | AttemptInterrupted) and said.usage == NO_USAGE:
+            said = msgspec.structs.replace(said, usage=live.used(said.turn))
+        if isinstance(said, AttemptInterrupted) and said.reason == "interrupted" and said.turn in live.overspent:
+            said = msgspec.structs.replace(said, reason=OVER_BUDGET)
         record = live.core.accept(self._clock.now(), self._hidden(said), source)
+        if isinstance(record, GatesDue):
+            live.outbox.append(Check(turn=said.turn))
+        return self._heard(live, said.turn, record)
+
+    def use(self, live: DrivenRun, turn: str, attempt: int, usage: Usage) -> None:
+        """Keep what an attempt has used so far, and cut it off if that passes its reservation and the budget."""
+        if live.core.hears(turn, attempt):
+            live.reported[turn] = usage
+            if self.ledger.overspends(live, turn):
+                live.overspent.add(turn)
+                live.outbox.append(InterruptAttempt(turn=turn))
+
+    def settle(self, live: DrivenRun, turn: str) -> None:
+        """Write the verdict on what *turn* said, whose gates were run, then take what it said meanwhile."""
+        core = live.core
+        self._heard(live, turn, core.settle(self._clock.now(), turn))
+        for said, source in live.held_back.pop(turn, []):
+            self.hear(live, said, source)
+        one = core.turns[turn]
+        if one.status == "running" and one.slot and turn not in live.attempts:  # it ended with an earlier owner
+            core.cut_off(self._clock.now(), turn, "crash", self._files.used(core.run, turn, one.attempt))
+            self.pump(live)
+
+    def _heard(self, live: DrivenRun, turn: str, record: Record | None) -> Record | None:
         if record is None:
             return None
-        if live.core.turns[said.turn].status != "running":
-            live.halt(said.turn)  # a human was answered from elsewhere; any other has ended by itself
+        if live.core.turns[turn].status != "running":
+            live.halt(turn)  # a human was answered from elsewhere; any other has ended by itself
         self.pump(live)
         return record
 
@@ -215,14 +282,25 @@ class RunTree:
         if not self.secrets.values:
             return said
         return self.secrets.hide_fields(
-            said, "text", "outputs", "given", "event", "payload", "reason", "log", "incomplete"
+            said,
+            "text",
+            "outputs",
+            "given",
+            "event",
+            "payload",
+            "reason",
+            "log",
+            "incomplete",
+            "tool",
+            "detail",
+            "output",
         )
 
     def cut(self, live: DrivenRun, said: OperatorSaid) -> bool:
         """Interrupt the attempt of one turn, or all attempts of *live* and below; False if there is none."""
-        names = [said.turn] if said.turn else list(live.attempts)
+        names = [said.turn] if said.turn else list({**live.attempts, **live.checks})
         below = [one for one in live.children.values() if said.turn in ("", one.turn) and one.core.is_live]
-        found = [name for name in names if name in live.sessions]
+        found = [name for name in names if name in live.sessions or name in live.checks]
         if not found and not below:
             return False
         live.core.write(self._clock.now(), said, source="operator")
@@ -237,19 +315,72 @@ class RunTree:
         live.core.write(now, said, source="operator")
         live.outbox += [Steer(turn=turn, said=said) for turn in live.sessions if said.turn in ("", turn)]
 
+    def need(self, live: DrivenRun, asked: AttentionAsked, seconds: float | None) -> None:
+        """Record that an attempt of *live* needs a person, under the next id; its policy answers after *seconds*.
+
+        An attempt that was adopted may ask again for what it has asked under its earlier owner.
+        """
+        core = live.core
+        known = (one for one in core.attention.values() if one.turn == asked.turn and one.question == asked.question)
+        again = next((one for one in known if one.question and one.attempt == asked.attempt), None)
+        if again is None:
+            due = None if seconds is None else max(self._clock.now(), core.at) + seconds
+            asked = msgspec.structs.replace(asked, id=f"{asked.turn}?{core.questions + 1}", due=due)
+            if self.hear(live, asked) is None:
+                return
+            if said := core.said_before(asked):
+                self.attend(live, asked.id, said.what, said.message)
+                return
+        live.outbox.append(Attend(asked=again or core.attention[asked.id]))
+
+    def attend(self, live: DrivenRun, id: str, answer: str, message: str = "") -> str:
+        """Answer what an attempt of *live* needs a person for, if it still does; return why that cannot be, if so.
+
+        Args:
+            answer: One of `ATTENTION_ANSWERS` for its kind.
+            message: That of the operator; empty: the policy answers.
+        """
+        core, now = live.core, self._clock.now()
+        asked = core.attention.get(id)
+        if asked is None or not core.hears(asked.turn, asked.attempt):
+            what = f"nothing with the id {id!r}" if id else "nothing"
+            return f"{what} waits for a person; open: {', '.join(core.attention) or 'none'}"
+        if answer not in (known := ATTENTION_ANSWERS.get(asked.kind, ())):
+            return f"{answer!r} is no answer to {id}: write {', '.join(known[:-1])} or {known[-1]}"
+        turn, attempt = asked.turn, asked.attempt
+        answered = AttentionAnswered(id=id, turn=turn, attempt=attempt, answer=answer, message=message)
+        core.write(now, answered, source="operator" if message else "harness")
+        match answer:
+            case "park":
+                self.hear(live, AttemptInterrupted(turn=turn, attempt=attempt, reason=PARKED))
+            case "fail":
+                reason = f"{asked.tool} was not permitted: {asked.detail}".removesuffix(": ")
+                self.hear(live, AttemptFailed(turn=turn, attempt=attempt, kind="refused", reason=reason))
+            case "interrupt":
+                live.outbox.append(InterruptAttempt(turn=turn))
+            case "allow" | "deny":
+                live.outbox.append(Permit(turn=turn, question=asked.question, allowed=answer == "allow"))
+        self.pump(live)
+        return ""
+
     def decide(self, live: DrivenRun, turn: str, word: str, message: str) -> str:
         """Take a human's word on a turn that a crash cut off; return why it cannot be used, if so."""
-        if word.strip() not in ("retry", "cancel"):
-            return f"{how_to_decide(turn)} (not {word!r})"
+        parked = live.core.parked_for(turn)
+        if word.strip() not in (PARKED_DECISIONS if parked else DECISIONS):
+            return f"{how_to_decide(turn, parked)} (not {word!r})"
         cause = live.held.pop(turn)
         said = OperatorSaid(message=message, what=word.strip(), turn=turn)
         live.core.write(self._clock.now(), said, source="operator")
-        if said.what == "retry":
-            live.core.due(cause)
-        else:
+        if said.what == "cancel":
             live.outbox += live.core.cancel(self._clock.now(), turn, "an operator cancelled it")
+        else:
+            live.core.due(cause)
         self.pump(live)
         return ""
+
+    def post(self, event: Callable[[], object]) -> None:
+        """Have *event* handled in its turn."""
+        self.facts.post(event)
 
     # -- what follows -------------------------------------------------------------------------------------------------
 
@@ -295,7 +426,9 @@ class RunTree:
         """
         child = self._child(live, ask, attempt)
         if child is None:
-            return NO_USAGE
+            usage = live.used(ask.turn)
+            live.reported.pop(ask.turn, None)  # it counts as spent from now on
+            return usage
         child.core.called_off = True
         usage = child.core.spent
         for below in child.core.turns.values():
@@ -328,8 +461,8 @@ class RunTree:
         if not live.children:
             core.write(now, RunFinished(outcome="cancelled", reason=reason))
 
-    def _room(self, core: Core, agent: str, again: bool) -> bool:
-        return not self.closing and self.ledger.admits(core, agent, again)
+    def _room(self, core: Core, ask: Ask, again: bool) -> bool:
+        return not self.closing and self.ledger.admits(core, ask, again)
 
     def waiting(self) -> list[DrivenRun]:
         """The runs from which something is to leave or to be shown, that are not durable yet, or that are over."""

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from coterie.clock import Clock
+from coterie.clock import Clock, iso_time
 from coterie.errors import CoterieError, JournalFailed, Shortage, shortage
 from coterie.ids import child_run_id
 from coterie.journal.base import Store
@@ -36,14 +36,27 @@ from coterie.journal.records import (
 from coterie.planning.plan import AgentPlan, Limits, Plan
 from coterie.runs.driver.attempt_files import AttemptFiles, NoAttemptFiles
 from coterie.runs.driver.attempts import Attempts
+from coterie.runs.driver.attendance import Attendance, Attendant
 from coterie.runs.driver.children import Children
 from coterie.runs.driver.commands import Close, Effect, Halt, ReadPlan, Start, Wait
-from coterie.runs.driver.driven_run import Clear, DrivenRun, InterruptAttempt, MakeKind, Steer
+from coterie.runs.driver.driven_run import (
+    Attend,
+    Check,
+    Clear,
+    DrivenRun,
+    InterruptAttempt,
+    MakeKind,
+    Order,
+    Permit,
+    Steer,
+)
 from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.event_queue import Event, EventQueue
+from coterie.runs.driver.event_queue import Event, EventQueue, MakeTask, lazy_task
 from coterie.runs.driver.facts import ExternalFacts
+from coterie.runs.driver.gates import Gates
 from coterie.runs.driver.run_end import ClosingSteps, NoClosingSteps, RunEnd, uncut
 from coterie.runs.driver.run_tree import RunTree
+from coterie.runs.driver.stall import stall_after
 from coterie.runs.driver.takeover import Takeover
 from coterie.runs.driver.timers import Timers
 from coterie.runs.driver.turns import Turns
@@ -65,6 +78,9 @@ class Shell:
         clock: The source of time.
         limits: What this owner allows the whole tree.
         park: Let go of the run when nothing runs but humans and timers.
+        listens: Messages may come at any time, so the run is never let go of for want of a human.
+        quota: When nothing runs but turns that wait for a quota: `park` lets go of the run until it opens, `wait` waits
+            for it here. `now`: as `park`, but what waited under earlier owners is tried at once.
         observe: Called with the run's id and each record, in order, once it is durable.
         files: Keeps the files of attempts.
         notes: Keeps memory and tasks.
@@ -75,11 +91,15 @@ class Shell:
             it a plan stays what it is.
         environment: The variables of this process, whose secrets are hidden in all that is recorded.
         cwd: The working directory of the agents.
+        attendant: Answers what attempts need a person for; without it others answer, or the policy does.
+        stall_after: When an attempt of an agent without a sign of life may be stuck; None: it is not watched.
+        make_task: See `coterie.runs.driver.event_queue.EventQueue`.
 
     Attributes:
         tree: The runs that are driven, and what others may say to them while an event is handled (`post`).
         events: What attempts do while they run; a terminal or a watcher subscribes to them.
         opened: Set once the root run is claimed and begun or continued.
+        on_quota: Called when a turn begins to wait here for its quota, with its run, itself, and Unix seconds.
     """
 
     def __init__(
@@ -91,6 +111,8 @@ class Shell:
         make_kind: MakeKind = kind_of,
         limits: Limits | None = None,
         park: bool = False,
+        listens: bool = False,
+        quota: str = "park",
         observe: Observe | None = None,
         files: AttemptFiles | None = None,
         notes: Notes | None = None,
@@ -100,11 +122,15 @@ class Shell:
         reload: Callable[[str, Plan], Awaitable[ConfigAnswer]] | None = None,
         environment: Mapping[str, str] = MappingProxyType({}),
         cwd: Path | None = None,
+        attendant: Attendant | None = None,
+        stall_after: Callable[[AgentPlan], float | None] = stall_after,
+        make_task: MakeTask = lazy_task,
     ) -> None:
         self._turns, self._clock, self._park, self._reload = turns, clock, park, reload
+        self._listens = listens
         self._files, self._workspace = files or NoAttemptFiles(), workspace or SharedWorkspace()
         notes, closing = notes or NoNotes(), closing or NoClosingSteps()
-        self._queue = EventQueue()
+        self._queue = EventQueue(make_task)
         self._timers = Timers(clock, self._queue)
         self._facts = ExternalFacts(self._queue)
         self.tree = RunTree(
@@ -121,11 +147,25 @@ class Shell:
             environment,
             cwd,
             observe,
+            turns.abilities,
         )
         self._attempts = Attempts(
-            turns, self._files, notes, self._workspace, cwd, self._queue, self.tree.hear, self.lack
+            turns,
+            self._files,
+            notes,
+            self._workspace,
+            cwd,
+            self._queue,
+            self.tree.hear,
+            self.tree.need,
+            self.lack,
+            self.tree.use,
+            stall_after,
         )
+        self._attendance = Attendance(self.tree, self._queue, attendant)
         self.events = self._attempts.events
+        self.on_quota: Callable[[str, str, float], object] = lambda run, turn, due: None
+        self._gates = Gates(self.tree, turns, self.events, self._workspace, cwd, self.lack)
         self._children = Children(self.tree, self._queue, self._timers, self._attempts, store, clock)
         self.tree.taken_over = self._children.take_over
         self._takeover = Takeover(self.tree, turns, self._attempts, self._files, clock, self._timed)
@@ -135,6 +175,7 @@ class Shell:
         self._deferrals = 0
         self._lacks = ""
         self._handing_over = False
+        self._quota = quota
         self.opened = asyncio.Event()
 
     # -- from outside -------------------------------------------------------------------------------------------------
@@ -160,6 +201,10 @@ class Shell:
     def post(self, event: Event) -> None:
         """Have *event* handled in its turn, in one piece, as everything else that happens to the run."""
         self._queue.put(0, event)
+
+    def attempt_folder(self, run: str, turn: str, attempt: int) -> Path | None:
+        """The folder of an attempt, or None when nothing is kept on disk."""
+        return self._files.attempt_folder(run, turn, attempt)
 
     def expect(self) -> None:
         """Do not let go of the run for want of a human before `arrived`: somebody looks whether there is an answer."""
@@ -213,6 +258,7 @@ class Shell:
 
     async def _drive(self, open_root: Callable[[], DrivenRun]) -> Ended:
         root: DrivenRun | None = None
+        is_dropped = False
         try:
             root = open_root()
             self.opened.set()
@@ -225,6 +271,9 @@ class Shell:
                 await self._let_nothing_start()
                 await self._end.interrupt(root, "interrupted", "interrupted")
             raise
+        except GeneratorExit:  # with its loop, as the workflows of a node that ends: nothing can be awaited any more
+            is_dropped = True
+            raise
         except BaseException as error:
             lacks = shortage(error)
             root = next(iter(self.runs.values()), None)
@@ -234,7 +283,8 @@ class Shell:
             await self._let_nothing_start()
             await self._end.interrupt(root, "shortage", f"shortage: {lacks}")
         finally:
-            await self._close()
+            if not is_dropped:
+                await self._close()
         return self.ended(root)
 
     async def _advance(self, root: DrivenRun) -> bool:
@@ -254,16 +304,19 @@ class Shell:
                 reason = self._reason_to_stop()
                 if not reason:
                     return False
-                await self._end.stop(root, reason, lambda: bool(self._queue))
+                await self._end.stop(root, reason, lambda: bool(self._queue), self._opens())
 
     def _is_at_rest(self) -> bool:
-        """Whether the run is to be handed over, and no attempt or question of it is under way."""
-        return self._handing_over and not (self._queue or self._facts.pending or self.tree.ledger.busy)
+        """Whether the run is to be handed over, and nothing of it is under way or about to stop."""
+        if not self._handing_over or self._queue or self._facts.pending or self.tree.ledger.busy:
+            return False
+        return not self._engine_stops()
 
     def _drain(self) -> None:
         """Handle all that has happened. Attempts that ended together count in the order their turns were started."""
         while self._queue.handle():
             self.tree.pump_queued()
+        self._attendance.end_answered()
 
     async def _let_programs_go_on(self) -> None:
         """Give programs their turns before a sync, until something is to leave that waits for it."""
@@ -327,10 +380,18 @@ class Shell:
         retries = self._timers.retries
         humans = [turn.ask.turn in live.held for live in self.runs.values() for turn in live.humans()]
         unseen = all(humans) and not retries  # no terminal shows what a crash cut off: only the inbox answers
-        if (retries or humans) and not (humans and (self._park or unseen)):
+        if (retries or humans) and (self._listens or not (humans and (self._park or unseen))):
             return ""
-        reason = self.tree.ledger.reached() or self._engine_stops() or ("waiting" if humans else "stuck")
+        opens = self._opens()
+        if opens and opens <= self._clock.now():
+            return ""
+        parked = f"quota until {iso_time(opens)}" if opens else "stuck"
+        reason = self.tree.ledger.reached() or self._engine_stops() or ("waiting" if humans else parked)
         return "" if reason == "stuck" and self._external_tasks else reason
+
+    def _opens(self) -> float:
+        """When the first of the quotas opens that turns wait for; 0: none does."""
+        return min(self._timers.opening, default=0.0)
 
     def _engine_stops(self) -> str:
         return next((reason for live in self.runs.values() if (reason := live.core.wants_stop)), "")
@@ -352,6 +413,7 @@ class Shell:
     async def _let_nothing_start(self) -> None:
         """End every attempt and handle what had arrived; nothing new starts, and nothing is queued any more."""
         await self._attempts.end()
+        await self._attendance.end()
         await self._facts.end()
         self.tree.closing = True
         self._queue.close()
@@ -359,7 +421,7 @@ class Shell:
 
     # -- effects ------------------------------------------------------------------------------------------------------
 
-    async def _perform(self, live: DrivenRun, effect: Effect | InterruptAttempt | Steer | Clear) -> None:
+    async def _perform(self, live: DrivenRun, effect: Effect | Order) -> None:
         match effect:
             case Start() if not live.kind.wants_tree(effect.ask.agent):
                 self._start(live, effect)
@@ -370,16 +432,30 @@ class Shell:
                 self._children.halt(live, turn)
             case Wait(cause=cause, again=again) if again.ask:
                 live.held[again.turn] = cause
+            case Wait(cause=cause, again=again) if again.quota and self._quota != "wait":
+                due = self._clock.now() if self._quota == "now" and cause[0] < live.core.owned else again.due
+                self._timers.opens(live, due, partial(self._due, live, cause))
             case Wait(cause=cause, again=again):
+                if again.quota:
+                    self.on_quota(live.run, again.turn, again.due)
                 self._timers.retry(live, again.due, partial(self._due, live, cause))
             case ReadPlan(cause=cause):
                 self._facts.ask(partial(self._reread, live), partial(self._read_plan, live, cause))
             case InterruptAttempt(turn=turn):
                 self._attempts.interrupt(live, turn)
+                self._gates.interrupt(live, turn)
+            case Check(turn=turn):
+                self._gates.check(live, turn)
             case Close():
                 await self._end.finish(live)
             case Clear(turn=turn, attempt=attempt):
                 self._files.clear_attempts(live.run, [(turn, attempt)])
+            case Attend(asked=asked):
+                if asked.due is not None:
+                    self._timers.at(live, asked.due, partial(self.tree.attend, live, asked.id, asked.policy))
+                self._attendance.begin(live, asked)
+            case Permit(turn=turn, question=question, allowed=allowed):
+                self._attempts.permit(live, turn, question, allowed)
             case Steer(turn=turn, said=said):
                 self._attempts.steer(live, turn, said)
 

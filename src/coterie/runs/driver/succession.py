@@ -1,36 +1,44 @@
 """A folded run that another owner takes over: what goes on, what was cut off, and what must be looked for first."""
 
-from coterie.journal.records import AttemptAdopted, AttemptInterrupted, RunOwned
+from collections.abc import Callable
+
+from coterie.journal.records import NO_USAGE, AttemptAdopted, RunOwned, Usage
 from coterie.planning.plan import Limits
 from coterie.runs.driver.commands import Effect, Gather, Start
 from coterie.runs.driver.core import Core
 
 
-def own(core: Core, now: float, limits: Limits) -> list[Effect]:
+def own(
+    core: Core,
+    now: float,
+    limits: Limits,
+    used: Callable[[str, int], Usage] = lambda turn, attempt: NO_USAGE,
+    warnings: tuple[str, ...] = (),
+) -> list[Effect]:
     """Begin a new epoch: write which attempts were cut off, and return the effects of what goes on as it was.
 
-    A child run is continued under its id and a human's question stays open. Any other attempt in flight was cut off and
+    A child run is continued under its id and a human's question stays open; a turn that waits for gates is cut off, if
+    it has not answered, once these have been run. Any other attempt in flight was cut off and
     is repeated, but for those that are `in_doubt`.
+
+    *used*: what an attempt of a turn had reported by then.
     """
-    core.write(now, RunOwned(epoch=core.epoch + 1, limits=limits))
+    core.write(now, RunOwned(epoch=core.epoch + 1, limits=limits, warnings=warnings))
     effects: list[Effect] = []
     for name, turn in list(core.turns.items()):
         if turn.status != "running":
             continue
+        if core.has_answered(name):
+            continue  # its gates are run again
         if goes_on(core, turn.ask.agent):
             names = core.outside(core, turn) if not turn.used else ()
             if names:  # an earlier coterie did not record them
                 effects.append(Gather(turn=name, attempt=turn.attempt, names=(*names, "prompt")))
             else:
                 effects.append(core.resumed(turn))
-        elif not may_live_on(core, turn.ask.agent):
-            cut_off(core, now, name)
+        elif not may_live_on(core, turn.ask.agent) and name not in core.gated:
+            core.cut_off(now, name, "crash", used(name, turn.attempt))
     return effects
-
-
-def cut_off(core: Core, now: float, turn: str) -> None:
-    """Write that the attempt of *turn*, which an earlier owner started, ended with its owner."""
-    core.write(now, AttemptInterrupted(turn=turn, attempt=core.turns[turn].attempt, reason="crash"))
 
 
 def in_doubt(core: Core) -> list[Start]:
@@ -38,7 +46,10 @@ def in_doubt(core: Core) -> list[Start]:
     return [
         core.resumed(turn)
         for turn in list(core.turns.values())
-        if turn.status == "running" and turn.epoch < core.epoch and may_live_on(core, turn.ask.agent)
+        if turn.status == "running"
+        and turn.epoch < core.epoch
+        and may_live_on(core, turn.ask.agent)
+        and not core.has_answered(turn.ask.turn)
     ]
 
 

@@ -12,8 +12,9 @@ from coterie.runs.driver.attempts import Attempts
 from coterie.runs.driver.commands import Start
 from coterie.runs.driver.driven_run import DrivenRun
 from coterie.runs.driver.run_tree import RunTree
-from coterie.runs.driver.succession import adopt, cut_off, in_doubt, may_live_on
+from coterie.runs.driver.succession import adopt, in_doubt, may_live_on
 from coterie.runs.driver.turns import Turns
+from coterie.waits import waiting
 
 
 class Timed(Protocol):
@@ -43,11 +44,13 @@ class Takeover:
             agent = self._timed(live, start, taken)
             if (session := await self._attempts.find(live, start, agent, taken)) is not None:
                 found.append((start, agent, session))
-            else:
-                cut_off(live.core, self._clock.now(), start.ask.turn)
+            elif start.ask.turn not in live.core.gated:
+                used = self._files.used(live.run, start.ask.turn, start.attempt)
+                live.core.cut_off(self._clock.now(), start.ask.turn, "crash", used)
         kept = [(start.ask.turn, start.attempt) for start, _, _ in found]
         spared = [live.core.ref(*one) for one in kept + _teams_with_lasting(live)]
-        await self._turns.end(live.run, [one for one in launched if (one.turn, one.attempt) not in kept], spared)
+        with waiting("the processes that the earlier owner left to end"):
+            await self._turns.end(live.run, [one for one in launched if (one.turn, one.attempt) not in kept], spared)
         self._clear(live, kept)
         for start, agent, session in found:
             adopt(live.core, self._clock.now(), start)

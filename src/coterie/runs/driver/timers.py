@@ -12,15 +12,26 @@ class Timers:
 
     Attributes:
         retries: How many retries wait for their time.
+        opening: When the quotas open that other retries wait for, for which the run need not be kept.
     """
 
     def __init__(self, clock: Clock, queue: EventQueue) -> None:
         self._clock, self._queue = clock, queue
         self.retries = 0
+        self.opening: list[float] = []
 
     def at(self, live: DrivenRun, due: float, event: Event) -> None:
         """Queue *event* at *due*, in the time of the journal of *live*, which never goes back."""
         self._queue.put_later(due - max(self._clock.now(), live.core.at), event)
+
+    def opens(self, live: DrivenRun, due: float, event: Event) -> None:
+        """Queue *event*, a retry once a quota opens at *due*, if the run still goes on then."""
+        self.opening.append(due)
+        self.at(live, due, partial(self._opened, due, event))
+
+    def _opened(self, due: float, event: Event) -> None:
+        self.opening.remove(due)
+        event()
 
     def retry(self, live: DrivenRun, due: float, event: Event) -> None:
         """Queue *event*, a retry, at *due*, or when the loops it is part of have no time left."""

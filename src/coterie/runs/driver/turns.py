@@ -9,6 +9,8 @@ from types import MappingProxyType
 from typing import Protocol
 
 from coterie.backends.base import (
+    NO_ABILITIES,
+    Abilities,
     Answer,
     AttemptRef,
     Backend,
@@ -38,10 +40,19 @@ class Turns(Protocol):
     def uses_context(self, agent: AgentPlan) -> bool:
         """Whether the requests of *agent* need their `context`."""
 
+    def abilities(self, agent: AgentPlan) -> Abilities:
+        """What the backend of *agent* can do."""
+
     async def find(self, request: Request, on_event: OnEvent) -> Found:
         """Look for the attempt that *request* describes, which an earlier owner started, and change nothing of it.
 
         *on_event* is given all that it has said from its beginning, if it is found.
+        """
+
+    def activity(self, launched: Sequence[AttemptLaunched]) -> tuple[float, frozenset[int]] | None:
+        """The CPU seconds of the processes in *launched* and of those that they started, with their pids.
+
+        None if that is not known.
         """
 
     async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
@@ -84,10 +95,20 @@ class LocalTurns:
         """Whether the agent's backend says that it reads it."""
         return getattr(self._backend(agent), "uses_context", False)
 
+    def abilities(self, agent: AgentPlan) -> Abilities:
+        """What the agent's backend says; nothing without one."""
+        return getattr(self._backend(agent), "abilities", NO_ABILITIES)
+
     async def find(self, request: Request, on_event: OnEvent) -> Found:
         """Ask the agent's backend, if its attempts can outlive this process."""
         backend = self._backend(request.agent)
         return await backend.find(request, on_event) if isinstance(backend, Lasting) else Unknown()
+
+    def activity(self, launched: Sequence[AttemptLaunched]) -> tuple[float, frozenset[int]] | None:
+        """As the kernel counts them."""
+        from coterie.backends.processes import activity
+
+        return activity([Launched(pid=one.pid, group=one.group, started=one.started) for one in launched if one.pid])
 
     async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
         """End the processes that an earlier owner's attempts left alive.
@@ -106,7 +127,10 @@ class LocalTurns:
             await backend.close()
 
     def _backend(self, agent: AgentPlan) -> Backend | None:
-        name = agent.backend or self._default
+        return self.backend(agent.backend or self._default)
+
+    def backend(self, name: str) -> Backend | None:
+        """The backend *name*, made if need be; None if there is none."""
         if name not in self._backends and (make := self._makers.get(name)) is not None:
             self._backends[name] = make()
         return self._backends.get(name)

@@ -8,16 +8,30 @@ from typing import Any
 
 from coterie.planning.coordination import Coordination
 from coterie.planning.plan import Plan
-from coterie.runs.kinds.base import Kind, Observe
+from coterie.planning.system import SystemPlan
+from coterie.runs.kinds.base import Companion, Kind, LastReading, Observe
 from coterie.runs.kinds.flow import FlowKind
 from coterie.runs.kinds.loop import LoopKind
 from coterie.runs.kinds.pattern import PatternKind, StandInKind, check_own_patterns, own_pattern, own_patterns
 from coterie.runs.kinds.program import ProgramKind
+from coterie.runs.kinds.system import SystemKind, SystemStandIn
 
-__all__ = ["KINDS", "Kind", "Observe", "check_start", "kind_of", "kind_without_imports", "own_pattern", "own_patterns"]
+__all__ = [
+    "KINDS",
+    "Companion",
+    "Kind",
+    "LastReading",
+    "Observe",
+    "check_start",
+    "kind_of",
+    "kind_without_imports",
+    "own_pattern",
+    "own_patterns",
+    "rehearsed_kind",
+]
 
 KINDS: dict[type[Coordination] | None, type[Kind]] = {
-    kind.coordination: kind for kind in (Kind, FlowKind, LoopKind, PatternKind, ProgramKind)
+    kind.coordination: kind for kind in (Kind, FlowKind, LoopKind, PatternKind, ProgramKind, SystemKind)
 }
 """The kind that plays plans with a coordination of that class; None: with none."""
 
@@ -27,9 +41,14 @@ def kind_of(plan: Plan) -> Kind:
     return KINDS[type(plan.coordination) if plan.coordination is not None else None](plan)
 
 
+def rehearsed_kind(plan: Plan) -> Kind:
+    """As `kind_of`; the actors of a system do not run, its entry is an agent."""
+    return SystemStandIn(plan) if isinstance(plan.coordination, SystemPlan) else kind_of(plan)
+
+
 def kind_without_imports(plan: Plan) -> Kind:
-    """As `kind_of`; a pattern of a user's own is not imported, something simple plays it."""
-    return StandInKind(plan) if own_pattern(plan) else kind_of(plan)
+    """As `rehearsed_kind`; a pattern of a user's own is not imported, something simple plays it."""
+    return StandInKind(plan) if own_pattern(plan) else rehearsed_kind(plan)
 
 
 def check_start(plan: Plan, given: Mapping[str, Any]) -> None:

@@ -4,16 +4,19 @@ Core, shell, fold, inbox and prompts hold a `Kind` and do not know which one. Th
 engine needs nothing but its agents; a kind overrides what differs.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from coterie.clock import Clock
 from coterie.diagnostics import error
 from coterie.engines.commands import Emit, Engine, Reply
 from coterie.errors import TopologyError
 from coterie.footprint import Footprint
+from coterie.ids import folder_name
 from coterie.journal.base import Reader
-from coterie.journal.records import ConfigAnswer, ConfigKept, Record, TurnFinished
+from coterie.journal.records import AttemptFailed, ConfigAnswer, ConfigKept, GateChecked, Record, TurnFinished
 from coterie.planning.coordination import Coordination
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan
@@ -23,8 +26,38 @@ from coterie.runs.driver.commands import Turn
 from coterie.runs.driver.fold import Fold
 from coterie.workspace.notes import Notes, NoteSettings
 
+if TYPE_CHECKING:
+    from coterie.runs.driver.shell import Shell
+    from coterie.runs.driver.turns import Turns
+
 Observe = Callable[[str, Record], None]
 """Called with the id of a run and each record of it, in order, once it is durable."""
+
+
+@dataclass(slots=True)
+class LastReading:
+    """What is remembered of the last time that the files of a plan were read.
+
+    Attributes:
+        files: Their state then.
+        warnings: The warnings about them, without their lines, which any edit moves; None before the first reading.
+    """
+
+    files: Footprint = field(default_factory=Footprint)
+    warnings: Collection[tuple[str, str, str]] | None = None
+
+
+class Companion(Protocol):
+    """What lives beside one run and acts in it, such as the actors of a system."""
+
+    def observe(self, run: str, record: Record) -> None:
+        """Take a durable record of its run or of a child run below."""
+
+    def stop(self) -> bool:
+        """End in order, which completes the run. False: the run is to be interrupted instead."""
+
+    async def close(self) -> None:
+        """End at once, and wait for that. Idempotent."""
 
 
 class Kind:
@@ -44,6 +77,7 @@ class Kind:
         keeps_child_plans: Whether the journal of a child run holds its plan, because this run's plan may change.
         may_gain_humans: Whether a plan that is read again may add humans.
         limits_time: Whether its runs may have a limit of time (`seconds_left`).
+        stops_in_order: Whether an interrupt is the normal end of its runs.
         waits_for_tasks: Whether open tasks may keep a run from completing (`needs_open_tasks`).
     """
 
@@ -55,6 +89,7 @@ class Kind:
     may_gain_humans: ClassVar[bool] = False
     limits_time: ClassVar[bool] = False
     waits_for_tasks: ClassVar[bool] = False
+    stops_in_order: ClassVar[bool] = False
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -120,6 +155,10 @@ class Kind:
         """What writes files for people as the run's records become durable."""
         return []
 
+    def companion(self, run: str, shell: "Shell", turns: "Turns", clock: Clock) -> Companion | None:
+        """What lives beside *run*, which *shell* drives and *turns* start attempts of, from now on; None: nothing."""
+        return None
+
     # -- a turn -------------------------------------------------------------------------------------------------------
 
     def outside(self, fold: Fold, turn: Turn) -> tuple[str, ...]:
@@ -142,6 +181,13 @@ class Kind:
         """Variables for the process of a turn; *notes* knows where the run keeps its own."""
         return {}
 
+    def transcript(self, run: str, turn: str) -> str:
+        """The file with what a coding agent says on the wire in *turn* of *run*, without the backend's label.
+
+        Its name in the folder of the run, or its path if it lies elsewhere.
+        """
+        return f"stream.{folder_name(turn)}"
+
     def node(self, turn: str, agent: str) -> str:
         """The name of the place at which a child run answers for *turn*, which asks *agent*."""
         return turn.rpartition("#")[0]
@@ -153,6 +199,24 @@ class Kind:
     def needs_open_tasks(self, said: Reply | Emit) -> bool:
         """Whether the verdict on *said* depends on the tasks that are open."""
         return False
+
+    def gates(self, agent: AgentPlan, judged: Record) -> tuple[tuple[str, ...], ...]:
+        """The gates of *agent*, before its answer counts."""
+        return agent.gates if isinstance(judged, TurnFinished) else ()
+
+    def refused(self, judged: Record, gate: GateChecked) -> Record:
+        """A failed attempt, so that the next one is given the reason."""
+        if not isinstance(judged, TurnFinished):
+            return judged
+        return AttemptFailed(
+            turn=judged.turn,
+            attempt=judged.attempt,
+            kind="invalid_output",
+            reason=gate.reason,
+            usage=judged.usage,
+            text=gate.output,
+            exit_code=gate.status,
+        )
 
     def retained(self, result: TurnFinished) -> TurnFinished:
         """The part of *result* that stays in memory once its turn has ended."""
@@ -169,12 +233,12 @@ class Kind:
         """Where memory and tasks lie and how much of them a prompt shows; None: the defaults of the state directory."""
         return None
 
-    def reread(self, run: str, plan: Plan, hold: Callable[[Plan], Plan], seen: Footprint) -> ConfigAnswer:
+    def reread(self, run: str, plan: Plan, hold: Callable[[Plan], Plan], last: LastReading) -> ConfigAnswer:
         """Read *plan*, under which *run* goes on, from its files again if one of them changed.
 
         Args:
             hold: Takes secrets out of a plan that was read.
-            seen: The files when *plan* was last read from them; kept by the caller, for this method.
+            last: When *plan* was last read from its files; kept by the caller, for this method.
         """
         return ConfigKept()
 

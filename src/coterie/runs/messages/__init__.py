@@ -17,7 +17,7 @@ class RunMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         id: Given by the sender; the run records it once however often it comes.
-        kind: `answer`, `emit`, `memory`, `task`, `interrupt` or `guide`.
+        kind: `answer`, `permit`, `emit`, `memory`, `task`, `interrupt` or `guide`.
         turn: Which turn it is for; in a child run `<turn>.<attempt>/<turn>`; empty where one can be guessed.
         attempt: With *epoch*, the attempt that sends it; 0: an operator sends it.
         token: The attempt's token, or the operator's signature of all the rest.
@@ -52,6 +52,16 @@ class Verdict(Struct, frozen=True, kw_only=True):
 def answer(turn: str, text: str, outputs: dict[str, Any] | None = None) -> RunMessage:
     """A message that answers the question of the human turn *turn*; empty: the only open one."""
     return RunMessage(id=new_message_id(), kind="answer", turn=turn, text=text, outputs=outputs)
+
+
+def permission(answer: str, id: str = "") -> RunMessage:
+    """A message that answers what an attempt needs a person for; see `AttentionAsked`.
+
+    Args:
+        answer: `allow`, `deny`, `park` or `fail`; of an attempt that may be stuck `wait` or `interrupt`.
+        id: Its id; in a child run `<turn>.<attempt>/<id>`. Empty: the only one that is open.
+    """
+    return RunMessage(id=new_message_id(), kind="permit", turn=id, text=answer)
 
 
 def interruption(turn: str = "") -> RunMessage:

@@ -20,6 +20,7 @@ from coterie.runs import index
 from coterie.runs.driver.fold import refusal
 from coterie.runs.messages import WAITS, RunMessage, Verdict, verdict
 from coterie.runs.messages.tokens import Tokens
+from coterie.waits import waiting
 
 
 def send(runs: RunReader, run: str, folder: Path, message: RunMessage) -> Verdict:
@@ -32,7 +33,8 @@ def send(runs: RunReader, run: str, folder: Path, message: RunMessage) -> Verdic
         if problem := _not_an_operator(runs, run, message):
             return Verdict(status="refused", detail=problem)
         message = msgspec.structs.replace(message, token=Tokens(folder).operator(message.signed))
-    status, detail = delivery.send(str(folder), message.id, msgspec.to_builtins(message))
+    with waiting("the owner of the run to read the message"):
+        status, detail = delivery.send(str(folder), message.id, msgspec.to_builtins(message))
     match status:
         case delivery.UNREACHABLE:
             return Verdict(status="queued", detail=f"the run's owner is not responding; {WAITS}")
@@ -47,15 +49,22 @@ def send(runs: RunReader, run: str, folder: Path, message: RunMessage) -> Verdic
 
 def _not_an_operator(runs: RunReader, run: str, message: RunMessage) -> str:
     """Return why this process may not send *message* as an operator; empty if it may."""
-    attempt = os.environ.get(MARK) or attempt_of(os.getppid())
-    if attempt:
-        return (
-            f"this process belongs to the attempt {attempt}, and an agent is not the operator: "
-            "ask the operator to run this command outside of the run"
-        )
+    if problem := inside_attempt():
+        return problem
+    if message.kind == "permit" and not runs.is_owned(run):
+        return f"no process is running it, so no attempt waits: `coterie resume {run}` tries it again"
     if message.kind == "answer" and not runs.is_owned(run) and _attempts_live(runs, run):
         return f"an attempt of the run is still alive: end it with `coterie resume {run}`, then answer"
     return ""
+
+
+def inside_attempt() -> str:
+    """Why this process is no operator: an attempt has started it; empty if none has."""
+    attempt = os.environ.get(MARK) or attempt_of(os.getppid()) or ""
+    return attempt and (
+        f"this process belongs to the attempt {attempt}, and an agent is not the operator: "
+        "ask the operator to run this command outside of the run"
+    )
 
 
 def _attempts_live(runs: RunReader, run: str) -> bool:

@@ -16,6 +16,8 @@ from pathlib import Path
 import msgspec
 
 from coterie import files
+from coterie.backends.agentside import delivery
+from coterie.backends.agentside.client import OUTBOX
 from coterie.backends.processes import attempt_of
 from coterie.errors import JournalFailed, shortage, suppress_os_errors
 from coterie.formats.bounds import decode_json
@@ -31,6 +33,11 @@ LARGEST = 16 << 20
 """Bytes of a message."""
 LOOK_EVERY = 2.0
 """Seconds between two looks of an owner at its inbox, for messages whose sender could not ring."""
+
+CHECK_EVERY = 0.1
+"""Seconds between two looks whether the gates on which a verdict depends have been run."""
+PATIENCE = 5.0
+"""Seconds until a sender has to ring again; less than it waits."""
 
 
 class Inbox:
@@ -85,7 +92,8 @@ class Inbox:
         first says who sent a message; an operator's message is left to its doorbell then.
         """
         try:
-            found, seen = _in_order(self._folder / "inbox"), self._seen
+            self._collect()
+            found, seen = in_order(self._folder / "inbox"), self._seen
             self._seen = {path.stem for path in found}
             for path in found:
                 if seen is None or path.stem in seen:
@@ -93,6 +101,15 @@ class Inbox:
                         await self._take(path.stem, rung=seen is None)
         except OSError as error:
             self._shell.lack(shortage(error))
+
+    def _collect(self) -> None:
+        """Bring the messages that agents in a sandbox have left in the folders of their attempts to the inbox."""
+        for agent in (self._folder / "agents").glob("*"):  # processes that serve one attempt after the other
+            collect(agent, self._folder)
+        for live in self._shell.runs.values():
+            for name in live.attempts:
+                if (turn := live.core.turns.get(name)) is not None:
+                    collect(self._shell.attempt_folder(live.run, name, turn.attempt), self._folder)
 
     def _attempt_of(self, pid: int) -> str | None:
         """Return the attempt that started the process *pid*; see `coterie.backends.processes.attempt_of`."""
@@ -119,29 +136,29 @@ class Inbox:
         path = self._folder / "inbox" / f"{Path(name).name}.json"
         task = self._taken.get(path.stem)
         if task is None:
-            message = _load(path)
+            if not path.exists():
+                self._collect()
+            message = load_message(path)
             if isinstance(message, Verdict):
                 return message
             sender = sender_of(message, next(iter(self._shell.runs)), self._tokens, peer)
             if sender.source == "operator" and not rung:
                 return Verdict(status="queued", detail=WAITS)
             task = self._taken[path.stem] = asyncio.create_task(self._deliver(message, sender))
-        verdict = await asyncio.shield(task)
-        if verdict.status != "queued":
+        done, _ = await asyncio.wait({task}, timeout=PATIENCE)
+        if not done:
+            return Verdict(status=delivery.CHECKING)
+        if (verdict := task.result()).status != "queued":
             path.unlink(missing_ok=True)
         return verdict
 
     async def _deliver(self, message: RunMessage, sender: Sender) -> Verdict:
         """Have *message* judged and wait until that is durable; then its file may be removed."""
-        loop = asyncio.get_running_loop()
-        judged: asyncio.Future[tuple[DrivenRun, Verdict]] = loop.create_future()
-
-        def judge() -> None:
-            if not judged.done():
-                judged.set_result(take(self._shell, message, self._now(), sender))
-
-        self._shell.post(judge)
-        live, verdict = await judged
+        while True:
+            live, verdict = await self._judged(message, sender)
+            if verdict.status != delivery.CHECKING:
+                break
+            await asyncio.sleep(CHECK_EVERY)
         await live.writer.durable(live.core.seq)
         try:
             keep(self._shell, live, message)
@@ -151,6 +168,16 @@ class Inbox:
             raise
         return verdict
 
+    async def _judged(self, message: RunMessage, sender: Sender) -> tuple[DrivenRun, Verdict]:
+        judged: asyncio.Future[tuple[DrivenRun, Verdict]] = asyncio.get_running_loop().create_future()
+
+        def judge() -> None:
+            if not judged.done():
+                judged.set_result(take(self._shell, message, self._now(), sender))
+
+        self._shell.post(judge)
+        return await judged
+
     def _take_what_came_before(self, live: DrivenRun) -> None:
         """Judge the messages that the attempts of *live* sent before their owner died, and guidance for *live*.
 
@@ -159,7 +186,10 @@ class Inbox:
         """
         if live.core.notes:
             restore_notes(self._shell, live)
-        for path in _in_order(self._folder / "inbox"):
+        for name, turn in live.core.turns.items():
+            if turn.status == "running":
+                collect(self._shell.attempt_folder(live.run, name, turn.attempt), self._folder)
+        for path in in_order(self._folder / "inbox"):
             try:
                 message = decode_json(files.read(path, LARGEST), RunMessage)
             except (OSError, ValueError, RecursionError) as error:
@@ -169,6 +199,17 @@ class Inbox:
             sender = sender_of(message, live.root, self._tokens)
             if not sender.problem and (_belongs_to_the_dead(live, message) or _guides(self._shell, live, message)):
                 take(self._shell, message, live.core.at, sender, late=True)
+
+
+def collect(attempt: Path | None, folder: Path) -> None:
+    """Move the messages in the folder of *attempt* to the inbox of the run in *folder*."""
+    if attempt is None:
+        return
+    for path in in_order(attempt / OUTBOX):
+        target = folder / "inbox" / path.name
+        with suppress(OSError):  # taken meanwhile
+            if not target.exists():
+                path.rename(target)
 
 
 def _belongs_to_the_dead(live: DrivenRun, message: RunMessage) -> bool:
@@ -194,7 +235,7 @@ def _guides(shell: Shell, live: DrivenRun, message: RunMessage) -> bool:
     return run is live and not waits
 
 
-def _in_order(inbox: Path) -> list[Path]:
+def in_order(inbox: Path) -> list[Path]:
     """The messages in *inbox*, in the order they came."""
     came: dict[Path, int] = {}
     for path in inbox.glob("*.json"):
@@ -203,7 +244,7 @@ def _in_order(inbox: Path) -> list[Path]:
     return sorted(came, key=lambda path: (came[path], path.name))
 
 
-def _load(path: Path) -> RunMessage | Verdict:
+def load_message(path: Path) -> RunMessage | Verdict:
     """The message in *path*, or a verdict if there is none; an unreadable one is moved aside and will be refused."""
     try:
         return decode_json(files.read(path, LARGEST), RunMessage)

@@ -3,20 +3,23 @@
 The next owner decides, by the same functions; until then this is the best that can be said.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import msgspec
 
 from coterie import files
 from coterie.engines.commands import Emit, Reply
 from coterie.formats.bounds import decode_json
-from coterie.journal.records import AttemptFailed
+from coterie.ids import child_run_id
+from coterie.journal.records import DECISIONS, PARKED_DECISIONS, AttemptFailed
+from coterie.runs.driver.commands import Again, Turn
 from coterie.runs.driver.fold import Fold, refusal
+from coterie.runs.driver.prompts import how_to_decide
 from coterie.runs.kinds import Kind, kind_of
 from coterie.runs.messages import WAITS, RunMessage, Verdict
 from coterie.runs.messages.inbox import LARGEST
 from coterie.runs.messages.tokens import Tokens
-from coterie.runs.messages.verdicts import not_asking, sender_of, unknown_outputs
+from coterie.runs.messages.verdicts import addressed, not_asking, sender_of, unknown_outputs
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.repository import Runs
 
@@ -43,7 +46,7 @@ def verdict(runs: Runs, run: str, said: RunMessage) -> Verdict:
         )
     if refused := _refused(*found, runs, turn, said):
         return Verdict(status="refused", detail=f"{refused}\n({PROVISIONAL})")
-    return Verdict(status="accepted", detail=f"({PROVISIONAL})")
+    return Verdict(status="accepted", detail=f"({PROVISIONAL})")  # its gates, if there are any, run then
 
 
 def unusable(runs: Runs, run: str, message: RunMessage) -> str:
@@ -62,35 +65,49 @@ def unusable(runs: Runs, run: str, message: RunMessage) -> str:
         return ""  # the owner judges
     if runs.status(run) != "stopped: waiting" or any(one.kind != "answer" for one in waiting):
         return ""
-    below, _, turn = message.turn.rpartition("/")
-    found = _fold(runs, f"{run}/{below}" if below else run)
-    earlier = [one.turn.rpartition("/")[2] for one in waiting if one.id != message.id and _below(one) == below]
-    why = _unusable(found[0], turn, message, earlier) if found is not None else f"{below!r} is not an active child run"
+    questions = dict(_questions(runs, run))
+    earlier = {addressed(one.turn, questions) for one in waiting if one.id != message.id}
+    name = addressed(message.turn, questions)
+    if name in earlier:
+        why = f"{name} has an answer already; it waits in the inbox for `coterie resume {run}`"
+    elif name in questions:
+        why = _judged(*questions[name], message)
+    elif earlier and _may_start(runs, run, name):
+        return ""
+    else:
+        why = not_asking(run, message.turn, questions)
     if why:
         (inbox / f"{message.id}.json").unlink(missing_ok=True)
     return why
 
 
-def _below(message: RunMessage) -> str:
-    return message.turn.rpartition("/")[0]
+def _questions(runs: Runs, run: str) -> Iterator[tuple[str, tuple[Fold, Turn]]]:
+    """The turns of *run* and its child runs that wait for a human, for an answer or to be retried, by address."""
+    if (found := _fold(runs, run)) is None:
+        return
+    for turn in found[0].turns.values():
+        if turn.status != "ended":
+            below = list(_questions(runs, child_run_id(run, turn.ask.turn, turn.attempt)))
+            yield from below or [("/".join([*run.split("/")[1:], turn.ask.turn]), (found[0], turn))]
 
 
-def _unusable(fold: Fold, turn: str, message: RunMessage, earlier: Sequence[str]) -> str:
-    """The problem with *message* as the answer for *turn*; *earlier* answers name their turns."""
-    open_turns = [one for one in fold.turns.values() if one.status != "ended"]
-    if any(fold.kind(one.ask.agent) != "human" for one in open_turns):
-        return ""  # a child run may ask, or an attempt that was cut off may be waiting for a decision
-    asking = {one.ask.turn: one for one in open_turns}
-    only = next(iter(asking)) if len(asking) == 1 else ""
-    turn = turn or only
-    if turn not in asking:
-        next_turn = earlier and turn not in fold.turns and turn.rpartition("#")[0] in fold.agents
-        return "" if next_turn else not_asking(turn, asking)  # an earlier answer may lead to it
-    if turn in [name or only for name in earlier]:
-        return f"{turn} has an answer already; it waits in the inbox for `coterie resume {fold.run.partition('/')[0]}`"
-    if problem := unknown_outputs(fold, asking[turn], message):
+def _may_start(runs: Runs, run: str, name: str) -> bool:
+    """Whether the turn with the address *name* may be started by an earlier answer."""
+    below, _, turn = name.rpartition("/")
+    found = _fold(runs, f"{run}/{below}" if below else run)
+    return found is None or (turn not in found[0].turns and turn.rpartition("#")[0] in found[0].agents)
+
+
+def _judged(fold: Fold, turn: Turn, message: RunMessage) -> str:
+    """The problem with *message* as the answer for *turn*."""
+    if fold.kind(turn.ask.agent) != "human":  # it was cut off, and a human decides whether it is retried
+        parked = fold.parked_for(turn.ask.turn)
+        unknown = message.text.strip() not in (PARKED_DECISIONS if parked else DECISIONS)
+        again = any(isinstance(one, Again) and one.turn == turn.ask.turn and one.ask for one in fold.todo.values())
+        return f"{how_to_decide(turn.ask.turn, parked)} (not {message.text!r})" if again and unknown else ""
+    if problem := unknown_outputs(fold, turn, message):
         return problem
-    reply = Reply(turn=turn, attempt=asking[turn].attempt, text=message.text, outputs=message.outputs)
+    reply = Reply(turn=turn.ask.turn, attempt=turn.attempt, text=message.text, outputs=message.outputs)
     judged = fold.engine.judge(reply)
     return judged.reason if isinstance(judged, AttemptFailed) else ""
 

@@ -5,22 +5,17 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
+from coterie.backends.agentside import delivery
 from coterie.engines.commands import Emit, Reply
 from coterie.ids import child_run_id
-from coterie.journal.records import (
-    AttemptFailed,
-    MemoryChanged,
-    MessageRefused,
-    OperatorSaid,
-    OutputsGiven,
-    TaskChanged,
-)
+from coterie.journal import records as r
 from coterie.runs.driver.commands import Turn
 from coterie.runs.driver.driven_run import DrivenRun
 from coterie.runs.driver.fold import Fold, refusal
 from coterie.runs.driver.shell import Shell
 from coterie.runs.messages import UNREADABLE, WAITS, RunMessage, Verdict, verdict
 from coterie.runs.messages.tokens import Tokens
+from coterie.views.words import respond_command
 from coterie.workspace import notes
 
 OF_AGENTS = frozenset({"emit", *notes.COLLECTIONS})
@@ -79,6 +74,8 @@ def take(
     for one in shell.runs.values():
         if (refused := one.core.messages.get(message.id)) is not None:
             return one, verdict(refused)
+    if _is_due(live, message):
+        return live, Verdict(status=delivery.CHECKING)
     if live.core.finished is not None:
         return live, Verdict(status="refused", detail="the run is over")
     if live.core.stopped and not late:
@@ -86,11 +83,18 @@ def take(
     problem, said = sender.problem, ""
     if not problem:
         problem, said = _follow(shell, live, turn, message, now, sender.source, late)
+    if not problem and _is_due(live, message):
+        return live, Verdict(status=delivery.CHECKING)
     if problem and message.id not in live.core.messages:
         hide = shell.tree.secrets.hide
-        refused_now = MessageRefused(message=message.id, reason=hide(problem), turn=hide(turn))
+        refused_now = r.MessageRefused(message=message.id, reason=hide(problem), turn=hide(turn))
         live.core.write(now, refused_now, source=sender.source)
     return live, verdict(problem, said)
+
+
+def _is_due(live: DrivenRun, message: RunMessage) -> bool:
+    """Whether the verdict on *message* waits for gates."""
+    return any(held.due.brought_by == message.id for held in live.core.gated.values())
 
 
 def _follow(
@@ -100,12 +104,14 @@ def _follow(
     match message.kind:
         case "answer":
             return _answer(shell, live, turn, message), ""
+        case "permit":
+            return shell.tree.attend(live, turn, message.text.strip(), message.id), ""
         case "emit":
             return _emit(shell, live, turn, message, source, late), ""
         case "memory" | "task":
             return _note(shell, live, turn, message, now, source)
         case "interrupt":
-            word = OperatorSaid(message=message.id, what="interrupt", turn=turn)
+            word = r.OperatorSaid(message=message.id, what="interrupt", turn=turn)
             if shell.tree.cut(live, word):
                 return "", ""
             return f"turn {turn!r} is not running" if turn else "no turn is running", ""
@@ -120,22 +126,29 @@ def _addressee(shell: Shell, message: RunMessage) -> tuple[DrivenRun, str]:
     root = next(iter(shell.runs.values()))
     if message.kind == "guide" and len(targets := guided(shell, message)) == 1:
         return targets[0]
+    if message.kind == "answer" and (asking := _questions(shell).get(addressed(message.turn, _questions(shell)))):
+        return asking
+    if message.kind == "permit":
+        wishes = {_address(live, id): (live, id) for live in shell.runs.values() for id in live.core.attention}
+        if wish := wishes.get(addressed(message.turn, wishes)):
+            return wish
     below, _, turn = message.turn.rpartition("/")
     if below:
         found = shell.runs.get(f"{root.run}/{below}")
         return (found, turn) if found is not None else (root, message.turn)
-    if not turn and message.kind == "answer":
-        asking = [(live, one.ask.turn) for live in shell.runs.values() for one in live.humans()]
-        if len(asking) == 1:
-            return asking[0]
     return root, turn
+
+
+def _questions(shell: Shell) -> dict[str, tuple[DrivenRun, str]]:
+    """The turns that wait for a human's answer, each with its run, by address."""
+    return {_address(live, one.ask.turn): (live, one.ask.turn) for live in shell.runs.values() for one in live.humans()}
 
 
 def _answer(shell: Shell, live: DrivenRun, turn: str, message: RunMessage) -> str:
     """Give a human's answer to the turn that waits for it; return the problem, if it cannot be used."""
     asking = {one.ask.turn: one for one in live.humans()}
     if turn not in asking:
-        return not_asking(turn, asking)
+        return not_asking(live.root, message.turn, _questions(shell))
     if turn in live.held:
         return shell.tree.decide(live, turn, message.text, message.id)
     if problem := unknown_outputs(live.core, live.core.turns[turn], message):
@@ -150,7 +163,7 @@ def _answer(shell: Shell, live: DrivenRun, turn: str, message: RunMessage) -> st
     )
     reply = replace(reply, open_tasks=_open_tasks(shell, live, reply))
     judged = live.core.engine.judge(reply)
-    if isinstance(judged, AttemptFailed):
+    if isinstance(judged, r.AttemptFailed):
         return judged.reason
     shell.tree.hear(live, reply, "operator")
     return ""
@@ -167,12 +180,26 @@ def unknown_outputs(fold: Fold, turn: Turn, message: RunMessage) -> str:
     return f"unknown output {unknown[0]!r}; {turn.ask.turn} asks for: {', '.join(wanted)}"
 
 
-def not_asking(turn: str, asking: Iterable[str]) -> str:
-    """The problem with an answer for *turn* if only the turns *asking* wait for one."""
-    known = ", ".join(asking) or "none"
-    if not turn:
-        return f"say which turn the answer is for: {known}"
-    return f"turn {turn!r} is not waiting for an answer; waiting turns: {known}"
+def addressed(turn: str, asking: Iterable[str]) -> str:
+    """The address of the question that *turn* means, of those with the addresses *asking*.
+
+    Without a turn (empty, or the run's address and a slash) it is the only question of the run and its child runs, and
+    *turn* itself if there are none or several.
+    """
+    found = [one for one in asking if one.startswith(turn)] if turn.endswith("/") or not turn else []
+    return found[0] if len(found) == 1 else turn
+
+
+def not_asking(run: str, turn: str, asking: Iterable[str]) -> str:
+    """The problem with an answer for *turn* of the root run *run* if only the turns *asking* wait for one."""
+    known = list(asking)
+    if not known:
+        return "no turn is waiting for an answer"
+    which = respond_command(run, known[0]) if len(known) == 1 else f"coterie control respond {run} TURN TEXT"
+    problem = f"turn {turn!r} is not waiting for an answer; waiting turns"
+    if turn.endswith("/") or not turn:
+        problem = "say which turn the answer is for"
+    return f"{problem}: {', '.join(known)}; answer with: {which}"
 
 
 def _guide(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, now: float) -> tuple[str, str]:
@@ -185,7 +212,7 @@ def _guide(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, now: f
             return "no turn that takes guidance is running", ""
         problem = "several turns are running" if found else f"turn {message.turn!r} is not running"
         return f"{problem}; say which turn the guidance is for: {running}", ""
-    said = OperatorSaid(message=message.id, what="guide", turn=turn, text=message.text.strip())
+    said = r.OperatorSaid(message=message.id, what="guide", turn=turn, text=message.text.strip())
     shell.tree.guide(live, said, now)
     if live.kind.keeps_guidance:
         return "", ""
@@ -204,6 +231,8 @@ def guided(shell: Shell, message: RunMessage | None = None) -> list[tuple[Driven
         return list(_guidable(root))
     below, _, name = message.turn.rpartition("/")
     live = shell.runs.get(f"{root.run}/{below}" if below else root.run)
+    if live is not None and not name:
+        return list(_guidable(live))
     turn = live.core.turns.get(name) if live is not None else None
     return list(_guidable_turn(live, turn)) if live is not None and turn is not None else []
 
@@ -242,7 +271,10 @@ def _emit(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, source:
         live, turn, attempt = running[0][0], running[0][1].ask.turn, running[0][1].attempt
     elif stale := _stale(live, turn, message):
         return stale
+    name = message.id
     if message.event or not message.outputs:
+        if (held := live.core.gated.get(turn)) is not None:
+            return f"the gates of {held.due.event or 'its answer'} are still running: wait for their verdict"
         emit = Emit(turn=turn, attempt=attempt, event=message.event, payload=message.payload, message=message.id)
         emit = replace(emit, open_tasks=_open_tasks(shell, live, emit))
         record = shell.tree.hear_late(live, emit) if late else shell.tree.hear(live, emit, source)
@@ -250,8 +282,9 @@ def _emit(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, source:
             return f"attempt {turn}.{attempt} is over (stale)"
         if refused := refusal(record):
             return refused
+        name = "" if isinstance(record, r.GatesDue) else name  # the verdict on its event is still to come
     if message.outputs:
-        given = OutputsGiven(turn=turn, attempt=attempt, outputs=message.outputs, message=message.id)
+        given = r.OutputsGiven(turn=turn, attempt=attempt, outputs=message.outputs, message=name)
         live.core.write(live.core.at, given, source=source)
     return ""
 
@@ -287,7 +320,7 @@ def _note(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, now: fl
         change = notes.COLLECTIONS[message.kind].of(files).change(message.note, message.id, now)
     except notes.InvalidChange as why:
         return str(why), ""
-    kind = MemoryChanged if message.kind == "memory" else TaskChanged
+    kind = r.MemoryChanged if message.kind == "memory" else r.TaskChanged
     record = kind(message=message.id, turn=turn, entries=change.run, project=change.project)
     live.core.write(now, record, source=source)
     return "", change.said
@@ -305,7 +338,7 @@ def keep(shell: Shell, live: DrivenRun, message: RunMessage) -> None:
 
 def restore_notes(shell: Shell, live: DrivenRun) -> None:
     """Write the memory and the tasks of *live* to its files."""
-    for kind, record in (("memory", MemoryChanged), ("task", TaskChanged)):
+    for kind, record in (("memory", r.MemoryChanged), ("task", r.TaskChanged)):
         known = tuple(entry for one in live.core.notes.values() if isinstance(one, record) for entry in one.entries)
         if known and (files := shell.tree.notes.files(live.run, live.kind.notes, kind)) is not None:
             files.add(notes.NoteChange(said="", run=known))

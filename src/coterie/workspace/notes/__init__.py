@@ -2,12 +2,14 @@
 
 from coterie.workspace.notes.base import EntryFiles, NoNotes, NoteChange, Notes, NoteSettings, ShownNotes
 from coterie.workspace.notes.collection import InvalidChange, timestamp
+from coterie.workspace.notes.entry_notes import EntryNotes
 from coterie.workspace.notes.memory import Memory
 from coterie.workspace.notes.tasks import Tasks
 
 __all__ = [
     "COLLECTIONS",
     "EntryFiles",
+    "EntryNotes",
     "InvalidChange",
     "Memory",
     "NoNotes",

@@ -59,6 +59,10 @@ class EntryFiles(Struct, frozen=True):
     project: Path
     run: Path | None = None
 
+    def read(self) -> tuple[list[Entry], list[Entry] | None]:
+        """The entries of the project, and the run's own; None outside of a run."""
+        return entries.read(self.project), None if self.run is None else entries.read(self.run)
+
     def add(self, change: NoteChange) -> None:
         """Write the entries of *change*, without those that are there already.
 

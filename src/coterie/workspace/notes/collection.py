@@ -36,7 +36,7 @@ class Collection(ABC):
     @classmethod
     def of(cls, files: EntryFiles) -> Self:
         """Read the entries of *files*."""
-        return cls(entries.read(files.project), None if files.run is None else entries.read(files.run))
+        return cls(*files.read())
 
     @abstractmethod
     def change(self, note: dict[str, Any], name: str, now: float) -> NoteChange:

@@ -20,6 +20,7 @@ except ImportError:  # not Unix: runs cannot be owned there, and entries are add
     fcntl = None  # type: ignore[assignment]
 
 from coterie.formats.bounds import load_json
+from coterie.waits import waiting
 
 Entry = dict[str, Any]
 _LARGEST = 16 << 20
@@ -72,7 +73,8 @@ def add(path: Path, entries: Sequence[Entry]) -> None:
     files.make_folder(path.parent)
     with _opened(path) as file:
         if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            with waiting(f"another process to release the lock on {path}"):
+                fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(max(0, file.seek(0, os.SEEK_END) - _LARGEST))
         data = file.read(_LARGEST)
         there = set(data.splitlines())

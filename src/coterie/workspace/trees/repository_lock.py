@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from coterie.errors import GitFailed
+from coterie.waits import waiting
 
 TIMEOUT = 600.0
 """Seconds to wait for the lock."""
@@ -34,7 +35,8 @@ def locked(common: Path) -> Iterator[None]:
         if held is not None and os.path.sameopenfile(held, file.fileno()):
             yield
             return
-        _acquire(file.fileno(), common)
+        with waiting(f"another process to release the lock on {common}"):
+            _acquire(file.fileno(), common)
         token = _held.set(file.fileno())
         try:
             yield

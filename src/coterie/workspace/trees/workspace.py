@@ -5,10 +5,12 @@ from pathlib import Path
 
 from coterie import files
 from coterie.errors import CoterieError, shortage
-from coterie.journal.records import TreeMade, TreeSaved, TreesJoined
-from coterie.planning.plan import Plan
+from coterie.journal.records import TreeAttested, TreeMade, TreePosition, TreeSaved, TreesJoined
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.topology.coding import CODING
+from coterie.waits import waiting
 from coterie.workspace.base import Workspace
-from coterie.workspace.trees import branches, worktree
+from coterie.workspace.trees import attestation, branches, worktree
 from coterie.workspace.trees.git import find, in_thread, require
 from coterie.workspace.trees.snapshots import Snapshots
 from coterie.workspace.trees.worktree import WorkTree
@@ -61,7 +63,30 @@ class GitWorkspace(Workspace):
         """Take a snapshot after an attempt; None if snapshots are off or there is no git work tree."""
         if not self._saves:
             return None
-        return await in_thread(self._save, run, turn, attempt)
+        with waiting("git to save a snapshot of the files"):
+            return await in_thread(self._save, run, turn, attempt)
+
+    def attests(self, run: str, agent: AgentPlan) -> bool:
+        """Whether *agent* is a coding agent, or a program in a work tree of the run's own."""
+        is_program = agent.kind == "agent" and agent.backend == "command"
+        return agent.backend in CODING or (is_program and self._tree_of(run) is not None)
+
+    async def position(self, run: str) -> TreePosition | None:
+        """Where the work tree of *run* is; None if it has none. One call of git."""
+        with waiting("git to look at the work tree"):
+            return await in_thread(attestation.position, self.cwd(run))
+
+    async def attested(self, run: str, turn: str, attempt: int, before: TreePosition | None) -> TreeAttested | None:
+        """Where an attempt has left its work tree, and how that is a problem; None if there was no work tree."""
+        tree = self._tree_of(run)
+        if before is None and tree is None:
+            return None
+        after = await self.position(run)
+        problem = attestation.problem(before, after, tree)
+        return TreeAttested(turn=turn, attempt=attempt, before=before, after=after, problem=problem)
+
+    def _tree_of(self, run: str) -> WorkTree | None:
+        return self._branch_trees.get(self._owner(run), self._tree)
 
     def lacks_tree(self, made: Collection[str]) -> bool:
         """Whether the work tree of the root run still has to be made; *made* are the paths of those made."""
@@ -74,7 +99,8 @@ class GitWorkspace(Workspace):
         Raises:
             GitFailed, UsageError: If git cannot.
         """
-        return await in_thread(self._make_own)
+        with waiting("git to make the work tree"):
+            return await in_thread(self._make_own)
 
     def _make_own(self) -> TreeMade | None:
         if self._tree is None:
@@ -94,7 +120,8 @@ class GitWorkspace(Workspace):
             return None
         if run not in self._branch_trees:
             parent = self._branch_trees.get(self._owner(run), self._tree)
-            self._branch_trees[run] = await in_thread(branches.make_branch_tree, self._state_dir, parent, run)
+            with waiting(f"git to make the work tree of {run}"):
+                self._branch_trees[run] = await in_thread(branches.make_branch_tree, self._state_dir, parent, run)
         return _made(self._branch_trees[run])
 
     async def join_branches(self, run: str, wave: int) -> TreesJoined | None:
@@ -102,7 +129,8 @@ class GitWorkspace(Workspace):
         if self._tree is None or not worktree.folder(self._state_dir, run).is_dir():
             return None
         try:
-            return await in_thread(branches.merge_branches, self._state_dir, run, wave, self._outcome)
+            with waiting(f"git to merge the branches of wave {wave}"):
+                return await in_thread(branches.merge_branches, self._state_dir, run, wave, self._outcome)
         except CoterieError as error:
             if shortage(error):
                 raise

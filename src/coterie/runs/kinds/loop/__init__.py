@@ -9,9 +9,8 @@ from msgspec.structs import replace
 
 from coterie.engines.commands import Emit, Engine, Reply
 from coterie.engines.loop import LoopEngine
-from coterie.footprint import Footprint
 from coterie.journal.base import Reader
-from coterie.journal.records import ConfigAnswer, TurnFinished
+from coterie.journal.records import ConfigAnswer, EventEmitted, EventInvalid, GateChecked, Record, TurnFinished
 from coterie.planning.branches import BRANCH, asked_by_loop
 from coterie.planning.coordination import Coordination
 from coterie.planning.loop import LoopPlan
@@ -20,7 +19,7 @@ from coterie.planning.plan import AgentPlan, Plan, from_json
 from coterie.runs.driver.attempt_files import KeptPrompts
 from coterie.runs.driver.commands import Turn
 from coterie.runs.driver.fold import Fold
-from coterie.runs.kinds.base import Kind, Observe
+from coterie.runs.kinds.base import Kind, LastReading, Observe
 from coterie.runs.kinds.loop import environment, prompt, reload
 from coterie.runs.kinds.loop.projection_file import Projector, journal_file
 from coterie.runs.kinds.loop.waves import WaveFiles
@@ -86,7 +85,7 @@ class LoopKind(Kind):
     def prompt(self, fold: Fold, turn: Turn) -> list[str]:
         """The prompt of an iteration or a review, with memory and tasks."""
         shown = ShownNotes(**{name: text for name in ("memory", "tasks", "tool") if (text := turn.used.get(name))})
-        return [prompt.render(self._loop.plan, self._loop.brief(turn.ask.turn), shown)]
+        return [prompt.render(self._loop.plan, self._loop.brief(turn.ask.turn), shown, self._gates(turn.ask.agent))]
 
     def context(self, fold: Fold, turn: Turn) -> dict[str, Any]:
         """The prompt as data, with the position of the loop."""
@@ -95,11 +94,18 @@ class LoopKind(Kind):
         given = fold.started.input if fold.started else {}
         return prompt.context(self._loop.plan, self._loop.brief(turn.ask.turn), given)
 
+    def transcript(self, run: str, turn: str) -> str:
+        """As the page names it: `stream.<iteration>`, or `review.<number>`; that of a branch lies in its wave."""
+        kind, _, number = turn.partition("#")
+        name = f"{'review' if kind == 'review' else 'stream'}.{number}"
+        if self._began.branch and journal_file(self.plan) is not None:
+            return str(environment.branch_folder(self._began.place, run) / name)
+        return name
+
     def environment(self, notes: Notes, run: str, turn: str) -> dict[str, str]:
         """The `AUTOLOOP_*` variables and the folder of the run's notes."""
-        return environment.environment(self._loop, run, turn) | environment.notes_folder(
-            notes.files(run, self.notes, "task")
-        )
+        files = notes.files(run, settings := self.notes, "task")
+        return environment.environment(self._loop, settings, run, turn) | environment.notes_folder(files)
 
     def node(self, turn: str, agent: str) -> str:
         """The role, since turns are named after iterations."""
@@ -112,6 +118,42 @@ class LoopKind(Kind):
     def needs_open_tasks(self, said: Reply | Emit) -> bool:
         """An open task keeps the loop from completing."""
         return isinstance(said, Reply) or said.event == self._loop.view(said.turn).completion
+
+    def gates(self, agent: AgentPlan, judged: Record) -> tuple[tuple[str, ...], ...]:
+        """The gates of the loop, before it or a branch of a wave completes."""
+        match judged:
+            case EventEmitted(turn=turn, event=event) if event == self._loop.view(turn).completion:
+                completes = True
+            case TurnFinished(promised=completes):
+                pass
+            case _:
+                completes = False
+        return self._gates(agent.name) if completes else ()
+
+    def _gates(self, agent: str) -> tuple[tuple[str, ...], ...]:
+        known = self.agents.get(agent)
+        return known.gates if known is not None else ()
+
+    def refused(self, judged: Record, gate: GateChecked) -> Record:
+        """A rejected event, or a promise that does not count."""
+        reason = f"{gate.reason}; the end of its output:\n{gate.output}" if gate.output else gate.reason
+        match judged:
+            case EventEmitted():
+                view = self._loop.view(judged.turn)
+                return EventInvalid(
+                    turn=judged.turn,
+                    event=judged.event,
+                    allowed=view.allowed,
+                    suggested=view.suggested,
+                    recent=view.recent,
+                    reason=reason,
+                    attempt=judged.attempt,
+                    message=judged.message,
+                )
+            case TurnFinished():
+                return replace(judged, promised=False, promise_refused=reason)
+            case _:
+                return judged
 
     def retained(self, result: TurnFinished) -> TurnFinished:
         """*result* without its output: the engine keeps what prompts show, and a loop may run for weeks."""
@@ -135,11 +177,11 @@ class LoopKind(Kind):
             of_parent=plan.branch != "",
         )
 
-    def reread(self, run: str, plan: Plan, hold: Callable[[Plan], Plan], seen: Footprint) -> ConfigAnswer:
+    def reread(self, run: str, plan: Plan, hold: Callable[[Plan], Plan], last: LastReading) -> ConfigAnswer:
         """Read the loop's folder again if a file of it changed; a child run keeps its plan."""
         from coterie.planning.loops.resolve import reread
 
-        return reload.read_again(run, plan, reread, hold, seen)
+        return reload.read_again(run, plan, reread, hold, last)
 
     def adopt(self, text: str) -> Plan:
         """The new plan."""

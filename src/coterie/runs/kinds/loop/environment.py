@@ -10,12 +10,12 @@ from coterie.backends.agentside.client import NOTES_FOLDER
 from coterie.engines.loop import LoopEngine
 from coterie.planning.place import RunPlace
 from coterie.views.projection import wave_id
-from coterie.workspace.notes import EntryFiles
+from coterie.workspace.notes import EntryFiles, NoteSettings
 
 _BRANCH = re.compile(r"wave-(\d+)\.(\d+)#")
 
 
-def environment(loop: LoopEngine, run: str, turn: str) -> dict[str, str]:
+def environment(loop: LoopEngine, notes: NoteSettings, run: str, turn: str) -> dict[str, str]:
     """The `AUTOLOOP_*` variables of the turn *turn* of *run*; the attempt adds those of its files."""
     plan, brief = loop.plan, loop.brief(turn)
     place, view = plan.place, brief.view
@@ -25,8 +25,8 @@ def environment(loop: LoopEngine, run: str, turn: str) -> dict[str, str]:
         "AUTOLOOP_PROJECT_DIR": place.project or place.work_dir,
         "AUTOLOOP_STATE_DIR": str(branch_folder(place, run) if plan.branch else located(place, place.state_dir)),
         "AUTOLOOP_JOURNAL_FILE": str(located(place, place.journal_file)),
-        "AUTOLOOP_MEMORY_FILE": str(located(place, place.memory_file)),
-        "AUTOLOOP_TASKS_FILE": str(located(place, place.tasks_file)),
+        "AUTOLOOP_MEMORY_FILE": str(notes.memory),
+        "AUTOLOOP_TASKS_FILE": str(notes.tasks),
         "AUTOLOOP_RECENT_EVENT": view.recent,
         "AUTOLOOP_ALLOWED_ROLES": ",".join(view.suggested),
         "AUTOLOOP_ALLOWED_EVENTS": ",".join(view.allowed),

@@ -19,6 +19,7 @@ from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan, from_json
 from coterie.runs.driver.attempt_files import KeptPrompts
 from coterie.views.projection import LoopProjection, Prompts, as_line, beginning, fold
+from coterie.waits import waiting
 
 Read = Callable[[str], Iterable[Record]]
 
@@ -115,7 +116,8 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
     """
     files.make_folder(path.parent)
     with files.open_private(path, "a+b", follow=True) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        with waiting(f"another process to release the lock on {path}"):
+            fcntl.flock(file, fcntl.LOCK_EX)
         if size := file.seek(0, 2):
             file.seek(size - 1)
             if file.read(1) != b"\n":

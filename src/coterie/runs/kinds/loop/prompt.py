@@ -32,10 +32,10 @@ _TOOL = re.compile(f"([\"']?){re.escape(TOOL_PATH)}")
 NO_OBJECTIVE = "Do the task and emit the completion event when it is done."
 
 
-def render(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> str:
-    """The prompt of the turn of *brief*."""
+def render(plan: LoopPlan, brief: Brief, notes: ShownNotes, gates: tuple[tuple[str, ...], ...] = ()) -> str:
+    """The prompt of the turn of *brief*; the loop completes only if the commands *gates* succeed."""
     quoted = replace(notes, tool=_quoted(notes.tool))
-    sections = _review(plan, brief, quoted) if brief.view.review else _iteration(plan, brief, quoted)
+    sections = _review(plan, brief, quoted) if brief.view.review else _iteration(plan, brief, quoted, gates)
     text = "\n\n".join(section.strip() for section in sections if section.strip())
     text = _TOOL.sub(lambda found: found[1] + (notes.tool if found[1] else quoted.tool), text)
     return _without_bare(plan.promise, text)
@@ -68,7 +68,7 @@ def context(plan: LoopPlan, brief: Brief, given: dict[str, Any]) -> dict[str, An
     }
 
 
-def _iteration(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> Iterator[str]:
+def _iteration(plan: LoopPlan, brief: Brief, notes: ShownNotes, gates: tuple[tuple[str, ...], ...]) -> Iterator[str]:
     yield plan.harness
     yield _backpressure(brief)
     yield _titled("The output of the turn that failed:", brief.printed)
@@ -80,7 +80,7 @@ def _iteration(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> Iterator[str]
     yield _roles(plan, brief)
     if brief.view.branches and not brief.team:
         yield _parallelism(brief, notes)
-    yield _facts(plan, brief)
+    yield _facts(plan, brief, gates)
     yield _titled("Recent outputs, oldest first:", _outputs(brief.outputs))
     if not brief.team:  # its outputs select the event
         yield _how_to_emit(plan, brief, notes)
@@ -176,7 +176,7 @@ def _parallelism(brief: Brief, notes: ShownNotes) -> str:
     )
 
 
-def _facts(plan: LoopPlan, brief: Brief) -> str:
+def _facts(plan: LoopPlan, brief: Brief, gates: tuple[tuple[str, ...], ...]) -> str:
     view = brief.view
     lines = [f"Iteration: {brief.iteration}/{brief.most}"]
     if brief.payload:
@@ -186,6 +186,9 @@ def _facts(plan: LoopPlan, brief: Brief) -> str:
     if plan.required:
         missing = f"missing: {_listed(view.missing)}" if view.missing else "all were emitted"
         lines.append(f"Required before completion: {_listed(plan.required)} ({missing})")
+    if gates:
+        commands = ", ".join(f"`{shlex.join(gate)}`" for gate in gates)
+        lines.append(f"Before the loop completes, it runs these commands itself, and all must succeed: {commands}")
     if plan.promise and not brief.team:
         lines.append(f"Only if you cannot emit: the loop also completes when you answer with `{plan.promise}`")
     return "\n".join(lines)

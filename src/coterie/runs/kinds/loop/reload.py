@@ -1,50 +1,75 @@
 """Read the files of a running loop again, and describe what changed. Nothing here ends or changes a run."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from difflib import unified_diff
 from typing import Any
 
 import msgspec
 
-from coterie.diagnostics import Diagnostic
+from coterie.diagnostics import Diagnostic, Severity
 from coterie.errors import CoterieError, shortage
-from coterie.footprint import Footprint
 from coterie.journal.records import ConfigAnswer, ConfigChanged, ConfigKept, ConfigRejected
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan, to_json
+from coterie.runs.kinds.base import LastReading
 
 Reread = Callable[[Plan], tuple[Plan | None, Sequence[Diagnostic]]]
 """Reads the files of a plan again: the new plan, None if the files are invalid, and all diagnostics."""
 
 
-def read_again(run: str, plan: Plan, reread: Reread, hold: Callable[[Plan], Plan], seen: Footprint) -> ConfigAnswer:
+def read_again(run: str, plan: Plan, reread: Reread, hold: Callable[[Plan], Plan], last: LastReading) -> ConfigAnswer:
     """Read the files of *plan* again, unless none of them changed since they said the same; child runs keep theirs.
+
+    The answer has the warnings that the reading before did not have. Those of a first reading that finds the same plan
+    are not new: planning the run has reported them.
 
     Args:
         hold: Moves the secret values of a plan out of it.
-        seen: The files as they were when they last said the same; kept by the caller.
+        last: The last reading; kept by the caller.
     """
     loop = plan.coordination
-    if "/" in run or not isinstance(loop, LoopPlan) or not loop.place.project or seen.is_current():
+    if "/" in run or not isinstance(loop, LoopPlan) or not loop.place.project or last.files.is_current():
         return ConfigKept()
-    answer = _answer(plan, reread, hold, seen)
+    beside = f"{loop.place.work_dir}/"
+
+    def read(plan: Plan) -> tuple[Plan | None, Sequence[Diagnostic]]:
+        """As *reread*; files are named from the directory where the run was started, as planning named them."""
+        found, said = reread(plan)
+        return found, [replace(one, file=one.file.removeprefix(beside)) for one in said]
+
+    answer = _answer(plan, read, hold, last)
     if isinstance(answer, ConfigKept):
-        seen.confirm()
+        last.files.confirm()
     return answer
 
 
-def _answer(plan: Plan, reread: Reread, hold: Callable[[Plan], Plan], seen: Footprint) -> ConfigAnswer:
+def _answer(plan: Plan, reread: Reread, hold: Callable[[Plan], Plan], last: LastReading) -> ConfigAnswer:
     try:
-        with seen.recorded():
+        with last.files.recorded():
             found, said = reread(plan)
         if found is not None:
-            return compared(plan, hold(found))
+            return _with_warnings(compared(plan, hold(found)), said, last)
     except (CoterieError, OSError, ValueError) as error:  # whatever the files hold by now, the run goes on
         if shortage(error):
             raise
         return ConfigRejected(reason=str(error))
-    errors = [each.render().strip() for each in said if each.is_error]
+    errors = [each.summary for each in said if each.is_error]
     return ConfigRejected(reason="\n".join(errors) or "no file could be read")
+
+
+def _with_warnings(answer: ConfigAnswer, said: Sequence[Diagnostic], last: LastReading) -> ConfigAnswer:
+    """*answer* with what is new among the warnings in *said*, which *last* remembers."""
+    if isinstance(answer, ConfigRejected):
+        return answer
+    known = last.warnings
+    last.warnings = found = {
+        (one.file, one.code, one.message): one.summary for one in said if one.severity is Severity.WARNING
+    }
+    if known is None and isinstance(answer, ConfigKept):
+        return answer
+    new = (summary for key, summary in found.items() if key not in (known or ()))
+    return msgspec.structs.replace(answer, warnings=tuple(new))
 
 
 def compared(plan: Plan, found: Plan) -> ConfigAnswer:

@@ -17,17 +17,8 @@ from coterie import files
 from coterie.engines.loop.unmerged import describe_unmerged
 from coterie.errors import CoterieError
 from coterie.ids import child_run_id
+from coterie.journal import records as r
 from coterie.journal.base import Reader
-from coterie.journal.records import (
-    Record,
-    TreesJoined,
-    TurnCancelled,
-    TurnFailed,
-    TurnFinished,
-    TurnStarted,
-    WaveJoined,
-    WaveStarted,
-)
 from coterie.runs.driver.attempt_files import KeptPrompts
 from coterie.runs.kinds.loop.projection_file import prompts_of
 from coterie.views.projection import as_line, fold, wave_id
@@ -71,7 +62,7 @@ class WaveFiles:
         self._joined: tuple[Joined, int] | None = None
         """The last joined wave and its number."""
 
-    def observe(self, run: str, record: Record) -> None:
+    def observe(self, run: str, record: r.Record) -> None:
         """Take in a durable record of the run; records of child runs are ignored."""
         if run != self._run:
             return
@@ -83,12 +74,12 @@ class WaveFiles:
             self._caught_up = True
             self._write(record)
 
-    def _write(self, record: Record) -> None:
-        if isinstance(record, WaveStarted):
+    def _write(self, record: r.Record) -> None:
+        if isinstance(record, r.WaveStarted):
             self._open = OpenWave(record)
             for k, objective in enumerate(record.objectives, 1):
                 _put(self._folder(record.wave) / f"branch-{k}" / "objective.md", objective + "\n")
-        elif isinstance(record, WaveJoined) and self._open is not None:
+        elif isinstance(record, r.WaveJoined) and self._open is not None:
             joined, self._open = self._open.joined(self._run, record), None
             self._joined = joined, record.wave
             last = self._folder(record.wave) / "join.md"
@@ -96,7 +87,7 @@ class WaveFiles:
                 for k, branch in enumerate(joined.branches, 1):
                     self._write_branch(self._folder(record.wave) / f"branch-{k}", branch)
             _put(last, as_text(joined, record.wave))
-        elif isinstance(record, TreesJoined) and self._joined is not None:
+        elif isinstance(record, r.TreesJoined) and self._joined is not None:
             joined, wave = self._joined
             text = as_text(replace(joined, unmerged=describe_unmerged(record)), wave)
             _put(self._folder(wave) / "join.md", text)
@@ -117,22 +108,22 @@ class WaveFiles:
 class OpenWave:
     """The branches of the wave that *opened* began, from its records."""
 
-    def __init__(self, opened: WaveStarted) -> None:
+    def __init__(self, opened: r.WaveStarted) -> None:
         self._opened = opened
         self._began: dict[str, float] = {}
-        self._last: dict[str, TurnStarted] = {}
-        self._ends: dict[str, TurnFinished | TurnFailed | TurnCancelled] = {}
+        self._last: dict[str, r.TurnStarted] = {}
+        self._ends: dict[str, r.TurnFinished | r.TurnFailed | r.TurnCancelled] = {}
 
-    def apply(self, record: Record) -> None:
+    def apply(self, record: r.Record) -> None:
         """Take in the next record of the run."""
         match record:
-            case TurnStarted():
+            case r.TurnStarted():
                 self._began.setdefault(record.turn, record.at)
                 self._last[record.turn] = record
-            case TurnFinished() | TurnFailed() | TurnCancelled():
+            case r.TurnFinished() | r.TurnFailed() | r.TurnCancelled():
                 self._ends[record.turn] = record
 
-    def joined(self, run: str, join: WaveJoined) -> Joined:
+    def joined(self, run: str, join: r.WaveJoined) -> Joined:
         """The wave of *run* after *join*."""
         opened, outcomes = self._opened, dict(join.outcomes)
         branches = tuple(
@@ -163,11 +154,11 @@ def as_text(joined: Joined, wave: int) -> str:
     return "\n".join(lines)
 
 
-def _text(end: TurnFinished | TurnFailed | TurnCancelled | None) -> str:
+def _text(end: r.TurnFinished | r.TurnFailed | r.TurnCancelled | None) -> str:
     match end:
-        case TurnFinished():
+        case r.TurnFinished():
             return end.text
-        case TurnFailed() | TurnCancelled():
+        case r.TurnFailed() | r.TurnCancelled():
             return end.reason
         case None:
             return ""

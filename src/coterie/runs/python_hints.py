@@ -1,0 +1,55 @@
+"""Hints for callers from Python: what the library says in options of the command line and entries of files."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from coterie.diagnostics import Diagnostic
+from coterie.errors import TopologyError, UsageError
+
+_Words = str | Callable[[re.Match[str]], str]
+
+_OPTIONS: tuple[tuple[str, _Words], ...] = (
+    (r"--input '?(\w+):?=('?\[\"…\"\]'?|…)'?", lambda found: f'pass {{"{found[1]}": {found[2].strip(chr(39))}}}'),
+    (r"run it with --set (\w+)=…", r'pass params={"\1": …}'),
+    (r"choose a backend with --backend", "pass backend=…"),
+    (r"add --rehearse to run without a backend", "coterie.testing.rehearse runs without a backend"),
+    (r"--rehearse", "coterie.testing.rehearse"),
+)
+_FILES: tuple[tuple[str, _Words], ...] = (
+    (r"configure one in the file \(.*?provider\)", "configure one: agent(command=[…]) or agent(model=…, provider=…)"),
+    (r"name another in the file \(.*?\)", "name another: agent(api_key=…)"),
+    (r"write model: NAME, .*", 'write agent(model=…), agent(command=[…]) or agent(type="human"), or use a team'),
+    (r"add `ensemble_0`", "pass its members one by one"),
+    (r"add checker_0 and checker_1, .*", "pass two checkers, or one, which is called num_checkers times"),
+)
+
+
+@contextmanager
+def errors_for_python(*, built: bool = False) -> Iterator[None]:
+    """Let errors speak of keywords and functions.
+
+    Args:
+        built: The team was built by functions, not read from a file.
+    """
+    try:
+        yield
+    except TopologyError as error:
+        raise TopologyError(for_python(error.diagnostics, built=built), error.text) from None
+    except UsageError as error:
+        if type(error) is not UsageError:
+            raise
+        raise UsageError(_reworded(str(error), _OPTIONS)) from None
+
+
+def for_python(diagnostics: tuple[Diagnostic, ...], *, built: bool) -> list[Diagnostic]:
+    """*diagnostics* with hints that speak of keywords and functions; see `errors_for_python`."""
+    words = _OPTIONS + (_FILES if built else ())
+    return [replace(one, hint=_reworded(one.hint, words)) for one in diagnostics]
+
+
+def _reworded(text: str, words: tuple[tuple[str, _Words], ...]) -> str:
+    for found, instead in words:
+        text = re.sub(found, instead, text)
+    return text

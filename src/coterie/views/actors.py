@@ -1,0 +1,86 @@
+"""The actors of a system as its run tells of them: which live, which were restarted, and what was not handled."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from coterie.journal import records as r
+
+
+@dataclass(slots=True)
+class ActorView:
+    """One actor or supervisor.
+
+    Attributes:
+        above: The name of its supervisor; empty for the root.
+        state: `running`, `waiting` (for its restart), `failed` or `stopped`.
+        started: When its incarnation began, in Unix seconds.
+        restarts: How often it was started again.
+        reason: Why it crashed last, or why it gave up.
+    """
+
+    name: str
+    kind: str
+    above: str
+    type: str = ""
+    process: str = ""
+    state: str = "running"
+    started: float = 0.0
+    finished: float | None = None
+    restarts: int = 0
+    reason: str = ""
+
+    def seconds(self, now: float) -> float:
+        """How long this incarnation has run by *now*."""
+        return max(0.0, (now if self.finished is None else self.finished) - self.started)
+
+
+@dataclass(slots=True)
+class ActorsView:
+    """All actors of a run, in the order of their first start.
+
+    Attributes:
+        letters: How many messages to each recipient were not handled, by reason.
+    """
+
+    by_name: dict[str, ActorView] = field(default_factory=dict)
+    letters: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def apply(self, record: r.Record) -> None:
+        """Take the next record in."""
+        match record:
+            case r.ActorStarted():
+                self._start(record)
+            case r.ActorStopped() if (actor := self.by_name.get(record.name)) is not None:
+                actor.state, actor.finished = "stopped", record.at
+            case r.ActorCrashed():
+                actor = self.by_name.setdefault(record.name, ActorView(record.name, "agent", ""))
+                actor.state, actor.finished, actor.reason = "failed", record.at, record.error
+            case r.RestartPlanned():
+                for name in record.names:
+                    if name in self.by_name:
+                        self.by_name[name].state = "waiting"
+            case r.SupervisorFailed() if (actor := self.by_name.get(record.name)) is not None:
+                actor.state, actor.finished = "failed", record.at
+                actor.reason = f"gave up on {record.child}"
+            case r.LetterDead():
+                self.letters[record.recipient, record.reason] += record.count
+            case _:
+                pass
+
+    def _start(self, record: r.ActorStarted) -> None:
+        earlier = self.by_name.get(record.name)
+        fresh = ActorView(
+            record.name,
+            record.kind,
+            record.path.rpartition("/")[2],
+            record.type,
+            record.process,
+            started=record.at,
+            restarts=earlier.restarts + 1 if earlier is not None else 0,
+            reason=earlier.reason if earlier is not None else "",
+        )
+        self.by_name[record.name] = fresh
+
+    def below(self, name: str) -> list[ActorView]:
+        """The actors directly below the supervisor *name*; of the empty name, the root."""
+        return [actor for actor in self.by_name.values() if actor.above == name]

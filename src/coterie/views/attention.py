@@ -1,0 +1,238 @@
+"""What needs a person in a run and its child runs: permissions, stalls, questions, parked turns, quota, conflicts."""
+
+import shlex
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from coterie.ids import attempt_id
+from coterie.journal import records as r
+from coterie.planning.plan import AgentPlan, Plan, from_json
+from coterie.views.timeline import sentence
+from coterie.views.words import listed, respond_command
+
+QUOTA = "quota until "
+"""How the reason of a run begins that stopped because its provider's quota is spent."""
+OF_OWNERS = ("permission", "stall")
+"""The kinds that end with the process that drives the run: its next owner tries the attempt again."""
+
+
+class Attention(Struct, frozen=True, kw_only=True):
+    """Something that needs a person.
+
+    Attributes:
+        kind: `permission` to use a tool, `stall`, `question` to a human, `parked` (a turn, a gate among them, that is
+            tried again only if a person allows it), `quota`, or `conflict`: work that could not be merged.
+        run: The run that it is in, which may be a child run.
+        id: What `coterie attention` calls it, unique in the root run; in a child run `<turn>.<attempt>/…`.
+        turn: The turn of *run*; empty if the whole run waits.
+        since: Unix seconds.
+        text: A sentence, without full stop.
+        answers: The words that answer it; empty: any text, or *command* alone.
+        command: The command that answers it.
+        due: When *policy* answers, in Unix seconds; None: it waits until it is answered.
+        policy: The answer at *due*.
+    """
+
+    kind: str
+    run: str
+    id: str
+    since: float
+    text: str
+    command: str
+    turn: str = ""
+    answers: tuple[str, ...] = ()
+    due: float | None = None
+    policy: str = ""
+
+
+def attention_of(run: str, asked: r.AttentionAsked) -> Attention:
+    """What *asked*, a record of *run*, needs a person for."""
+    answers = r.ATTENTION_ANSWERS.get(asked.kind, ())
+    id = _address(run, asked.id)
+    return Attention(
+        kind=asked.kind,
+        run=run,
+        id=id,
+        turn=asked.turn,
+        since=asked.at,
+        text=sentence(asked),
+        answers=answers,
+        command=answer_command(run, id, answers),
+        due=asked.due,
+        policy=asked.policy,
+    )
+
+
+def answer_command(run: str, id: str, answers: tuple[str, ...]) -> str:
+    """The command that gives one of *answers* to what has the address *id* in the root run of *run*."""
+    return f"coterie attention {run.partition('/')[0]} {shlex.quote(id)} {'|'.join(answers)}"
+
+
+def _address(run: str, id: str) -> str:
+    """*id*, of *run*, within the root run."""
+    below = run.partition("/")[2]
+    return f"{below}/{id}" if below else id
+
+
+class AttentionView:
+    """What needs a person in a root run and its child runs; feed it their records, a run's in order.
+
+    view = AttentionView()
+    for run, record in runs.history("r"):
+        view.apply(run, record)
+    print(view.open(is_owned=runs.is_owned("r")))
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[str, _Run] = {}
+
+    def apply(self, run: str, record: r.Record) -> list[Attention]:
+        """Take the next record of *run* in; returns what needs a person because of it."""
+        known = self._runs.get(run)
+        if known is None:
+            above, _, attempt = run.rpartition("/")
+            known = self._runs[run] = _Run(run, self._runs.get(above), attempt)
+        before = dict(known.open)
+        known.apply(record)
+        return [one for id, one in known.open.items() if before.get(id) is not one]
+
+    def open(self, *, is_owned: bool) -> list[Attention]:
+        """What is open now, the oldest first.
+
+        Args:
+            is_owned: Whether a process drives the root run; without one no attempt waits for an answer.
+        """
+        found = [
+            one
+            for run in self._runs.values()
+            for one in (*(run.open.values() if run.is_awaited else ()), *run.conflicts.values())
+            if is_owned or one.kind not in OF_OWNERS
+        ]
+        return sorted(found, key=lambda one: (one.since, one.run, one.id))
+
+
+class _Run:
+    """What needs a person in one run.
+
+    Attributes:
+        open: By id; it is void when its turn ends, or the run.
+        conflicts: By branch; these outlive the run.
+    """
+
+    def __init__(self, run: str, above: "_Run | None", attempt: str) -> None:
+        self.run, self._above, self._attempt = run, above, attempt
+        self.open: dict[str, Attention] = {}
+        self.conflicts: dict[str, Attention] = {}
+        self._asked = ""
+        """The last question that was answered: a turn may be parked for it."""
+        self._attempts: dict[str, str] = {}
+        """The agents of the attempts that run, by the attempts' ids."""
+        self._agents: Mapping[str, AgentPlan] | None = None
+        self._teams: dict[str, Plan] = {}
+        """The plans of the child runs, by the attempts' ids; a child run may be read after its attempt has ended."""
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the runs above still wait for this one; else it was called off, and needs nothing."""
+        return self._above is None or (self._attempt in self._above._attempts and self._above.is_awaited)
+
+    def apply(self, record: r.Record) -> None:
+        """Take the next record in."""
+        match record:
+            case r.RunStarted(plan=plan) | r.ConfigChanged(plan=plan) | r.PlanReloaded(plan=plan):
+                self._read(plan)
+            case r.RunOwned():
+                self._end("")
+            case r.RunStopped(reason=reason) if (
+                reason.startswith(QUOTA) and self._above is None
+            ):  # its child runs stop with it
+                command = f"coterie resume --when-open {self.run}"
+                self._add("quota", "quota", record, sentence(record), command)
+            case r.RunFinished():
+                self.open.clear()
+                self._attempts.clear()
+            case r.TurnStarted():
+                self._start(record)
+            case (
+                r.TurnFinished()
+                | r.TurnFailed()
+                | r.TurnCancelled()
+                | r.AttemptFailed()
+                | r.OperatorSaid(what="retry" | "cancel" | "allow" | "deny")
+            ):
+                self._end(record.turn)
+            case r.AttemptInterrupted():
+                self._interrupt(record)
+            case r.AttentionAsked():
+                self.open[record.id] = attention_of(self.run, record)
+            case r.AttentionAnswered():
+                asked = self.open.pop(record.id, None)
+                self._asked = asked.text if asked is not None else ""
+            case r.TreeMerged():
+                self.conflicts.pop(record.branch, None)
+                if record.status != "merged":
+                    self._conflict(record.branch, record, sentence(record), self.run)
+            case r.TreesJoined():
+                for kept in record.kept:
+                    why = f"conflicts in {listed(kept.files)}" if kept.files else kept.reason
+                    text = f"the work on {kept.branch} was kept, not merged: {why}"
+                    self._conflict(kept.branch, record, text, f"{self.run}/{PurePath(kept.path).parent.name}")
+
+    def _read(self, plan: str) -> None:
+        """Learn which agents are humans; a child run without a plan has a part of that of the run above."""
+        with suppress(ValueError):
+            if plan:
+                self._agents = from_json(plan).agents
+        if self._agents is None and self._above is not None and self._attempt in self._above._teams:
+            self._agents = self._above._teams[self._attempt].agents
+
+    def _start(self, record: r.TurnStarted) -> None:
+        self._end(record.turn)
+        id, agent = attempt_id(record.turn, record.attempt), (self._agents or {}).get(record.agent)
+        self._attempts[id] = record.agent
+        if agent is not None and agent.child is not None:
+            self._teams[id] = agent.child
+        if agent is not None and agent.kind == "human":
+            due = None if agent.timeout is None else record.at + agent.timeout
+            text, command = f"{record.turn} asks a question", respond_command(self.run, record.turn)
+            self._add(record.turn, "question", record, text, command, due=due, policy="fail" if due else "")
+
+    def _interrupt(self, record: r.AttemptInterrupted) -> None:
+        name = self._attempts.get(attempt_id(record.turn, record.attempt), "")
+        self._end(record.turn)
+        agent = (self._agents or {}).get(name)
+        asks = record.reason != "interrupted" and agent is not None and agent.on_interrupt == "ask"
+        parked = record.reason == r.PARKED
+        if asks or parked:
+            answers = r.PARKED_DECISIONS if parked else r.DECISIONS
+            command = answer_command(self.run, _address(self.run, record.turn), answers)
+            text = f"{sentence(record)}; it is tried again only if a person allows it"
+            if parked and self._asked:
+                text = f"{self._asked}; no answer came in time, and the turn waits for one"
+            self._add(record.turn, "parked", record, text, command, answers=answers)
+
+    def _end(self, turn: str) -> None:
+        """Void what *turn* needed, whose attempt has ended; empty: what the run as a whole waited for."""
+        self._attempts = {id: agent for id, agent in self._attempts.items() if id.rpartition(".")[0] != turn}
+        self.open = {id: one for id, one in self.open.items() if one.turn != turn}
+
+    def _add(self, name: str, kind: str, record: r.Record, text: str, command: str, **more: Any) -> None:
+        turn = getattr(record, "turn", "")
+        id = _address(self.run, name)
+        one = Attention(kind=kind, run=self.run, id=id, turn=turn, since=record.at, text=text, command=command)
+        self.open[name] = msgspec.structs.replace(one, **more)
+
+    def _conflict(self, branch: str, record: r.Record, text: str, run: str) -> None:
+        self.conflicts[branch] = Attention(
+            kind="conflict",
+            run=run,
+            id=branch,
+            since=record.at,
+            text=text,
+            command=f"coterie worktree merge {shlex.quote(run)}",
+        )

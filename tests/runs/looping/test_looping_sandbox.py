@@ -1,0 +1,58 @@
+"""A loop whose agent is confined: what is killed is ended whole, and the loop goes on."""
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import preforked
+import pytest
+from test_looping_pi import project, records, run
+
+from coterie.backends.processes import any_alive
+from coterie.backends.sandbox import bwrap, choice
+from coterie.journal.jsonl import JsonlStore
+from coterie.journal.records import AttemptLaunched
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.skipif(choice.working() is None, reason="no sandbox works here")
+@pytest.mark.parametrize("victims", [("owner",), ("agent",), ("owner", "agent")], ids="+".join)
+def test_nothing_in_the_sandbox_outlives_a_kill(tmp_path: Path, victims: tuple[str, ...]) -> None:
+    """Five seconds after SIGKILL of the owner, the agent or both; then the run completes, and repeats nothing."""
+    wait = "[ -e go ] || { setsid env -i sleep 600 & touch waits; sleep 600; }"
+    project(tmp_path, "echo one >> done", wait, "echo three >> done")
+    words = [*preforked.REAL, "run", ".", "go"]
+    owner = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until((tmp_path / "waits").exists)
+    [folder] = tmp_path.glob(".autoloop/runs/*/")
+    store, mark = JsonlStore(tmp_path / ".autoloop"), f"{folder.name}/"
+
+    def launched() -> list[AttemptLaunched]:
+        return [one for one in store.read(folder.name) if isinstance(one, AttemptLaunched)]
+
+    wait_until(lambda: len(launched()) == 2)
+    assert any_alive(mark, ())
+    (tmp_path / "go").touch()
+
+    for victim in victims:
+        if victim == "owner":
+            owner.kill()
+            owner.wait()
+        else:
+            subprocess.run(["kill", "-9", str(launched()[1].pid)], check=False)
+    if "owner" in victims:
+        if choice.working() is bwrap:  # Landlock leaves what the agent has started to the next owner
+            wait_until(lambda: not any_alive(mark, ()), 5.0)
+        assert run(tmp_path, "resume", folder.name).returncode == 0
+    assert owner.wait(30) == (-9 if "owner" in victims else 0)
+
+    assert not any_alive(mark, ())
+    assert (tmp_path / "done").read_text() == "one\nthree\n"
+    assert [record["event"] for record in records(tmp_path, "event.emitted")] == ["one.done", "two.done", "three.done"]
