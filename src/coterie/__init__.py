@@ -13,41 +13,92 @@ The names below are imported on first use, so that `import coterie` is fast.
 
 TYPE_CHECKING = False  # as in `typing`, whose import takes longer than all of `coterie --version`
 if TYPE_CHECKING:
+    from coterie.actors.declared import AgentNode, DynamicSupervisor, HTTPGateway, Supervisor, TopologyServer
+    from coterie.actors.evaluation import Correction, EvalAgent, EvalEvent
+    from coterie.actors.message import Message
+    from coterie.actors.plugins.litellm import LiteLLMProvider
+    from coterie.actors.plugins.providers import AnthropicProvider, OpenAIProvider
+    from coterie.actors.process import AgentProcess, ErrorAction
+    from coterie.actors.runtime import Runtime
+    from coterie.actors.server import GenServer
+    from coterie.actors.state.in_memory import InMemoryStateStore
+    from coterie.actors.state.sqlite import SQLiteStateStore
     from coterie.diagnostics import Diagnostic
     from coterie.errors import CoterieError, TopologyError
+    from coterie.formats.source import Source
     from coterie.planning.plan import Limits, Plan
-    from coterie.runs.api import fork, load, plan, resume, run
+    from coterie.runs.api import fork, load, plan, read, resume, run
     from coterie.runs.outcome import Outcome
     from coterie.topology.model import Topology
 
 __version__ = "0.1.0"
 
 _PLACES = {
+    "AgentNode": "coterie.actors.declared",
+    "AgentProcess": "coterie.actors.process",
+    "AnthropicProvider": "coterie.actors.plugins.providers",
+    "Correction": "coterie.actors.evaluation",
     "CoterieError": "coterie.errors",
     "Diagnostic": "coterie.diagnostics",
+    "DynamicSupervisor": "coterie.actors.declared",
+    "ErrorAction": "coterie.actors.process",
+    "EvalAgent": "coterie.actors.evaluation",
+    "EvalEvent": "coterie.actors.evaluation",
+    "GenServer": "coterie.actors.server",
+    "HTTPGateway": "coterie.actors.declared",
+    "InMemoryStateStore": "coterie.actors.state.in_memory",
     "Limits": "coterie.planning.plan",
+    "LiteLLMProvider": "coterie.actors.plugins.litellm",
+    "Message": "coterie.actors.message",
+    "OpenAIProvider": "coterie.actors.plugins.providers",
     "Outcome": "coterie.runs.outcome",
     "Plan": "coterie.planning.plan",
+    "Runtime": "coterie.actors.runtime",
+    "SQLiteStateStore": "coterie.actors.state.sqlite",
+    "Source": "coterie.formats.source",
+    "Supervisor": "coterie.actors.declared",
     "Topology": "coterie.topology.model",
     "TopologyError": "coterie.errors",
+    "TopologyServer": "coterie.actors.declared",
     "fork": "coterie.runs.api",
     "load": "coterie.runs.api",
     "plan": "coterie.runs.api",
+    "read": "coterie.runs.api",
     "resume": "coterie.runs.api",
     "run": "coterie.runs.api",
 }
 
 __all__ = [
+    "AgentNode",
+    "AgentProcess",
+    "AnthropicProvider",
+    "Correction",
     "CoterieError",
     "Diagnostic",
+    "DynamicSupervisor",
+    "ErrorAction",
+    "EvalAgent",
+    "EvalEvent",
+    "GenServer",
+    "HTTPGateway",
+    "InMemoryStateStore",
     "Limits",
+    "LiteLLMProvider",
+    "Message",
+    "OpenAIProvider",
     "Outcome",
     "Plan",
+    "Runtime",
+    "SQLiteStateStore",
+    "Source",
+    "Supervisor",
     "Topology",
     "TopologyError",
+    "TopologyServer",
     "fork",
     "load",
     "plan",
+    "read",
     "resume",
     "run",
 ]

@@ -25,7 +25,10 @@ def main() -> int:
     try:
         from coterie.cli.app import main as run
 
-        return run(arguments)
+        status = run(arguments)
+        if "temporalio.bridge" in sys.modules:  # its threads may abort the process while the interpreter ends
+            os._exit(status)
+        return status
     except KeyboardInterrupt:  # while the command line is imported
         return 130
 

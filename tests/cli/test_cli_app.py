@@ -111,7 +111,7 @@ def test_every_command_says_what_it_does() -> None:
 
     assert all((one.__doc__ or "").split("\n")[0].endswith(".") for one in commands)
     names = """run resume fork replay simulate runs inspect logs emit init presets mock-backend doctor completion
-               watch stats topology control memory task worktree state config"""
+               watch attention stats submit serve zmq-proxy topology control memory task worktree state config"""
     assert app.command().commands.keys() == set(names.split())
 
 
@@ -142,6 +142,25 @@ def test_help_and_version_succeed(words: list[str]) -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
+
+
+HELP = [[], *([name] for name in (*app.COMMANDS, *app.GROUPS))]
+HELP += [[group, name] for group, (_, commands) in app.GROUPS.items() for name in commands if name]
+
+
+@pytest.mark.parametrize("words", HELP, ids=" ".join)
+def test_help_fits_80_columns_and_is_complete(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No line is longer, none is cut short, and `-h` says the same as `--help`."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert app.main([*words, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert app.main([*words, "-h"]) == 0
+
+    assert capsys.readouterr().out == shown
+    assert [line for line in shown.splitlines() if len(line) > 80] == []
+    assert [line for line in shown.splitlines()[1:] if line.endswith(("...", "…"))] == []
 
 
 def test_there_is_one_version() -> None:

@@ -33,6 +33,7 @@ def ran(place: Place) -> Place:
         (["control", "re"], ["respond"]),
         (["run", "loop.at", "--max-"], ["--max-turns", "--max-cost", "--max-parallel", "--max-iterations"]),
         (["run", "x.at", "--backend", "sc"], ["scripted"]),
+        (["run", "x.at", "--backend", "ki"], ["kiro"]),
         (["run", "x.at", "--backend", "scripted", "--js"], ["--json"]),
         (["completion", ""], ["bash", "zsh", "fish"]),
         (["inspect", "last", "u"], ["usage"]),

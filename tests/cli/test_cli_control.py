@@ -61,7 +61,7 @@ def test_a_loop_runs_to_its_end_and_tells_the_earlier_system_too(loop: Place) ->
     said = loop.call("run", "pair", "Fix", "it")
 
     assert loop.started() == ["iteration#1", "iteration#2"]
-    assert said.out.splitlines()[-1].startswith("completed")
+    assert said.err.splitlines()[-1].startswith("completed")
     assert [line["topic"] for line in projection(loop)] == [
         "loop.start",
         *["iteration.start", "backend.start", "backend.finish", "iteration.finish"] * 2,
@@ -88,7 +88,7 @@ def test_what_stands_behind_two_dashes_reaches_the_program_word_by_word(loop: Pl
     """Defect H: a comma or a space does not take an argument apart, and the objective is not touched."""
     said = loop.call("run", "pair", "-i", "1", "Fix it", "--", "--model", "a,b c", "--json", status=3)
 
-    assert "guided: False --model a,b c --json" in said.out
+    assert "guided: False --model a,b c --json" in said.err
     assert projection(loop)[0]["fields"]["objective"] == "Fix it"
 
 
@@ -98,11 +98,11 @@ def test_a_loop_is_guided_and_interrupted_and_goes_on(loop: Place) -> None:
     process = loop.start("run", "pair", "-v")
     (loop.folder / "ready").read_text()  # a pipe: opened once the agent opens its end
     assert "accepted" in loop.look("control", "guide", "last", "Mind", "the", "tests", "--interrupt").out
-    out, _ = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=60)
 
-    assert process.returncode == 0, out
+    assert process.returncode == 0, told
     assert loop.started() == ["iteration#1", "iteration#2"]
-    assert "iteration#2 was guided: True" in out
+    assert "iteration#2 was guided: True" in told
     assert [line["payload"] for line in projection(loop) if line["topic"] == "operator.guidance"] == ["Mind the tests"]
 
 
@@ -110,11 +110,11 @@ def test_guidance_waits_for_a_loop_that_is_stopped_and_no_human_takes_it(loop: P
     """A question to a human is answered, not guided."""
     loop.call("run", "pair", "-i", "1", status=3)
     assert "queued" in loop.look("control", "guide", "last", "Mind the tests").out
-    assert "iteration#2 was guided: True" in loop.call("resume", "last", "--add-iterations", "1").out
+    assert "iteration#2 was guided: True" in loop.call("resume", "last", "--add-iterations", "1").err
     assert "completed" in loop.look("control", "guide", "last", "Too late", status=1).err
 
     process = loop.start("run", "human.at", "--no-park")
-    lines = iter(process.stdout or ())
+    lines = iter(process.stderr or ())
     next(line for line in lines if "boss#1 started" in line)
     refused = loop.look("control", "guide", "last", "Hear", "--interrupt", "--state-dir", ".coterie", status=1)
     assert "no turn that takes guidance is running" in refused.err
@@ -153,6 +153,77 @@ def test_answers_to_a_parked_run_are_checked_at_once(place: Place) -> None:
 
     done = json.loads(place.call("resume", "last", "--json").out)
     assert done["result"]["outputs"] == {"ada": {"verdict": "yes"}, "bob": {"verdict": "no"}}
+
+
+INNER = """
+topology inner : [pipeline] {
+  human boss { outputs { verdict: yes | no } }
+  flow { boss }
+}
+"""
+OUTER = """
+topology outer : [pipeline] {
+  human eve { outputs { verdict: yes | no } }
+  agent team { extensions { coterie { topology: "inner.at" } } }
+  flow { [eve, team] }
+}
+"""
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_an_answer_to_a_child_run_reaches_its_only_question(place: Place, owned: bool) -> None:
+    """Parked or not, an answer that names no turn is for the only question of that run, else it is refused at once."""
+    (place.folder / "inner.at").write_text(INNER)
+    (place.folder / "outer.at").write_text(OUTER)
+    if owned:
+        process = place.start("run", "outer.at", "--no-park")
+        next(line for line in process.stderr or () if "team#1.1: boss#1 started" in line)
+    else:
+        place.call("run", "outer.at", status=4)
+    taken = "accepted" if owned else "queued"
+
+    refused = place.look("control", "respond", "last", "yes", status=1).err
+    assert "say which turn the answer is for: eve#1, team#1.1/boss#1; answer with: coterie control respond" in refused
+    bad = place.look("control", "respond", "last/team#1.1", "maybe", status=1).err
+    assert "expected the output 'verdict'" in bad
+    wrong = place.look("control", "respond", "last/team#1.1", "eve#1", "yes", status=1).err
+    assert "turn 'team#1.1/eve#1' is not waiting for an answer; waiting turns: eve#1, team#1.1/boss#1" in wrong
+    assert taken in place.look("control", "respond", "last/team#1.1", "no").out
+    assert place.look("control", "respond", "last/team#1.1", "no", status=1).err
+    assert taken in place.look("control", "respond", "last", "eve#1", "yes").out
+    if owned:
+        process.communicate(timeout=60)
+    else:
+        place.call("resume", "last")
+    answers = place.look("inspect", "last/team#1.1").out, place.look("inspect", "last").out
+    assert 'boss#1 answered verdict = "no"' in answers[0]
+    assert 'eve#1 answered verdict = "yes"' in answers[1]
+
+
+UNTYPED = """
+topology untyped : [pipeline] {
+  human boss { prompt: "May it go?" }
+  agent pub { extensions { coterie { command: ["echo", "published"] } } }
+  flow { boss -> pub [when boss.verdict == approve] }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "then"),
+    [
+        ("I like it.\nVerdict: **Approve.**", "pub#1 answered"),
+        ("I like it.\nReally.", "a condition read boss.verdict, which has no value yet"),
+        ("I like it.\nverdict: not yet", 'no arrow\'s condition held (boss.verdict is "not yet")'),
+    ],
+)
+def test_an_answer_of_several_lines_may_lack_an_undeclared_output(place: Place, text: str, then: str) -> None:
+    """What only conditions read is untyped: the answer is taken, and the run says what its conditions found."""
+    (place.folder / "untyped.at").write_text(UNTYPED)
+    place.call("run", "untyped.at", status=4)
+
+    assert "queued" in place.look("control", "respond", "last", text).out
+    assert then in place.call("resume", "last").err
 
 
 def test_what_an_iteration_was_asked_and_answered_is_looked_up_by_its_number(loop: Place) -> None:
@@ -203,10 +274,11 @@ def test_what_a_failed_iteration_printed_is_kept_and_shown(loop: Place, monkeypa
     (loop.folder / "pair" / "autoloops.toml").write_text(settings)
     said = loop.call("run", "pair", "Fix it", status=1)
 
-    assert "\nfailed (iteration#3 failed (auth): `python3 looper.py` ended with" in said.err
-    assert "failed (exit 137 (SIGKILL)): `python3 looper.py` was ended by SIGKILL" in said.out
-    assert "its last line was “half of the work with ***”" in said.out
-    assert "failed (timeout, exit 143 (SIGTERM))" in said.out
+    assert said.err.count("HTTP 401: the key is not valid (`python3 looper.py` ended") == 1
+    assert "\nfailed (iteration#3 failed (auth)): " in said.err
+    assert "failed (exit 137 (SIGKILL)): a warning about *** (`python3 looper.py` was ended by SIGKILL (9))" in said.err
+    assert "its last line was “half of the work with ***”" in said.err
+    assert "failed (timeout, exit 143 (SIGTERM))" in said.err
     printed = "half of the work with ***\n── standard error ──\na warning about ***"
     shown = loop.look("inspect", "last", "output", "1").out
     assert shown.startswith(f"{printed}\n(failed: ")
@@ -214,7 +286,7 @@ def test_what_a_failed_iteration_printed_is_kept_and_shown(loop: Place, monkeypa
     assert (failed["exit_code"], failed["signal"]) == (137, "SIGKILL")
     assert (failed["text"], failed["log"]) == ("half of the work with ***\n", "a warning about ***\n")
     turn = loop.look("inspect", "last", "turn", "1").out
-    assert "(exit, exit 137 (SIGKILL): `python3" in turn
+    assert "(exit, exit 137 (SIGKILL): a warning" in turn
     assert f"── output of attempt 1 ──\n{printed}" in turn
     ends = [line["fields"] for line in projection(loop) if line["topic"] == "iteration.finish"]
     assert [(end["exit_code"], end["timed_out"]) for end in ends] == [("137", False), ("143", True), ("1", False)]
@@ -232,7 +304,7 @@ def test_a_loop_whose_program_does_not_exist_ends_at_once(loop: Place) -> None:
     (loop.folder / "pair" / "autoloops.toml").write_text(settings)
     said = loop.call("run", "pair", "Fix it", status=1)
 
-    assert "program not found" in said.out
+    assert "program not found" in said.err
     assert [line["topic"] for line in projection(loop)].count("backend.start") == 1
 
 
@@ -282,6 +354,19 @@ def test_a_team_inside_a_team_counts_by_its_own_turns(place: Place) -> None:
     used = json.loads(place.call("run", "nested.at", "--json").out)["usage"]
 
     assert json.loads(place.look("stats", "--json").out)["total"]["turns"] == used["turns"] == 7
+
+
+def test_usage_is_added_up_by_role_model_backend_and_run(place: Place) -> None:
+    """Turns of child runs count where they ran, and nothing counts twice; `stats` does the same for all runs."""
+    used = json.loads(place.call("run", "nested.at", "--json").out)["usage"]
+
+    for by in ("role", "model", "backend", "run"):
+        one = json.loads(place.look("inspect", "last", "usage", "--by", by, "--json").out)
+        assert one["total"]["turns"] == used["turns"] == sum(each["turns"] for each in one["used"].values())
+        assert json.loads(place.look("stats", "--by", by, "--json").out)["used"] == one["used"]
+    assert set(json.loads(place.look("stats", "--by", "backend", "--json").out)["used"]) == {"command"}
+    assert place.look("inspect", "last", "usage", "--by", "run").out.startswith("run ")
+    assert "--by is for `inspect RUN usage`" in place.look("inspect", "last", "--by", "run", status=2).err
 
 
 def test_a_run_that_goes_on_is_left_out_of_a_rebuild(loop: Place) -> None:

@@ -1,16 +1,27 @@
 import asyncio
 import io
+import re
 import sys
 
 import pytest
 from rich.console import Console
 
-from coterie.backends.base import AttemptRef, Request, Text
+from coterie.backends.base import AttemptRef, Permission, Request, Text, Tool
 from coterie.cli.display import Display, Lines, Watch, choose
 from coterie.cli.live import LiveTree
 from coterie.cli.text.outcomes import outcome
+from coterie.cli.text.progress import Progress
 from coterie.clock import VirtualClock
-from coterie.journal.records import RunFinished, RunOwned, RunStarted, TurnFailed, TurnFinished, TurnStarted, Usage
+from coterie.journal.records import (
+    AttemptFailed,
+    RunFinished,
+    RunOwned,
+    RunStarted,
+    TurnFailed,
+    TurnFinished,
+    TurnStarted,
+    Usage,
+)
 from coterie.planning.plan import AgentPlan, Wanted
 from coterie.runs.outcome import Outcome
 
@@ -51,7 +62,7 @@ def test_a_person_is_asked_only_where_there_is_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without a terminal on both sides a run parks, or else says how its questions are answered."""
-    monkeypatch.setattr(sys, "stdout", Screen(output))
+    monkeypatch.setattr(sys, "stderr", Screen(output))
     monkeypatch.setattr(sys, "stdin", Screen(keyboard))
 
     with choose(park, as_json) as watch:
@@ -65,7 +76,8 @@ def test_a_pipe_gets_lines_and_json_nothing(capsys: pytest.CaptureFixture[str]) 
     lines.observe("r1", RunOwned(at=1.0, epoch=1))
     Display().observe("r1", TurnStarted(at=1.0, turn="a#1", agent="a"))
 
-    assert capsys.readouterr().out.splitlines() == ["00:00.0  a#1 started"]
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "00:00.0  a#1 started\n")
 
 
 def test_the_live_tree_ends_with_how_everything_ended() -> None:
@@ -83,6 +95,53 @@ def test_the_live_tree_ends_with_how_everything_ended() -> None:
 
     assert "✓ w#1  finished  2.0 s  $0.2500" in last
     assert "▶ x#1  running  6.0 s" in last
+
+
+CAUSE = "`analyse --with a-rather-long-option --and another` ended with status 3: no such analysis as this one"
+
+
+def test_the_live_tree_shows_the_cause_of_a_failure_once_and_whole() -> None:
+    """On the line of the turn, folded in the last picture; the teams above it refer to it, and no note repeats it."""
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=80, height=20, color_system=None)
+    reason = f"w#1 failed (exit): {CAUSE}"
+    with LiveTree(console, VirtualClock(start=110.0)) as tree:
+        tree.observe("r1", RunStarted(at=100.0, run="r1", engine="flow", topology="team"))
+        tree.observe("r1", TurnStarted(at=100.0, turn="in#1", agent="in"))
+        tree.observe("r1/in#1.1", RunStarted(at=100.0, run="r1/in#1.1", engine="flow", topology="inner"))
+        tree.observe("r1/in#1.1", TurnStarted(at=101.0, turn="w#1", agent="w"))
+        for run, turn, why, text in (("r1/in#1.1", "w#1", CAUSE, "half"), ("r1", "in#1", reason, "")):
+            tree.observe(run, AttemptFailed(at=103.0, turn=turn, attempt=1, kind="exit", reason=why, text=text))
+            tree.observe(run, TurnFailed(at=103.0, turn=turn, kind="exit", reason=why))
+            tree.observe(run, RunFinished(at=103.0, outcome="failed", reason=f"{turn} failed (exit): {why}"))
+    last = screen.getvalue().split("✗ team")[-1].split("\x1b")[0]
+
+    assert " ".join(last.split()) == (
+        "failed 3.0 s in#1 failed (exit) "
+        "✗ in#1 failed 3.0 s w#1 failed (exit) "
+        "✗ inner failed 3.0 s w#1 failed (exit) "
+        f"✗ w#1 failed 2.0 s {CAUSE}; its last line was “half”"
+    )
+
+
+def test_lines_name_a_cause_where_it_happens() -> None:
+    """Each attempt has its own; its turn and the teams above it refer to it."""
+    lines, reason = Progress(), f"w#1 failed (exit): {CAUSE}"
+    said = [
+        lines.line("r1/in#1.1", AttemptFailed(turn="w#1", attempt=1, kind="exit", reason=CAUSE)),
+        lines.line("r1/in#1.1", AttemptFailed(turn="w#1", attempt=2, kind="exit", reason=CAUSE)),
+        lines.line("r1/in#1.1", TurnFailed(turn="w#1", kind="exit", reason=CAUSE)),
+        lines.line("r1", AttemptFailed(turn="in#1", attempt=1, kind="failed", reason=reason)),
+        lines.line("r1", TurnFailed(turn="in#1", kind="failed", reason=reason)),
+    ]
+
+    assert said == [
+        f"00:00.0  in#1.1: attempt 1 of w#1 failed (exit): {CAUSE}",
+        f"00:00.0  in#1.1: attempt 2 of w#1 failed (exit): {CAUSE}",
+        "00:00.0  in#1.1: w#1 failed for good (exit)",
+        "00:00.0  attempt 1 of in#1 failed (failed): w#1 failed (exit)",
+        "00:00.0  in#1 failed for good (failed)",
+    ]
 
 
 def test_the_live_tree_makes_room_for_a_question() -> None:
@@ -145,5 +204,27 @@ def test_failed_turns_are_counted_of_all_owners() -> None:
 
     assert list(watch.failed) == ["a#1", "b#1.1/c#1", "b#1"]
     assert outcome(ended, watch.failed) == (
-        "done\ncompleted: 3 turns, 1.0 s, run r1, 2 failed turns skipped or replaced: a#1 and b#1"
+        "completed: 3 turns, 1.0 s, run r1, 2 failed turns skipped or replaced: a#1 and b#1"
     )
+
+
+def test_the_live_tree_folds_the_tools_of_an_agent() -> None:
+    """The current tool is shown and those before it are counted, until the agent writes again."""
+    shown = [
+        (Text(text="I look.\n"), "I look."),
+        (Tool(id="1", name="Bash", detail="ls"), "Bash: ls"),
+        (Tool(id="1", name="Bash", state="finished", result="a.py"), "Bash: ls"),
+        (Tool(id="2", name="Read", detail="a.py"), "(1 tool) Read: a.py"),
+        (Permission(id="3", tool="Write"), "(1 tool) Write needs permission"),
+        (Text(text="It is "), "(2 tools) It is"),
+        (Text(text="done"), "(2 tools) It is done"),
+    ]
+    console = Console(file=io.StringIO(), force_terminal=True, width=80, height=20, color_system=None)
+    tree = LiveTree(console, VirtualClock(start=100.0))
+    tree.observe("r1", RunStarted(at=100.0, run="r1", engine="flow", topology="team"))
+    tree.observe("r1", TurnStarted(at=100.0, turn="w#1", agent="w"))
+    for event, line in shown:
+        tree.heard(AttemptRef(run="r1", turn="w#1", attempt=1, epoch=1), event)
+        with console.capture() as drawn:
+            console.print(tree._drawn())
+        assert f"running  0.0 s  {line}\n" in re.sub(" *\n", "\n", drawn.get()), event

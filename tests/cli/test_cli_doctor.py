@@ -9,6 +9,7 @@ import pytest
 from command_line import Place
 
 from coterie.journal import lock
+from coterie.planning.loops.backends import KINDS
 from coterie.runs import checkups, index
 
 
@@ -78,6 +79,36 @@ def test_extras_that_are_not_installed_are_named_with_how_to_get_them(
     assert (found["status"], found["next"]) == ("note", "pip install 'coterie[dreams]', for agents that dream")
 
 
+def test_the_backends_that_can_be_used_are_shown_with_their_options(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """And those that cannot, with the reason; each backend of a loop is in one of the lines."""
+    for variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    found = doctor(place)
+    assert found["backend command"]["found"] == "-b PROGRAM runs any program; `claude` is not on the PATH"
+    assert (found["backend model"]["status"], found["backend model"]["found"]) == ("note", "lacks a key")
+    named = {check.removeprefix("backend ") for check in found if check.startswith("backend ")}
+    assert named == set(KINDS)
+
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "claude").touch(0o755)
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    found = doctor(place)
+    assert found["backend command"]["found"] == f"-b command runs {tmp_path}/bin/claude"
+    assert found["backend model"]["found"] == "-b model --set backend.model=openai/NAME"
+
+
+def test_lines_are_at_most_80_columns(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless one word, such as a path, is longer; what continues begins below the text."""
+    monkeypatch.setattr(checkups, "SLOW_SYNC", -1.0)
+    lines = place.look("doctor").out.splitlines()
+
+    assert all(len(line) <= 80 for line in lines if len(line.split()) > 1)
+    assert any(line.startswith(" " * 20) for line in lines)
+
+
 def test_keys_are_named_and_never_shown(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Addresses are shown without what they may hold of secrets."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "topsecret")
@@ -141,6 +172,7 @@ def test_nobody_is_sent_to_resume_a_run_that_never_began(place: Place) -> None:
 def test_the_teams_of_the_folder_are_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is wrong with them, and who in them cannot be asked here."""
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    (place.folder / "topology.yaml").write_text("supervision: {name: root, children: []}")
     (place.folder / "wrong.at").write_text("topology wrong : [pipeline] { flow { a -> b } }")
     thinker = 'agent a { model: sonnet prompt: "Think." extensions { coterie { backend: model } } }'
     (place.folder / "model.at").write_text(
@@ -149,6 +181,7 @@ def test_the_teams_of_the_folder_are_read(place: Place, monkeypatch: pytest.Monk
     found = doctor(place)
 
     assert found["wrong.at"]["status"] == "warn"
+    assert found["topology.yaml"]["found"] == "1 error"
     assert found["wrong.at"]["found"].endswith("2 errors")
     assert found["wrong.at"]["next"] == "coterie topology validate wrong.at"
     assert "ANTHROPIC_API_KEY is not set, but a cannot run" in found["model.at"]["found"]

@@ -47,8 +47,8 @@ def test_the_memory_of_a_project_that_nobody_runs(said: Said, tmp_path: Path) ->
     assert said("memory", "find", "TABS")[0] == 0
     assert said("memory", "find", "spaces") == (1, "", "")
     assert said("memory", "remove", "meta-")[0] == 0
-    assert said("memory", "compact")[1] == "forgot 0\n"
-    assert said("memory", "prune", "--max-age", "1d")[1] == "forgot 0\n"
+    assert said("memory", "compact")[1] == "forgot 0 in kept/memory.jsonl\n"
+    assert said("memory", "prune", "--max-age", "1d")[1] == "forgot 0 in kept/memory.jsonl\n"
     assert said("memory", "promote", "mem-x")[0] == 1
     assert len(said("memory", "list")[1].splitlines()) == 2
 
@@ -68,6 +68,28 @@ def test_the_tasks_of_a_project_that_nobody_runs(said: Said) -> None:
     assert said("task", "list")[1].startswith("Done:")
     assert said("task", "remove", "task-")[0] == 0
     assert Path(".autoloop/tasks.jsonl").exists()
+
+
+def test_tasks_outside_of_a_run_are_those_that_the_next_run_reads(said: Said, tmp_path: Path) -> None:
+    """The settings of the loop that was last started here say where they lie, and so does --state-dir."""
+    loop = tmp_path / "loop"
+    loop.mkdir()
+    (loop / "topology.toml").write_text('completion = "done"\n[[role]]\nid = "a"\nemits = ["done"]\nprompt = "Go."\n')
+    settings = 'event_loop.max_iterations = 1\nbackend.kind = "command"\nbackend.command = "cat"\n'
+    settings += 'backend.prompt_mode = "stdin"\nreview.enabled = false\n'
+    (loop / "autoloops.toml").write_text(settings + 'core.tasks_file = "notes/todo.jsonl"\n')
+
+    assert said("run", "loop", "go")[0] == 3
+    assert said("task", "add", "mend", "it")[1].endswith(" in notes/todo.jsonl\n")
+    assert said("run", "loop", "go")[0] == 3
+    assert "mend it" in said("inspect", "last", "prompt", "1")[1]
+    (loop / "autoloops.toml").write_text(settings + 'core.tasks_file = "notes/later.jsonl"\n')
+    assert said("task", "list")[1] == "No tasks.\n"
+    (loop / "autoloops.toml").write_text(settings)
+    assert said("task", "add", "kept", "elsewhere", "--state-dir", "st")[1].endswith(" in st/tasks.jsonl\n")
+    assert said("run", "loop", "go", "--state-dir", "st")[0] == 3
+    assert "kept elsewhere" in said("inspect", "last", "prompt", "1", "--state-dir", "st")[1]
+    assert "kept elsewhere" in said("task", "list", "--state-dir", "st")[1]
 
 
 def test_an_event_needs_a_run(said: Said) -> None:

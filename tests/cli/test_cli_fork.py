@@ -70,6 +70,18 @@ def test_a_fork_with_json_prints_the_outcome_of_the_new_run(place: Place) -> Non
     assert (document["outcome"], document["usage"]["turns"]) == ("stopped", 2)
 
 
+def test_a_model_for_all_comes_before_those_for_single_agents(place: Place) -> None:
+    """In whichever order they are given."""
+    (place.folder / "echo.at").write_text(ECHO)
+    place.call("run", "echo.at")
+    place.call("fork", "last", "--at", "3", "--model", "second=huge", "--model", "large")
+
+    records = json.loads(place.look("inspect", "last", "journal", "--json").out)
+    [reloaded] = [one for one in records if one["topic"] == "plan.reloaded"]
+    agents = json.loads(reloaded["plan"])["agents"]
+    assert {name: agent["model"] for name, agent in agents.items()} == {"first": "large", "second": "huge"}
+
+
 def test_a_nested_agent_is_named_by_its_node(place: Place) -> None:
     """`inner/reviewer` of the team that answers at `inner`."""
     place.call("run", "nested.at")

@@ -1,6 +1,8 @@
 """`coterie init`: what it makes runs, is tested, and overwrites nothing."""
 
 import json
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import Place
 
-from coterie.cli.init import FILES
+from coterie.cli.init import FILES, SYSTEM
 from coterie.formats import read
 
 
@@ -18,15 +20,31 @@ def made(folder: Path) -> set[str]:
 
 
 def test_what_is_made_runs_and_its_own_test_passes(tmp_path: Path) -> None:
-    """By the words that the command names next."""
+    """By the commands that are printed next, with pytest and, as after README's first line, without."""
     home = Place(tmp_path)
     said = home.call("init", "notes")
     assert made(tmp_path / "notes") == set(FILES)
-    assert "  cd notes\n" in said.out
+    enter, *steps = [line.split() for line in said.out.partition("next:\n")[2].splitlines()]
+    assert enter == ["cd", "notes"]
+    hidden = tmp_path / "pytest.py"
+    hidden.write_text("raise ImportError('it is not installed')")
+    for program, *words in steps:
+        module = ["-m", "coterie"] if program == "coterie" else []
+        done = subprocess.run(
+            [sys.executable, *module, *shlex.split(" ".join(words))],
+            cwd=tmp_path / "notes",
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+    assert "Ran 3 tests" in done.stderr
+    hidden.unlink()
 
     project = Place(tmp_path / "notes")
     assert "team.at: ok" in project.look("topology", "validate", "team.at").out
-    assert "completed: 5 turns" in project.call("run", "team.at", "Why we drink tea").out
+    assert "completed: 5 turns" in project.call("run", "team.at", "Why we drink tea").err
     assert (tmp_path / "notes" / "note.md").read_text().startswith("# Why we drink tea\n")
     assert "completed (rehearsed" in project.look("run", "team.at", "--rehearse").out
     tested = subprocess.run(
@@ -38,6 +56,29 @@ def test_what_is_made_runs_and_its_own_test_passes(tmp_path: Path) -> None:
     )
     assert tested.returncode == 0, tested.stdout
     assert "3 passed" in tested.stdout
+
+
+def test_a_system_runs_at_once_and_its_test_passes(tmp_path: Path) -> None:
+    """By the commands that are printed; the project imports nothing but coterie."""
+    home = Place(tmp_path)
+    said = home.call("init", "hotel", "--kind", "system")
+    assert made(tmp_path / "hotel") == set(SYSTEM)
+    assert "  coterie run -t topology.yaml Ada\n" in said.out
+    project = Place(tmp_path / "hotel")
+
+    assert "✔ Valid  2 agents · 1 supervisor · in_process" in project.call("topology", "validate", "topology.yaml").out
+    answered = project.call("run", "-t", "topology.yaml", "Ada")
+    assert answered.out == "Hello, Ada! You are guest number 1.\n"
+    tested = subprocess.run(
+        [sys.executable, "-m", "unittest", "discover", "tests"],
+        cwd=project.folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert tested.returncode == 0, tested.stderr
+    assert "Ran 2 tests" in tested.stderr
+    assert "there is no kind 'robot' of project" in home.look("init", "x", "--kind", "robot", status=2).err
 
 
 def test_what_git_shall_not_see_is_named(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """What programs rely on: documents with `--json`, exit statuses, and `-` for standard input."""
 
+import contextlib
 import io
 import json
 from pathlib import Path
 
 import pytest
 from command_line import Place
+
+from coterie.cli.app import main
 
 WRONG = """
 topology wrong : [pipeline] {
@@ -50,11 +53,77 @@ def test_a_team_that_cannot_be_read_is_a_document_wherever_it_is_shown(place: Pl
 
 
 @pytest.mark.parametrize(
-    "words", [["run"], ["simulate"], *(["topology", one] for one in ("validate", "show", "check"))]
+    "words", [["run"], ["simulate"], *(["topology", one] for one in ("validate", "show", "check", "graph", "fmt"))]
 )
 def test_a_file_that_does_not_exist_is_status_2_everywhere(place: Place, words: list[str]) -> None:
     """As any other argument that cannot be meant; 1 says that the file is wrong."""
     place.look(*words, "nowhere.at", status=2)
+
+
+BAD = {
+    "missing.at": None,
+    "empty.at": b"",
+    "binary.at": bytes(range(256)),
+    "folder": None,
+    "syntax.at": b"topology t : [pipeline] {\n flow { a -> \n",
+    "notation.yaml": b"topology t : [pipeline] { }\n",
+    "text.txt": b"hello",
+}
+"""Targets that are no team, by name; `folder` is one, and the first does not exist."""
+
+
+@pytest.mark.parametrize("target", BAD)
+@pytest.mark.parametrize(
+    "words",
+    ["run T", "run T --rehearse", "simulate T", *(f"topology {c} T" for c in ("validate", "check", "show", "diff"))],
+)
+def test_every_bad_target_is_one_document_with_json(place: Place, words: str, target: str) -> None:
+    """Nothing else is on standard output, the error is not printed again, and the status is that without --json."""
+    if (content := BAD[target]) is not None:
+        (place.folder / target).write_bytes(content)
+    (place.folder / "folder").mkdir()
+    given = [target if word == "T" else word for word in words.split()] + ["loop.at"] * words.endswith("diff T")
+    statuses = []
+    for more in ([], ["--json"]):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.chdir(place.folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            statuses.append(main([*given, *more]))
+    found = json.loads(out.getvalue())
+
+    assert statuses[0] == statuses[1]
+    assert statuses[0] in (1, 2)
+    if "error" in found or "valid" in found:  # else the part that can be read is shown, with what is wrong beside it
+        assert err.getvalue() == ""
+        assert found.get("error") or not found["valid"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--nope", "loop.at"],
+        ["runs", "--limit", "x"],
+        ["stats", "--by", "zz"],
+        ["control", "respond"],
+        ["topology", "nope"],
+        ["nope"],
+    ],
+)
+def test_wrong_options_are_one_document_with_json(place: Place, words: list[str]) -> None:
+    """A program that reads standard output does not have to read usage text on standard error as well."""
+    found = json.loads((said := place.look(*words, "--json", status=2)).out)
+
+    assert found["exit"] == 2
+    assert found["error"]
+    assert "Usage:" in place.look(*words, status=2).err
+    assert said.err == ""
+
+
+def test_a_system_error_is_one_document_with_json(place: Place) -> None:
+    """So is a folder where nothing can be written."""
+    (place.folder / "file").write_text("")
+
+    found = json.loads(place.look("init", "file/team", "--json", status=1).out)
+    assert found == {"error": "file/team: Not a directory", "exit": 1}
 
 
 def test_memory_and_tasks_are_listed_as_documents(place: Place) -> None:

@@ -19,6 +19,7 @@ WrongCall = typer.BadParameter.__base__
 """What a command line that cannot be parsed raises; it ends with status 2."""
 assert WrongCall is not None
 DISAGREE = {
+    "run_args-012": "`run` without a target takes topology.yaml of the directory (the page of supervised systems)",
     "run_args-008": "Extra backend arguments can be passed after -- on the command line (configuration page)",
     "run_args-010": "the page names the preset first; --preset is no option, and unknown options are errors",
     "run_args-016": "a work tree is kept by worktree.cleanup = never (page); --keep-worktree is no option",

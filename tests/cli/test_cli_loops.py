@@ -1,6 +1,7 @@
 """What the commands about a team's file say of the folder of a loop."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -115,14 +116,19 @@ def test_a_loop_is_rehearsed_with_what_the_command_line_says(place: Place, loop:
     assert len(json.loads(stopped.out)["turns"]) == 1
 
 
-def test_who_cannot_be_asked_yet_is_told_before_a_run(place: Place, loop: Path) -> None:
-    """With what to do; nothing is started."""
+def test_who_cannot_be_asked_yet_is_told_before_a_run(
+    place: Place, loop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what works: -b does not, even with `claude` installed, since the role has its own backend."""
+    (tmp_path / "claude").touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
     said = place.look("run", "pair", "go", status=1)
 
-    assert (
-        "error[absent-backend]: backends of kind acp are not supported yet; they are configured for reader" in said.err
-    )
-    assert "--rehearse" in said.err
+    lacks = "program 'kiro-cli'" if find_spec("acp") else "library acp"
+    assert f"the {lacks} of the backend acp" in said.err
+    assert "; reader would use it" in said.err
+    assert "or try it without a backend: --rehearse" in said.err
+    place.look("run", "pair", "go", "--rehearse")
     assert not (place.folder / ".autoloop").exists()
 
 
@@ -156,3 +162,18 @@ def test_a_preset_is_looked_at_by_its_name(place: Place) -> None:
 
     pair(place.folder / "autocode", SETTINGS)
     assert "├─ writer" in place.look("topology", "show", "autocode").out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [((), True), ((" ",), True), (("Mend it",), False), (("--set", "event_loop.prompt=Mend"), False)]
+)
+def test_a_loop_without_an_objective_is_started_and_told(
+    words: tuple[str, ...], said: bool, place: Place, loop: Path
+) -> None:
+    """Its roles may need none, so it runs; an objective in the settings counts."""
+    (loop / "topology.toml").write_text(TWO)
+    (loop / "autoloops.toml").write_text('backend.kind = "command"\nbackend.command = "true"\nreview.enabled = false\n')
+    err = place.look("run", "pair", "-i", "1", *words, status=3).err
+
+    hint = 'this loop has no objective; to give one: coterie run pair "…", or event_loop.prompt in its settings\n'
+    assert err.startswith(hint) == (hint in err) == said

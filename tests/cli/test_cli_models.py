@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from asking import pids
+from asking_models import results_of
 from command_line import Place
 from fake_models import FakeModels, Refuse, Reply, Say, text_of
 from record_model_team import EXAMPLE, TASK, choose
@@ -72,7 +73,7 @@ def test_a_team_of_models_runs(models_place: Place, monkeypatch: pytest.MonkeyPa
         reach(models, monkeypatch)
         ran = models_place.look("run", "team.at", "Tea", "--backend", "model")
 
-    assert "completed: 4 turns" in ran.out
+    assert "completed: 4 turns" in ran.err
     assert [body["model"] for body in models.requests] == [
         *["claude-sonnet-5-5"] * 2,
         "gpt-5",
@@ -91,6 +92,54 @@ def test_a_team_of_models_runs(models_place: Place, monkeypatch: pytest.MonkeyPa
     )
 
 
+LOOP = """
+completion = "done"
+[[role]]
+id = "writer"
+emits = ["draft.ready"]
+prompt = "Write."
+[[role]]
+id = "reader"
+emits = ["done"]
+prompt = "Read."
+[handoff]
+"loop.start" = ["writer"]
+"draft.ready" = ["reader"]
+"""
+SETTINGS = 'backend.kind = "model"\nbackend.model = "sonnet"\nreview.enabled = false\n'
+
+
+def test_models_play_the_roles_of_a_loop(models_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They emit through a tool, with the verdict in its result, and can run nothing else through it."""
+    commands = ["emit done", "run team.at", "emit draft.ready 'It begins; a > b'", "emit", "emit done"]
+
+    def choose_next(body: dict[str, Any]) -> Reply:
+        results = results_of(body)
+        played.extend(results[-1:])
+        if results and "emitted" in results[-1]:
+            return Say("Over to you.")
+        return Say(calls=[("autoloops", {"command": commands.pop(0)})])
+
+    played: list[str] = []
+    folder = models_place.folder / "loop"
+    folder.mkdir()
+    (folder / "topology.toml").write_text(LOOP)
+    (folder / "autoloops.toml").write_text(SETTINGS)
+    with FakeModels(choose=choose_next) as models:
+        reach(models, monkeypatch)
+        ran = models_place.call("run", "loop", "Tea")
+
+    assert "completed (completion_event): 2 turns" in ran.err
+    assert "iteration#1 emitted draft.ready with “It begins; a > b”" in models_place.look("inspect", "last").out
+    rejected, refused, sent, misused, done = played
+    assert "exit status 1" in rejected
+    assert "draft.ready" in rejected
+    assert "write emit EVENT" in refused
+    assert "exit status 0\\nemitted draft.ready" in sent
+    assert "name the event" in misused
+    assert "exit status 0\\nemitted done" in done
+
+
 def test_an_output_that_does_not_fit_is_asked_for_again(models_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run tells the model what was wrong, in a new attempt."""
     replies = [Say("A note."), Say(calls=[("give_outputs", {"verdict": "perhaps"})]), Say("verdict: approve")]
@@ -98,9 +147,9 @@ def test_an_output_that_does_not_fit_is_asked_for_again(models_place: Place, mon
         reach(models, monkeypatch)
         ran = models_place.look("run", "team.at", "Tea", "--backend", "model")
 
-    assert "invalid_output" in ran.out
+    assert "invalid_output" in ran.err
     assert "expected the output 'verdict' to be one of" in text_of(models.requests[2])
-    assert "completed: 2 turns" in ran.out
+    assert "completed: 2 turns" in ran.err
 
 
 def test_an_unknown_price_is_told_with_the_bill(models_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +183,7 @@ def test_a_cassette_stands_in_for_the_providers(models_place: Place, monkeypatch
 
     assert json.loads(again)["total"]["cost"] == json.loads(first)["total"]["cost"] > 0
     other = models_place.look("run", "team.at", "Coffee", "--backend", "model", "--cassette", "tape.jsonl", status=1)
-    assert "is not on the cassette tape.jsonl" in other.out
+    assert "is not on the cassette tape.jsonl" in other.err
     absent = models_place.look("run", "team.at", "-b", "model", "--cassette", "no.jsonl", status=2)
     assert "the cassette no.jsonl cannot be read" in absent.err
 
@@ -164,7 +213,7 @@ def test_a_run_that_was_killed_asks_only_what_was_in_flight(
         reach(models, monkeypatch)
         resumed = models_place.look("resume", "last")
 
-    assert "completed: 2 turns" in resumed.out
+    assert "completed: 2 turns" in resumed.err
     assert (asked, len(models.requests)) == (2, 3)
     assert "An earlier attempt was interrupted" in text_of(models.requests[2])
 
@@ -206,8 +255,8 @@ def test_the_example_plays_its_cassette(models_place: Place) -> None:
     shutil.copytree(EXAMPLE, models_place.folder / "model-team")
     ran = models_place.look("run", "model-team/team.at", TASK, "--cassette", "model-team/cassette.jsonl")
 
-    assert 'editor#1 answered verdict = "revise"' in ran.out
-    assert "completed: 4 turns" in ran.out
+    assert 'editor#1 answered verdict = "revise"' in ran.err
+    assert "completed: 4 turns" in ran.err
 
 
 def test_the_cassette_of_the_example_is_what_is_asked_today(

@@ -27,6 +27,7 @@ WITH = {
     "runs": "",
     "inspect": "last turn reviewer#1",
     "watch": "last",
+    "attention": "",
     "stats": "",
     "emit": "done",
     "presets": "",
@@ -41,9 +42,11 @@ WITH = {
     "topology schema": "",
     "worktree list": "",
     "control respond": "last boss#1 yes",
+    "state list": "",
     "state rebuild": "",
 }
-"""What some are called with; the others are asked for their help."""
+"""What some are called with; the others are asked for their help, which is marked `long`."""
+CALLED = [pytest.param(one, marks=() if one in WITH else pytest.mark.long) for one in EVERY]
 
 _VARYING = re.compile(
     r"\d+ a second|\d+(\.\d+)? ?m?s\b|\b\d+:\d\d\.\d\b|\b\d{8}-\d{6}-[0-9a-f]{6}\b|\b\d\d:\d\d:\d\d\b"
@@ -63,7 +66,7 @@ def settled(text: str) -> str:
     return _VARYING.sub("?", text)
 
 
-@pytest.mark.parametrize("command", EVERY)
+@pytest.mark.parametrize("command", CALLED)
 def test_a_command_is_the_same_forked_and_installed(ran: Place, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same outputs and the same status; so every command is also started as a user starts it."""
     monkeypatch.setenv("COLUMNS", "120")
@@ -85,13 +88,13 @@ def test_a_signal_to_the_forked_command_ends_it(place: Place, number: signal.Sig
     """What stands in for `coterie` hands on what it is told, and takes the command along when it is killed."""
     stand_in = preforked.shim(place.folder)
     assert stand_in is not None
-    process = subprocess.Popen([stand_in, "run", "slow.at"], cwd=place.folder, stdout=subprocess.PIPE)
+    process = subprocess.Popen([stand_in, "run", "slow.at"], cwd=place.folder, stderr=subprocess.PIPE)
     (place.folder / "ready").read_text()  # a pipe: opened once the agent opens its end
     process.send_signal(number)
     process.communicate(timeout=60)  # until the command, too, has closed the output
 
     assert process.returncode == status
-    assert "completed" in place.call("resume", "last").out  # which ends the agent that was left, too
+    assert "completed" in place.call("resume", "last").err  # which ends the agent that was left, too
 
 
 def test_a_command_that_takes_too_long_is_killed(place: Place) -> None:

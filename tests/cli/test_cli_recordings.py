@@ -1,17 +1,13 @@
 """Runs in a real terminal, a pseudo-terminal of a known size: what a person sees and types."""
 
 import os
-import pty
-import select
-import struct
 import subprocess
 import sys
-import termios
-import time
-from fcntl import ioctl
 from pathlib import Path
 
 import pytest
+import recording_page
+from screen import Screen, picture
 
 TEAM = """\
 topology team : [pipeline, human-gate] {
@@ -29,42 +25,6 @@ printf 'drafting\\033[2J\\n'
 read line < "$(dirname "$0")/go"
 echo 'the draft'
 """
-
-
-class Screen:
-    """A run of `coterie` in a terminal of *columns* columns, with all that it wrote there."""
-
-    def __init__(self, folder: Path, columns: int, *words: str) -> None:
-        self._terminal, line = pty.openpty()
-        ioctl(line, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "coterie", *words],
-            stdin=line,
-            stdout=line,
-            stderr=line,
-            cwd=folder,
-            env={**os.environ, "TERM": "xterm", "COLUMNS": str(columns), "LINES": "24"},
-        )
-        os.close(line)
-        self.shown = ""
-
-    def until(self, text: str) -> str:
-        """Read until *text* is shown, and return what was written up to then since the last call."""
-        deadline = time.monotonic() + 60
-        while text not in self.shown:
-            ready, _, _ = select.select([self._terminal], [], [], max(deadline - time.monotonic(), 0))
-            assert ready, f"{text!r} was never shown: {self.shown[-2000:]!r}"
-            self.shown += os.read(self._terminal, 65536).decode("utf-8", "replace")
-        before, _, self.shown = self.shown.partition(text)
-        return before + text
-
-    def type(self, line: str) -> None:
-        os.write(self._terminal, f"{line}\n".encode())
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self._terminal)
 
 
 @pytest.fixture
@@ -114,3 +74,47 @@ def test_an_answer_given_elsewhere_takes_the_question_down(team: Path) -> None:
         assert screen.process.wait(timeout=60) == 0
     finally:
         screen.close()
+
+
+def test_watch_shows_what_the_agents_print(team: Path) -> None:
+    """As the terminal of the run itself does, and to the end."""
+    run = Screen(team, 80, "run", "team.at", "Release notes", "--park")
+    try:
+        run.until("drafting")
+        watch = Screen(team, 80, "watch")
+        try:
+            shown = watch.until("finish  pending")
+            if "drafting" not in shown:
+                shown += watch.until("drafting")
+            assert "\x1b[2J" not in shown
+            (team / "go").write_text("go\n", encoding="utf-8")
+            watch.until("the draft”")
+            assert watch.process.wait(timeout=60) == 0
+        finally:
+            watch.close()
+    finally:
+        run.close()
+
+
+def test_a_command_in_a_terminal_says_what_it_waits_for(team: Path) -> None:
+    """After two seconds without output, on a line of its own."""
+    screen = Screen(team, 80, "run", "team.at", "-")
+    try:
+        assert screen.until("waiting for the text on standard input").splitlines()[-1].startswith("waiting")
+    finally:
+        screen.close()
+
+
+def test_the_recordings_on_the_page_are_what_the_terminal_shows() -> None:
+    """`python docs/generate/recording_page.py > docs/terminal.md` records them anew."""
+    page = Path(__file__).parents[2] / "docs" / "terminal.md"
+
+    assert page.read_text(encoding="utf-8") == recording_page.page()
+
+
+def test_a_picture_is_what_is_left_on_the_screen() -> None:
+    """A line that is rewritten, lines drawn again from above, a line that is too long, and nothing that is unknown."""
+    assert picture("one\r\x1b[2Ktwo\r\n\x1b[1mthree\x1b[0m\r\x1b[1A\x1b[2Kfour", 10) == "four\nthree"
+    assert picture("abcdef\r\nx", 4) == "abcd\nef\nx"
+    with pytest.raises(ValueError, match="'J'"):
+        picture("\x1b[2J", 10)

@@ -41,6 +41,16 @@ def test_a_list_shows_prompt_duration_and_directory(place: Place) -> None:
     assert line.endswith(" .       “Fix the parser”")
 
 
+def test_the_question_of_a_pattern_is_its_prompt(place: Place) -> None:
+    """In the list, and in the first line of the run: a debate is given a question, a chain a task."""
+    slots = "proponent: {command: [echo, Yes]}, opponent: {command: [echo, No]}, mediator: {command: [echo, No]}"
+    (place.folder / "debate.pattern.yaml").write_text(f"pattern: {{type: debate, slots: {{{slots}}}}}\n")
+
+    said = place.call("run", "debate.pattern.yaml", "--input", "question=Will it rain?").err
+    assert said.splitlines()[0].endswith(" of the team debate began: “Will it rain?”")
+    assert [one["prompt"] for one in listed(place)] == ["Will it rain?"]
+
+
 def test_a_list_is_of_this_directory_unless_all_are_wanted(place: Place, other: Place) -> None:
     """This directory's come first."""
     here, there = run(place), run(other)

@@ -8,6 +8,12 @@ from typing import IO
 import pytest
 from command_line import Place
 
+LACKING = """topology t : [pipeline] {
+  agent a { extensions { coterie { command: ["true"] } } }
+  agent b { extensions { coterie { command: ["no-such-program"] } } }
+  flow { a -> b }
+}
+"""
 LOOP = ["writer#1", "reviewer#1", "writer#2", "reviewer#2", "publisher#1"]
 
 
@@ -32,15 +38,14 @@ def read_until(terminal: int, text: str) -> str:
     return shown.decode(errors="replace")
 
 
-def test_a_run_into_a_pipe_tells_lines_and_its_result(place: Place) -> None:
-    """What happens and the result go to standard output; nothing went wrong, so standard error is empty."""
+def test_a_run_into_a_pipe_prints_its_result_and_tells_lines(place: Place) -> None:
+    """Standard output holds the result and nothing else; what happens and the outcome go to standard error."""
     said = place.call("run", "loop.at", "Do it")
 
     assert place.started() == LOOP
-    assert said.err == ""
-    lines = said.out.splitlines()
+    assert said.out == 'publisher#1 read True\n{"verdict": "approve"}\n'
+    lines = said.err.splitlines()
     assert [line.split()[1] for line in lines if " started" in line] == LOOP
-    assert "publisher#1 read True" in said.out
     assert lines[-1].startswith("completed: 5 turns, ")
 
 
@@ -58,7 +63,8 @@ def test_a_limit_stops_with_3_and_resume_goes_on_from_there(place: Place) -> Non
     """What was finished is not done again; the way on is told on standard error."""
     said = place.call("run", "loop.at", "--max-turns", "3", status=3)
     assert place.started() == LOOP[:3]
-    assert "stopped (max_turns)" in said.out
+    assert said.out == ""
+    assert "stopped (max_turns)" in said.err
     assert "coterie resume" in said.err
 
     place.call("resume", "last", "--max-turns", "3", status=3)
@@ -75,14 +81,22 @@ def test_a_finished_run_cannot_be_resumed(place: Place) -> None:
 
 
 def test_a_failed_run_ends_with_1_and_says_why(place: Place) -> None:
-    """The reason is the failing agent's own last line; the outcome goes to standard error, where errors belong."""
+    """The reason is the failing agent's own last line; standard output is empty, so that no script takes it."""
     said = place.call("run", "broken.at", status=1)
 
     assert "failed (" in said.err
-    assert "failed (broken" not in said.out
+    assert said.out == ""
     assert "it is broken" in said.err
     assert "coterie inspect" in said.err
     assert place.started() == ["writer#1", "broken#1"]
+
+
+def test_the_cause_of_a_failure_is_printed_once(place: Place) -> None:
+    """Where it happens; the lines after it refer to the turn."""
+    said = place.call("run", "broken.at", status=1)
+
+    assert said.err.count("it is broken") == 1
+    assert "\nfailed (broken#1 failed (exit)): " in said.err
 
 
 def test_ctrl_c_ends_with_130_and_the_turn_that_was_cut_off_is_asked_again(place: Place) -> None:
@@ -111,7 +125,7 @@ def test_a_question_to_a_human_parks_the_run(place: Place) -> None:
 def test_a_living_run_takes_an_answer_at_once(place: Place) -> None:
     """One that does not fit is refused, with the reason, and the question stays open."""
     process = place.start("run", "human.at", "--no-park")
-    wait_for(process.stdout, "boss#1 started")
+    wait_for(process.stderr, "boss#1 started")
 
     refused = place.call("control", "respond", "last", "boss#1", "Well", "--output", "verdict=maybe", status=1)
     assert "refused" in refused.err
@@ -161,7 +175,9 @@ def test_a_reader_that_goes_away_does_not_end_a_run(place: Place) -> None:
     os.close(read)
     _, told = process.communicate(timeout=60)
 
-    assert (process.returncode, told) == (0, "")
+    assert process.returncode == 0
+    assert told.splitlines()[-1].startswith("completed: 5 turns")
+    assert "cannot write" not in told
     assert place.started() == LOOP
 
 
@@ -323,7 +339,8 @@ def test_an_answer_that_cannot_be_used_is_refused_though_nobody_runs_the_run(pla
 
     assert "refused: expected the output 'verdict' to be one of" in unfit.err
     assert (
-        nobody.err == f"run {folder.name}: refused: turn 'boss' is not waiting for an answer; waiting turns: boss#1\n"
+        nobody.err == f"run {folder.name}: refused: turn 'boss' is not waiting for an answer; waiting turns: boss#1; "
+        f"answer with: coterie control respond {folder.name} 'boss#1' TEXT\n"
     )
     assert not list((folder / "inbox").glob("*.json"))
     place.call("control", "respond", "last", "boss#1", "Go", "--output", "verdict=approve")
@@ -358,7 +375,7 @@ def test_resume_can_take_the_file_as_it_is_now(place: Place) -> None:
     place.call("resume", "last", "--max-turns", "1", status=3)
 
     place.call("resume", "last", "--max-turns", "1", "--reload", "slow.at", status=3)
-    assert "gone.py" in place.call("resume", "last", status=1).out
+    assert "gone.py" in place.call("resume", "last", status=1).err
 
 
 def test_a_terminal_shows_the_tree_and_asks(place: Place) -> None:
@@ -396,3 +413,15 @@ def test_ctrl_c_at_a_question_leaves_it_open(place: Place) -> None:
     place.call("control", "respond", "last", "Go", "--output", "verdict=approve")
     place.call("resume", "last")
     assert place.started() == ["writer#1", "publisher#1"]
+
+
+def test_what_a_run_will_lack_is_told_at_its_start(place: Place) -> None:
+    """A program that an agent needs, and the budget that its last owner had."""
+    (place.folder / "t.at").write_text(LACKING)
+    program = "the program 'no-such-program' is not on the PATH yet; b will need it"
+    budget = "the run goes on without its budget of $0.6: --max-cost USD sets one"
+    began = place.call("run", "t.at", "hi", "--max-cost", "0.6", "--max-turns", "1", status=3).err
+    went_on = place.call("resume", "last", status=1).err
+
+    assert (began.count(program), began.count(budget)) == (1, 0)
+    assert (went_on.count(program), went_on.count(budget)) == (1, 1)

@@ -11,6 +11,7 @@ import pytest
 from command_line import Place
 
 from coterie.runs.driver.driven_run import DrivenRun
+from coterie.testing.simulated import SimulatedWriter
 
 
 def test_a_team_that_survives_gets_a_verdict(place: Place) -> None:
@@ -43,12 +44,13 @@ def test_the_verdict_depends_on_the_seeds_alone(place: Place) -> None:
 def test_a_broken_promise_tells_its_seed_its_records_and_how_to_repeat_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Status 1; the command that it names breaks the same promise again."""
-    monkeypatch.setattr(DrivenRun, "is_durable", True)
-    said = place.look("simulate", "loop.at", "--seeds", "60", "--from", "2", "--jobs", "1", status=1)
+    """Status 1; the command that it names breaks the same promise again. The first schedule keeps it."""
+    monkeypatch.setattr(SimulatedWriter, "begin", lambda writer: True)
+    said = place.look("simulate", "loop.at", "--seeds", "60", "--from", "5", "--jobs", "1", status=1)
 
     told = said.out.splitlines()
     seed = int(next(line for line in told if " violated a guarantee: " in line).split()[1])
+    assert seed > 5
     file = Path(next(line for line in told if line.startswith("its records: ")).removeprefix("its records: "))
     records = [json.loads(line) for line in (place.folder / file).read_text().splitlines()]
     assert records[0]["run"] == "R"

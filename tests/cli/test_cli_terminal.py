@@ -4,12 +4,14 @@ import pty
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
 import pytest
 
 from coterie.backends.base import Request
 from coterie.cli import terminal
 from coterie.cli.terminal import Terminal
 from coterie.planning.plan import AgentPlan, Wanted
+from coterie.views.attention import Attention
 
 
 class Pseudo:
@@ -53,7 +55,7 @@ def test_a_line_at_the_terminal_is_the_answer(pseudo: Pseudo, capsys: pytest.Cap
     pseudo.type("Yés, go\n")
 
     assert asyncio.run(pseudo.terminal.ask(request())) == "Yés, go"
-    shown = capsys.readouterr().out
+    shown = capsys.readouterr().err
     assert "boss#1" in shown
     assert "Shall we?" in shown
     assert pseudo.held == 0
@@ -67,7 +69,7 @@ def test_each_wanted_output_is_asked_for_until_it_fits(pseudo: Pseudo, capsys: p
     answer = asyncio.run(pseudo.terminal.ask(request(verdict, Wanted(name="score", type="number"))))
 
     assert answer == "Fine\nverdict: approve\nscore: 7"
-    shown = capsys.readouterr().out
+    shown = capsys.readouterr().err
     assert shown.count("verdict (approve | revise): ") == 3
     assert shown.count("score (number): ") == 1
 
@@ -92,7 +94,7 @@ def test_a_question_that_is_called_off_leaves_the_terminal(pseudo: Pseudo) -> No
 def test_the_end_of_the_input_leaves_the_question_open(pseudo: Pseudo, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-D is no answer: the inbox can still bring one, and the user is told so."""
     told = asyncio.Event()
-    monkeypatch.setattr(terminal, "say", lambda text: told.set() if "coterie control respond" in text else None)
+    monkeypatch.setattr(terminal, "complain", lambda text: told.set() if "coterie control respond" in text else None)
 
     async def main() -> bool:
         asking = asyncio.create_task(pseudo.terminal.ask(request()))
@@ -112,7 +114,7 @@ def test_an_output_may_be_typed_with_its_name(pseudo: Pseudo, capsys: pytest.Cap
     pseudo.type("Fine\naprove\nverdict: approve\n")
 
     assert asyncio.run(pseudo.terminal.ask(request(VERDICT))) == "Fine\nverdict: approve"
-    assert "no condition compares verdict with 'aprove'" in capsys.readouterr().out
+    assert "no condition compares verdict with 'aprove'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("line", ["approve", "verdict: approve", "**Verdict:** approve"])
@@ -134,4 +136,54 @@ def test_a_question_answered_elsewhere_is_taken_down(pseudo: Pseudo, capsys: pyt
         await pseudo.freed.wait()
 
     asyncio.run(main())
-    assert capsys.readouterr().out.endswith("> \n(boss#1 no longer waits for an answer here)\n")
+    assert capsys.readouterr().err.endswith("> \n(boss#1 no longer waits for an answer here)\n")
+
+
+WISH = Attention(
+    kind="permission",
+    run="r1",
+    id="a#1?1",
+    turn="a#1",
+    since=0.0,
+    text="a#1 asks for permission: Bash (make test)",
+    answers=("allow", "deny", "park", "fail"),
+    command="coterie attention r1 'a#1?1' allow|deny|park|fail",
+)
+STALL = msgspec.structs.replace(WISH, kind="stall", answers=("wait", "interrupt"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "wish", "answer"),
+    [("y\n", WISH, "allow"), ("n\n", WISH, "deny"), ("park\n", WISH, "park"), ("\ny\nwait\n", STALL, "wait")],
+)
+def test_a_permission_is_answered_at_the_terminal(
+    pseudo: Pseudo, capsys: pytest.CaptureFixture[str], typed: str, wish: Attention, answer: str
+) -> None:
+    """By a letter or a word; what is no answer is asked again."""
+    pseudo.type(typed)
+
+    assert asyncio.run(pseudo.terminal.attend(wish)) == answer
+    shown = capsys.readouterr().err
+    assert "a#1 asks for permission: Bash (make test)" in shown
+    assert shown.count("answer ") == typed.count("\n")
+    assert pseudo.held == 0
+
+
+def test_a_permission_that_is_answered_elsewhere_leaves_the_terminal(
+    pseudo: Pseudo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is typed next belongs to the next question; nothing is printed over the one that is shown."""
+
+    async def main() -> str:
+        first = asyncio.create_task(pseudo.terminal.attend(WISH))
+        await pseudo.taken.wait()
+        second = asyncio.create_task(pseudo.terminal.ask(request()))
+        await asyncio.sleep(0)
+        assert "boss#1" not in capsys.readouterr().err
+        first.cancel()
+        await pseudo.freed.wait()
+        pseudo.type("for the second\n")
+        return await second
+
+    assert asyncio.run(main()) == "for the second"
+    assert "(a#1?1 no longer waits for an answer here)" in capsys.readouterr().err

@@ -1,26 +1,34 @@
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from coterie.cli.options import STATE_DIR
 from coterie.cli.text import outcomes, progress, rehearsals
 from coterie.cli.text.proofs import shares
 from coterie.cli.text.words import clock, table
 from coterie.journal.records import (
     AttemptLaunched,
     ConditionUnknown,
+    ConfigKept,
+    EventEmitted,
+    EventInvalid,
     PathEnded,
     Record,
     RunOwned,
     RunStarted,
     RunStopped,
+    TurnFailed,
     TurnFinished,
     TurnStarted,
     Usage,
 )
+from coterie.planning.loop import LoopPlan
+from coterie.planning.place import RunPlace
+from coterie.planning.plan import Plan, to_json
 from coterie.runs.driver.ended import Waiting
 from coterie.runs.outcome import Outcome
 from coterie.runs.replay import ReplayReport
+from coterie.runs.repository import LocalHome
 from coterie.views.run import RunView
 from coterie.views.timeline import sentence
 from coterie.views.tree import RunNode, tree
@@ -40,14 +48,13 @@ def test_a_table_is_as_wide_as_its_cells() -> None:
     assert table([("a", "1"), ("long", "")], ("x", "n")) == "x     n\na     1\nlong"
 
 
-def test_a_completed_run_says_its_result_and_what_it_used() -> None:
-    """The result comes first; there is nothing to do next. The time is the run's, not the sum of its turns'."""
+def test_a_completed_run_says_what_it_used() -> None:
+    """There is nothing to do next. The time is the run's, not the sum of its turns'."""
     usage = Usage(turns=2, seconds=5.0, cost=0.5, input_tokens=10, output_tokens=4)
-    said = {"text": "All fine.\n", "outputs": {"a": 1}}
-    ended = Outcome(run="r1", status="completed", result=said, usage=usage, seconds=3.0)
+    ended = Outcome(run="r1", status="completed", result={"text": "All fine.\n"}, usage=usage, seconds=3.0)
 
-    assert outcomes.outcome(ended) == ("All fine.\ncompleted: 2 turns, 3.0 s, $0.5000, 10 tokens in, 4 out, run r1")
-    assert outcomes.next_steps(ended, STATE_DIR) == ""
+    assert outcomes.outcome(ended) == "completed: 2 turns, 3.0 s, $0.5000, 10 tokens in, 4 out, run r1"
+    assert outcomes.next_steps(ended, "") == ""
 
 
 @pytest.mark.parametrize(
@@ -78,7 +85,7 @@ def test_a_result_is_its_text_or_else_its_values(result: object, shown: str) -> 
 )
 def test_a_run_that_did_not_complete_says_what_to_do_next(status: str, reason: str, steps: str) -> None:
     """A limit must be given anew; a failure is looked into."""
-    assert outcomes.next_steps(Outcome(run="r1", status=status, reason=reason), STATE_DIR) == steps
+    assert outcomes.next_steps(Outcome(run="r1", status=status, reason=reason), "") == steps
 
 
 def test_an_open_question_says_how_it_is_answered() -> None:
@@ -86,7 +93,7 @@ def test_an_open_question_says_how_it_is_answered() -> None:
     question = Waiting(run="r1/inner#1.1", turn="boss#1", agent="boss", prompt="Shall\nwe?")
     ended = Outcome(run="r1", status="stopped", reason="waiting", exit=4, waiting=(question,))
 
-    assert outcomes.next_steps(ended, Path("my state")) == (
+    assert outcomes.next_steps(ended, LocalHome(Path("my state")).option) == (
         "inner#1.1/boss#1 asks: “Shall we?”\n"
         "  coterie control respond r1 'inner#1.1/boss#1' TEXT --state-dir 'my state'\n"
         "continue with:\n"
@@ -97,9 +104,7 @@ def test_an_open_question_says_how_it_is_answered() -> None:
 def test_a_long_question_says_where_all_of_it_can_be_read() -> None:
     """What a person is to decide about is seldom in its first words."""
     question = Waiting(run="r1/inner#1.1", turn="boss#1", agent="boss", prompt="Shall we? " * 100)
-    told = outcomes.next_steps(
-        Outcome(run="r1", status="stopped", reason="waiting", exit=4, waiting=(question,)), STATE_DIR
-    )
+    told = outcomes.next_steps(Outcome(run="r1", status="stopped", reason="waiting", exit=4, waiting=(question,)), "")
 
     assert told.splitlines()[0].endswith("…”")
     assert told.splitlines()[1] == "  coterie inspect r1/inner#1.1 prompt 'boss#1'  # in full"
@@ -117,6 +122,9 @@ def test_the_outcome_as_data_leaves_nothing_out() -> None:
         "turns": 0,
         "cached_tokens": 0,
         "unpriced": 0,
+        "context_tokens": 0,
+        "context_window": 0,
+        "unsettled": 0.0,
     }
     assert list(data)[:7] == ["run", "outcome", "exit", "reason", "result", "usage", "seconds"]
 
@@ -158,6 +166,28 @@ def test_lines_tell_what_is_worth_telling() -> None:
     ]
     assert lines[3].startswith(f"00:02.0  in#1.1: {sentence(records[6][1])}")
     assert len(lines) == 4
+
+
+@pytest.mark.parametrize(
+    ("level", "shown"),
+    [("debug", range(8)), ("info", (0, 2, 3, 4, 5, 6)), ("warn", (3, 4, 5)), ("error", (4,)), ("none", ())],
+)
+def test_the_log_level_of_a_loop_selects_its_lines(level: str, shown: Sequence[int]) -> None:
+    """Each level has the lines of the levels above it; a warning about an edited file is one whatever it came with."""
+    plan = Plan(name="t", coordination=LoopPlan(place=RunPlace(log_level=level)))
+    printer = progress.Progress()
+    records: list[Record] = [
+        RunStarted(run="r1", engine="loop", plan=to_json(plan).decode()),
+        RunOwned(epoch=1),
+        TurnStarted(turn="iteration#1", agent="a"),
+        EventInvalid(turn="iteration#1", event="x", allowed=()),
+        TurnFailed(turn="iteration#1", kind="exit", reason="1"),
+        ConfigKept(warnings=("warning[x]: y",)),
+        EventEmitted(turn="iteration#2", event="x"),
+        ConfigKept(),
+    ]
+
+    assert [n for n, record in enumerate(records) if printer.line("r1", record)] == list(shown)
 
 
 def test_a_condition_that_nothing_satisfies_is_shown_with_the_value_that_was_found() -> None:

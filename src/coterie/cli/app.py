@@ -27,12 +27,16 @@ COMPLETE = "__complete"
 COMMANDS: Mapping[str, str] = {
     "run": "run.run",
     "resume": "run.resume",
+    "submit": "cluster.submit",
+    "serve": "cluster.serve",
+    "zmq-proxy": "zmq_proxy.zmq_proxy",
     "fork": "fork.fork",
     "replay": "run.replay",
     "simulate": "simulate.simulate",
     "inspect": "inspect.inspect",
     "logs": "logs.logs",
     "watch": "watch.watch",
+    "attention": "attention.attention",
     "stats": "inspect.stats",
     "emit": "emit.emit",
     "init": "init.init",
@@ -97,7 +101,16 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "list": "tasks.list_",
         },
     ),
-    "state": ("Rebuild files that are derived from the journals of runs.", {"rebuild": "state.rebuild"}),
+    "state": (
+        "Manage the states of agents; rebuild derived files.",
+        {
+            "list": "state.list_",
+            "show": "state.show",
+            "clear": "state.clear",
+            "migrate": "state.migrate",
+            "rebuild": "state.rebuild",
+        },
+    ),
     "config": (
         "Show and change the settings of loops.",
         {
@@ -118,23 +131,25 @@ PLAIN: Mapping[tuple[str, ...], str] = {("topology", "validate"): "validate.vali
 def main(arguments: Sequence[str]) -> int:
     """Run the command that *arguments* name and return the exit status; no exception leaves."""
     output.prepare()
+    as_json = "--json" in arguments
     try:
         if "".join(arguments[:1]) == COMPLETE:
             from coterie.cli import completion
 
             return completion.answer(command(), arguments[1:])
-        if (status := _plain(arguments)) is not None:
-            return status
-        command(arguments[:2])(args=argv.prepare(arguments), prog_name="coterie")
+        with output.say_waits(" ".join(arguments[:2])):
+            if (status := _plain(arguments)) is not None:
+                return status
+            parsed = argv.prepare(arguments)
+            return command(arguments[:2])(args=parsed, prog_name="coterie", standalone_mode=not as_json) or 0
     except SystemExit as end:
         return _status(end)
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # even a defect ends in a message, not in a traceback
-        return _report(error, as_json="--json" in arguments)
+        return _report(error, as_json=as_json)
     finally:
         output.finish()
-    return 0
 
 
 def command(words: Sequence[str] = ()) -> Any:
@@ -190,7 +205,9 @@ def _typer(about: str, commands: Mapping[str, str]) -> "typer.Typer":
     )
     for name, place in commands.items():
         if name:
-            app.command(name)(_typer_command(load(place)))
+            one = load(place)
+            whole = str(inspect.getdoc(one)).splitlines()[0]  # a summary that click makes itself is cut
+            app.command(name, short_help=whole)(_typer_command(one))
         else:
             app.callback()(_typer_command(load(place), is_group=True))
     return app
@@ -245,10 +262,8 @@ def _status(end: SystemExit) -> int:
 
 
 def _report(error: Exception, *, as_json: bool) -> int:
-    """Print a message about *error* and return the exit status."""
-    from coterie.errors import CoterieError, TopologyError, UsageError, shortage
-
-    status = 3 if shortage(error) else 1
+    """Print a message about *error*, or with *as_json* a document, and return the exit status."""
+    from coterie.errors import TopologyError
 
     if isinstance(error, TopologyError):
         if as_json:
@@ -256,17 +271,29 @@ def _report(error: Exception, *, as_json: bool) -> int:
         else:
             output.complain(str(error))
         return 1
+    status, message = _explained(error)
+    if as_json:
+        output.say_json({"error": message, "exit": status})
+    else:
+        output.complain(f"coterie: {message}")
+    return status
+
+
+def _explained(error: Exception) -> tuple[int, str]:
+    """The exit status and the message of *error*."""
+    from coterie.errors import CoterieError, UsageError, shortage
+
+    status = 3 if shortage(error) else 1
     if isinstance(error, CoterieError):
-        output.complain(f"coterie: {error}")
-        return 2 if isinstance(error, UsageError) else status
+        return 2 if isinstance(error, UsageError) else status, str(error)
     if isinstance(error, OSError):
         missing = "the current folder is gone" if isinstance(error, FileNotFoundError) else "system error"
-        output.complain(f"coterie: {error.filename or missing}: {error.strerror or error}")
-        return status
+        return status, f"{error.filename or missing}: {error.strerror or error}"
+    if hasattr(error, "format_message"):  # from the option parser, which prints it itself without --json
+        return 2, error.format_message()
     if os.environ.get("COTERIE_DEBUG"):
         sys.excepthook(type(error), error, error.__traceback__)
-    output.complain(
-        f"coterie: this is a bug in coterie: {type(error).__name__}: {error}; "
+    return 1, (
+        f"this is a bug in coterie: {type(error).__name__}: {error}; "
         "please report it with the traceback that COTERIE_DEBUG=1 prints"
     )
-    return 1

@@ -8,6 +8,7 @@ import typer
 
 from coterie.cli.options import AsJson, Set
 from coterie.cli.output import print_result, report, say_json
+from coterie.waits import waiting
 
 if TYPE_CHECKING:
     from coterie.planning.plan import Plan
@@ -31,7 +32,8 @@ def check(
 
     Reports whether every run ends, the maximum and minimum number of turns, the maximum cost, and likely mistakes, each
     with the shortest run that shows it as a script for `run --rehearse`. No backend is called and no command of the
-    team runs. The exit status is 1 on errors or if there is nothing to run; warnings do not count. For an invalid file,
+    team runs. A supervised system has no end, so only its teams can be checked. The exit status is 1 on errors or if
+    there is nothing to run; warnings do not count. For an invalid file,
     --json prints the same as `topology validate`: {"file", "valid", "diagnostics"}.
     """
     from coterie.cli.inputs import pair
@@ -44,13 +46,19 @@ def check(
     words = params or ()
     found = examine(file, params=dict(map(pair, words)), given=LoopGiven(overrides=tuple(words))).for_a_run()
     found.check_options()
+    if found.is_system and found.valid:
+        from coterie.errors import UsageError
+
+        hint = "check the files of its flows, loops and patterns instead"
+        raise UsageError(f"{str(file)!r} is a supervised system, which has no end to prove: {hint}")
     if found.plan is None or not found.valid:
         if as_json:
             say_json(found.to_dict())
         else:
             report(found.diagnostics, found.text)
         return found.exit
-    proved = prove(found.plan, _prices(price or [], found.plan), states=states or STATES, topology=found.topology)
+    with waiting(f"the proof of {file}"):
+        proved = prove(found.plan, _prices(price or [], found.plan), states=states or STATES, topology=found.topology)
     written = _write(proved, scripts) if scripts is not None else {}
     value = {"file": str(file), **proved.to_dict()}
     print_result(as_json, value, lambda: proof(proved, str(file), found.text, written))

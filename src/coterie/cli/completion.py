@@ -126,11 +126,12 @@ def _values(name: str, given: Given) -> Iterable[tuple[str, str]]:
 
 def _runs(given: Given) -> Iterator[tuple[str, str]]:
     from coterie.runs import index
-    from coterie.runs.repository import status_in
+    from coterie.runs.repository import run_in
 
     yield "last", "the newest"
     for entry in reversed(index.entries(_state_dir(given))):
-        yield entry.run, " ".join(filter(None, [entry.topology, status_in(Path(entry.folder)).state]))
+        runs, run = run_in(Path(entry.folder))
+        yield entry.run, " ".join(filter(None, [entry.topology, runs.status(run)]))
 
 
 def _views(given: Given) -> Iterator[tuple[str, str]]:
@@ -154,6 +155,14 @@ def _turns(given: Given) -> Iterator[tuple[str, str]]:
         yield turn.id, turn.state
 
 
+def _attention(given: Given) -> Iterator[tuple[str, str]]:
+    from coterie.runs.attention import open_in
+
+    found = open_in(*_run(given))
+    yield from ((one.id, one.text) for one in found)
+    yield from ((word, "an answer") for word in dict.fromkeys(word for one in found for word in one.answers))
+
+
 def _agents(given: Given) -> Iterator[str]:
     from coterie.planning.changes import agents
 
@@ -163,8 +172,9 @@ def _agents(given: Given) -> Iterator[str]:
 
 def _backends(given: Given) -> Iterator[tuple[str, str]]:
     from coterie.planning.extension import BACKENDS
+    from coterie.planning.loops.backends import GENERIC, PROVIDERS
 
-    yield from ((name, "") for name in sorted(BACKENDS))
+    yield from ((name, "") for name in sorted({*BACKENDS, *PROVIDERS} - {GENERIC}))
 
 
 def _settings(given: Given) -> Iterator[tuple[str, str]]:
@@ -195,6 +205,7 @@ _KNOWN: Mapping[str, Callable[[Given], Iterable[tuple[str, str]]]] = {
     "view": _views,
     "turn": _turns,
     "words": _turns,  # of `control respond`, whose first word is a turn
+    "item": _attention,
     "backend": _backends,
     "prompts": lambda given: ((f"{agent}=", "a file") for agent in _agents(given)),
     "models": lambda given: ((f"{agent}=", "a model") for agent in _agents(given)),

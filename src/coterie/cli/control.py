@@ -1,16 +1,15 @@
 """`coterie control …`: control a run from another terminal."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coterie.cli.options import STATE_DIR, AsJson, Run, StateDir
+from coterie.cli.options import AsJson, HomeOptions, Run
 from coterie.cli.output import complain, say, say_json
 
 if TYPE_CHECKING:
     from coterie.runs.messages import Verdict
-    from coterie.runs.repository import Runs
+    from coterie.runs.repository import Runs, Where
 
 
 def respond(
@@ -27,7 +26,8 @@ def respond(
         typer.Option("--output", metavar="K=V", help="An output of the answer: k=text, or k:=JSON. Repeatable."),
     ] = None,
     as_json: AsJson = False,
-    state_dir: StateDir = STATE_DIR,
+    *,
+    home: HomeOptions,
 ) -> int:
     """Answer a run's question to a human.
 
@@ -40,18 +40,18 @@ def respond(
 
     if len(words) > 2:
         raise UsageError("give RUN, optionally a TURN, and one TEXT; quote a text of several words")
-    turn = words[0] if len(words) == 2 else None
+    turn = words[0] if len(words) == 2 else ""
     text = standard_input() if words[-1] == "-" else words[-1]
     outputs = dict(map(pair, named)) if named else None
-    runs, run = _open(run, state_dir)
-    message = messages.answer(turn or "", text, outputs)
+    runs, run, below = _open(run, home.where)
+    message = messages.answer(below + turn, text, outputs)
     verdict = runs.send(run, message)
     if verdict.status == "queued":
         from coterie.runs.messages import provisional
 
         if why := provisional.unusable(runs, run, message):
             verdict = messages.Verdict(status="refused", detail=why)
-    return _tell(run, verdict, as_json)
+    return tell_verdict(run, verdict, as_json)
 
 
 def guide(
@@ -67,7 +67,8 @@ def guide(
         bool, typer.Option("--interrupt", help="Interrupt the running attempt; the next one has the guidance.")
     ] = False,
     as_json: AsJson = False,
-    state_dir: StateDir = STATE_DIR,
+    *,
+    home: HomeOptions,
 ) -> int:
     """Give guidance to a running turn.
 
@@ -80,13 +81,13 @@ def guide(
     from coterie.ids import is_turn_id
     from coterie.runs import messages
 
-    runs, run = _open(run, state_dir)
-    turn = words.pop(0) if len(words) == 2 and is_turn_id(words[0]) else ""
+    runs, run, below = _open(run, home.where)
+    turn = below + words.pop(0) if len(words) == 2 and is_turn_id(words[0]) else below
     text = standard_input() if words == ["-"] else " ".join(words)
     verdict = runs.send(run, messages.guidance(text, turn))
     if at_once and verdict.status == "accepted":
         runs.send(run, messages.interruption(turn))  # if no turn is running, the next one has it anyway
-    return _tell(run, verdict, as_json)
+    return tell_verdict(run, verdict, as_json)
 
 
 def interrupt(
@@ -95,7 +96,8 @@ def interrupt(
         str | None, typer.Argument(metavar="TURN", help="The turn to interrupt; by default all running turns.")
     ] = None,
     as_json: AsJson = False,
-    state_dir: StateDir = STATE_DIR,
+    *,
+    home: HomeOptions,
 ) -> int:
     """Interrupt running turns of a run without counting a failure.
 
@@ -103,24 +105,30 @@ def interrupt(
     """
     from coterie.runs import messages
 
-    runs, run = _open(run, state_dir)
-    return _tell(run, runs.send(run, messages.interruption(turn or "")), as_json)
+    runs, run, below = _open(run, home.where)
+    return tell_verdict(run, runs.send(run, messages.interruption(below + (turn or ""))), as_json)
 
 
-def _open(name: str, state_dir: Path) -> "tuple[Runs, str]":
-    """Return the run that *name* names; raise `RunIsFinished` if it can no longer read messages."""
+def _open(name: str, where: "Where") -> "tuple[Runs, str, str]":
+    """Return the root run of the run that *name* names, and the beginning of the addresses of that run's turns.
+
+    Raises:
+        RunIsFinished: If the run can no longer read messages.
+    """
     from coterie.errors import RunIsFinished
     from coterie.journal.status import ENDS
     from coterie.runs.repository import find
 
-    runs, run = find(name, state_dir)
+    runs, run = find(name, where)
     state = runs.status(run)
     if state in ENDS:
         raise RunIsFinished(run, state)
-    return runs, run
+    root, slash, below = run.partition("/")
+    return runs, root, below + slash
 
 
-def _tell(run: str, verdict: "Verdict", as_json: bool) -> int:
+def tell_verdict(run: str, verdict: "Verdict", as_json: bool) -> int:
+    """Print *verdict* and return the exit status."""
     refused = verdict.status == "refused"
     if as_json:
         say_json({"run": run, "status": verdict.status, "detail": verdict.detail})

@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 def diff(
     old: Annotated[Path, typer.Argument(metavar="OLD", help="A file.")],
     new: Annotated[Path, typer.Argument(metavar="NEW", help="Another file, in any notation.")],
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Status 1 if two supervised systems differ, as always for other teams.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Compare two teams by meaning.
 
-    Ignores layout, comments and the order of declarations, but not the order of arrows where it matters. Exit status:
-    0 if they are equal, 1 if they differ, 2 if one cannot be read.
+    Ignores layout, comments and the order of declarations, but not the order of arrows or of a supervisor's children.
+    Two supervised systems are compared by their effective values. Exit status: 0 if they are equal, 1 if they differ
+    (for systems only with --exit-code), 2 if one cannot be read.
     """
     from coterie.cli.text.diff import changes
     from coterie.topology.diff import diff
@@ -28,19 +32,36 @@ def diff(
     before, after = _read(old, as_json), _read(new, as_json)
     if before is None or after is None:
         return 2
+    if before.system is not None and after.system is not None:
+        from coterie.cli.text.systems import differences
+        from coterie.topology.system.diff import diff_systems
+
+        systems = diff_systems(before.system, after.system)
+        print_result(as_json, systems, lambda: differences(systems, str(old), str(new)))
+        return int(bool(systems) and exit_code)
+    if before.system is not None or after.system is not None:
+        from coterie.errors import UsageError
+
+        raise UsageError("a supervised system can only be compared with another one")
     found = diff(before, after)
     print_result(as_json, found, lambda: changes(found))
     return int(bool(found))
 
 
 def _read(file: Path, as_json: bool) -> "Topology | None":
-    """Return the team in *file* despite errors; if it cannot be read at all, print them and return None."""
+    """Return the team in *file* despite errors; if it cannot be read at all, print them and return None.
+
+    A supervised system with errors counts as unreadable: the values in effect are unknown.
+    """
     from coterie import formats
     from coterie.errors import TopologyError
 
     source = formats.read(file)
-    if source.topology is None and as_json:
+    topology = source.topology
+    if topology is not None and not (topology.system is not None and source.has_errors):
+        return topology
+    if as_json:
         say_json(TopologyError(source.diagnostics).to_dict())
-    elif source.topology is None:
+    else:
         report(source.diagnostics, source.text)
-    return source.topology
+    return None

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -10,9 +10,12 @@ from coterie.backends.base import AttemptRef, Event, Request
 from coterie.cli.output import complain, say
 from coterie.cli.text import runs as text
 from coterie.cli.text.progress import Progress
+from coterie.clock import iso_time
 from coterie.journal.records import Record, TurnFailed
+from coterie.waits import mark_shown
 
 if TYPE_CHECKING:
+    from coterie.runs.driver.attendance import Attendant
     from coterie.runs.driver.shell import Shell
 
 AskHuman = Callable[[Request], Awaitable[str]]
@@ -23,7 +26,13 @@ History = Iterable[tuple[str, Record]]
 
 
 class Display:
-    """Shows a run as it goes on; this one shows nothing."""
+    """Shows a run as it goes on; this one shows nothing.
+
+    Attributes:
+        causes: The causes of failures that it has shown.
+    """
+
+    causes: Collection[str] = ()
 
     def recall(self, run: str, record: Record) -> None:
         """Take in a record that an earlier owner wrote."""
@@ -40,19 +49,22 @@ class Display:
 
 
 class Lines(Display):
-    """Prints one line for each record of interest."""
+    """Prints one line for each record of interest with *show*."""
 
-    def __init__(self) -> None:
+    def __init__(self, show: Callable[[str], None] = complain) -> None:
+        self._show = show
         self._progress = Progress()
+        self.causes = self._progress.causes
 
     def recall(self, run: str, record: Record) -> None:
         """Take in a record whose line was printed earlier."""
         self._progress.line(run, record)
+        self._progress.causes.clear()
 
     def observe(self, run: str, record: Record) -> None:
         """Print the line of *record*, if it has one."""
         if line := self._progress.line(run, record):
-            say(line)
+            self._show(line)
 
 
 class Watch:
@@ -61,18 +73,25 @@ class Watch:
     Attributes:
         parks: Whether the run ends when only humans can continue it.
         human: Asks a human at the terminal, or prints how the question is answered; None if the run parks instead.
+        attendant: Asks at the terminal what attempts need a person for; without one a line says how it is answered.
         failed: The turns that have failed, as `TURN` or `TURN.ATTEMPT/TURN`.
+        causes: The causes of failures that were shown.
     """
 
     def __init__(self, display: Display, parks: bool, at_terminal: bool, where: str = "") -> None:
         self._display, self._where = display, where
         self.parks = parks
         self.failed: dict[str, None] = {}
+        self._shell: Shell | None = None
+        self.causes = display.causes
         self.human: AskHuman | None = None
-        if at_terminal and not parks:
+        self.attendant: Attendant | None = None
+        if at_terminal:
             from coterie.cli.terminal import Terminal
 
-            self.human = Terminal(display.aside).ask
+            terminal = Terminal(display.aside)
+            self.attendant = terminal.attend
+            self.human = None if parks else terminal.ask
         elif not parks:
             self.human = self._print_question
 
@@ -80,6 +99,10 @@ class Watch:
         """Take in a record of the root run or of a child run."""
         self._count(run, record)
         self._display.observe(run, record)
+
+    def heard(self, ref: AttemptRef, event: Event) -> None:
+        """Take in what an attempt does while it runs."""
+        self._display.heard(ref, event)
 
     def recall(self, history: History) -> None:
         """Take in the records that earlier owners wrote."""
@@ -89,7 +112,21 @@ class Watch:
 
     def attach(self, shell: "Shell") -> None:
         """Show what the attempts of *shell* do while they run."""
-        shell.events.subscribe(self._display.heard)
+        self._shell = shell
+        shell.events.subscribe(self.heard)
+        shell.on_quota = self.waits
+
+    def waits(self, run: str, turn: str, due: float) -> None:
+        """Say until when a turn waits for its quota, which may take hours."""
+        with self._display.aside():
+            complain(f"{turn} waits until {iso_time(due)} for its quota; Ctrl-C stops the run, which can be resumed")
+
+    def notice(self) -> str:
+        """What a signal does to the run."""
+        from coterie.cli.signals import INTERRUPTING, STOPPING
+
+        root = next(iter(self._shell.runs.values()), None) if self._shell is not None else None
+        return STOPPING if root is not None and root.kind.stops_in_order else INTERRUPTING
 
     def _count(self, run: str, record: Record) -> None:
         if isinstance(record, TurnFailed):
@@ -105,17 +142,24 @@ class Watch:
 
 
 @contextmanager
-def choose(park: bool | None, as_json: bool, where: str = "") -> Iterator[Watch]:
-    """Choose by the standard streams: a tree and questions on a terminal, lines into a pipe."""
-    shows = sys.stdout is not None and sys.stdout.isatty()
+def choose(park: bool | None, as_json: bool, where: str = "", *, as_result: bool = False) -> Iterator[Watch]:
+    """Choose by the standard streams: a tree and questions on a terminal, lines into a pipe.
+
+    Progress goes to standard error, so that standard output holds the result of the run alone; with *as_result* it is
+    the result and goes to standard output.
+    """
+    stream = sys.stdout if as_result else sys.stderr
+    shows = stream is not None and stream.isatty()
     at_terminal = shows and sys.stdin is not None and sys.stdin.isatty() and not as_json
     parks = not at_terminal if park is None else park
     if as_json:
         yield Watch(Display(), parks, at_terminal, where)
-    elif shows:
+        return
+    mark_shown()  # from here on the display says what happens
+    if shows:
         from coterie.cli.live import LiveTree
 
-        with LiveTree() as tree:
+        with LiveTree(on_stderr=not as_result) as tree:
             yield Watch(tree, parks, at_terminal, where)
     else:
-        yield Watch(Lines(), parks, at_terminal, where)
+        yield Watch(Lines(say if as_result else complain), parks, at_terminal, where)

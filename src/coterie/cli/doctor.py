@@ -9,9 +9,9 @@ from coterie.cli.output import print_result
 def doctor(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     """Check this machine and this folder for problems.
 
-    Checks Python and installed packages, the keys of model providers (only whether they are set), the state directory
-    with its disk and locks, unfinished runs, and the teams in the current folder. Changes nothing. The exit status is 1
-    if a check fails.
+    Checks Python and installed packages, the keys of model providers (only whether they are set), the backends that a
+    loop can use here, the state directory with its disk and locks, unfinished runs, and the teams in the current
+    folder. Changes nothing. The exit status is 1 if a check fails.
     """
     from coterie import __version__
     from coterie.cli.text.findings import findings

@@ -122,7 +122,7 @@ def change(kind: str, note: dict[str, Any], run: str | None, state_dir: Path) ->
         complain(f"coterie: {why}")
         return 1
     files.add(change)
-    say(change.said)
+    say(f"{change.said} in {os.path.relpath(files.project)}")
     return 0
 
 
@@ -141,17 +141,33 @@ def files_of(kind: str, run: str | None, state_dir: Path) -> "EntryFiles":
         return EntryFiles(project=Path(given), run=Path(notes) / file if notes else None)
     found, sender = _run(run, state_dir)
     if found is None:
-        return EntryFiles(project=_of_settings(kind))
+        return EntryFiles(project=_of_project(kind, state_dir))
     runs, root = found
     settings = kind_of(runs.plan(root)).notes
     name = os.environ["COTERIE_RUN"] if sender else root
     return NoteFiles(runs).files(name, settings, kind)
 
 
-def _of_settings(kind: str) -> Path:
-    """Return the project's file, from the settings of the current folder."""
+def _of_project(kind: str, state_dir: Path) -> Path:
+    """Return the project's file: that of the loop in the current folder, else of the loop last started here."""
     from coterie.formats import settings
+    from coterie.formats.folders import is_folder
+    from coterie.journal.records import RunStarted
+    from coterie.planning.loop import LoopPlan
+    from coterie.planning.plan import from_json
+    from coterie.runs import index
+    from coterie.runs.repository import run_in
 
-    here = Path.cwd()
-    found, _ = settings.resolve(here, work_dir=here, env=os.environ)
+    folder = here = Path.cwd()
+    overrides: tuple[str, ...] = (f"core.state_dir={state_dir}",) if state_dir != STATE_DIR else ()
+    for entry in () if is_folder(here) else index.newest(state_dir):
+        runs, run = run_in(Path(entry.folder))
+        started = next(iter(runs.store.read(run)), None)
+        if not isinstance(started, RunStarted) or started.engine != "loop":
+            continue
+        loop = from_json(started.plan).coordination
+        if isinstance(loop, LoopPlan) and loop.place.project:
+            folder, here, overrides = Path(loop.place.project), Path(loop.place.work_dir), loop.given.overrides
+            break
+    found, _ = settings.resolve(folder, work_dir=here, env=os.environ, overrides=overrides)
     return here / found.path("memory" if kind == "memory" else "tasks")

@@ -16,14 +16,15 @@ def fmt(
 ) -> int:
     """Format files.
 
-    Keeps comments and meaning. A file with syntax errors is reported and not changed, and the exit status is 1. With -,
-    standard input is formatted to standard output.
+    Keeps comments and meaning. A file with syntax errors is reported and not changed, and the exit status is 1; it is 2
+    if a file does not exist. With -, standard input is formatted to standard output.
     """
     from coterie.cli.text import teams as text
 
     dry = check or diff
     changed = same = wrong = 0
-    for file in _files(targets):
+    files = _files(targets)
+    for file in files:
         before = _read(file)
         after = _laid_out(file, before) if before is not None else None
         if before is None or after is None:
@@ -37,6 +38,8 @@ def fmt(
             _apply(file, before, after, check=check, diff=diff)
     if [*targets] != [_INPUT]:
         complain(text.laid_out(changed, same, wrong, dry=dry))
+    if any(file != _INPUT and not file.exists() for file in files):
+        return 2
     return int(bool(wrong or (dry and changed)))
 
 

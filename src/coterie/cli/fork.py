@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coterie.cli.options import STATE_DIR, DriveOptions, LimitOptions, Run, StateDir
+from coterie.cli.options import DriveOptions, HomeOptions, LimitOptions, Run
 from coterie.cli.output import complain
-from coterie.cli.run import plan_of, resume
+from coterie.cli.run import carry_on, plan_of
 
 if TYPE_CHECKING:
     from coterie.planning.changes import AgentChange
@@ -48,8 +48,8 @@ def fork(
     no_worktree: Annotated[
         bool, typer.Option("--no-worktree", help="Work in the folder of RUN, with its files as they are now.")
     ] = False,
-    state_dir: StateDir = STATE_DIR,
     *,
+    home: HomeOptions,
     limits: LimitOptions,
     drive: DriveOptions,
 ) -> int:
@@ -62,22 +62,21 @@ def fork(
     shared part. Exit status as for `run`.
     """
     from coterie.planning import changes
-    from coterie.runs import fork as forks
-    from coterie.runs.repository import find
+    from coterie.runs.repository import find, home_at
 
-    runs, run = find(run, state_dir)
+    runs, run = find(run, where := home.where)
     wanted = _changes(prompts or (), models or (), settings or (), backend)
     instead = plan_of(reload) if reload is not None else None
 
     def change(recorded: "Plan") -> "Plan":
         return changes.change(instead or recorded, wanted)
 
-    made = forks.fork(run, state_dir=runs.root, at=at, change=change, files=not no_worktree)
+    made = runs.fork(run, at=at, change=change, files=not no_worktree)
     again = f"; will retry: {', '.join(made.again)}" if made.again else ""
     complain(f"forked {made.origin} at record {made.seq} as {made.run}{again}")
     if made.cwd:
         complain(f"its files, as of that record: {made.cwd}")
-    return resume(made.run, state_dir=runs.root, limits=limits, drive=drive)
+    return carry_on(runs, made.run, home_at(where).option, limits.limits(), drive)
 
 
 def _changes(

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,6 +28,19 @@ ABOUT = {
     "agents/": "the programs of the agents",
     "tests/test_team.py": "a test of the team",
 }
+SYSTEM = {
+    "topology.yaml": "system/topology.yaml.txt",
+    "agents.py": "system/agents.py.txt",
+    "tests/test_system.py": "system/test_system.py.txt",
+    "README.md": "system/README.md.txt",
+    ".gitignore": "gitignore.txt",
+}
+"""The files of a supervised system, likewise."""
+ABOUT_SYSTEM = {
+    "topology.yaml": "the agents and their supervisor",
+    "agents.py": "the agents",
+    "tests/test_system.py": "a test of the system",
+}
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*")
 
 
@@ -43,24 +57,30 @@ def init(
     preset: Annotated[
         str | None, typer.Option(metavar="P", help="Copy this built-in loop instead; `coterie presets` lists them.")
     ] = None,
+    kind: Annotated[
+        str, typer.Option(metavar="K", help="A `team` of programs in a flow, or a supervised `system` of agents.")
+    ] = "team",
     as_json: AsJson = False,
 ) -> int:
     """Create a project with a small team that runs at once and a test that passes; or copy a built-in loop.
 
-    The team consists of three programs and needs no model, key or network. If one of the files exists, nothing is
-    created.
+    The team consists of three programs, or with --kind system of two agents in Python under a supervisor, and needs no
+    model, key or network. If one of the files exists, nothing is created.
     """
     from coterie.errors import UsageError
 
     if folder == "":
         raise UsageError("FOLDER is empty: omit it to use the current folder, or name a folder")
+    if kind not in ("team", "system"):
+        raise UsageError(f"there is no kind {kind!r} of project: choose team or system")
     if preset is not None:
         return _copy(preset, Path(folder or preset), name, as_json)
     where = Path(folder or ".")
     team = _name(name, where)
-    _write(where, {file: _template(template).replace("@NAME@", team) for file, template in FILES.items()})
-    value = {"folder": str(where), "name": team, "files": list(FILES)}
-    print_result(as_json, value, lambda: _next_steps(team, where))
+    files = SYSTEM if kind == "system" else FILES
+    _write(where, {file: _template(template).replace("@NAME@", team) for file, template in files.items()})
+    value = {"folder": str(where), "name": team, "files": list(files)}
+    print_result(as_json, value, lambda: _next_steps(kind, team, where))
     return 0
 
 
@@ -93,14 +113,16 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def _next(folder: Path) -> list[str]:
+    """The next steps with a copied preset; each works here and now, given a login of Claude Code."""
+    from coterie.backends.coding.needs import CODING
+
     where = shlex.quote(str(folder))
-    return [
-        "",
-        "next:",
-        f"  coterie topology validate {where}",
-        f"  coterie run {where} --rehearse",
-        f'  coterie run {where} "What to do"',
-    ]
+    steps = [f"topology validate {where}", f"run {where} --rehearse", "doctor  # shows the backends for a real run"]
+    if CODING["claude-sdk"].is_installed:
+        steps[-1] = f'run {where} "What to do"'
+    elif shutil.which("claude"):
+        steps[-1] = f'run {where} -b command "What to do"'
+    return ["", "next:", *(f"  coterie {step}" for step in steps)]
 
 
 def _name(given: str | None, folder: Path) -> str:
@@ -124,10 +146,13 @@ def _template(name: str) -> str:
     return (files("coterie.cli") / "starter" / name).read_text(encoding="utf-8")
 
 
-def _next_steps(team: str, folder: Path) -> str:
-    lines = [f"created the team {team} in {folder}:"]
-    lines += [f"  {file:20}{about}" for file, about in ABOUT.items()]
+def _next_steps(kind: str, team: str, folder: Path) -> str:
+    lines = [f"created the {kind} {team} in {folder}:"]
+    lines += [f"  {file:21}{about}" for file, about in (ABOUT_SYSTEM if kind == "system" else ABOUT).items()]
     lines += ["", "next:", *([] if folder == Path(".") else [f"  cd {shlex.quote(str(folder))}"])]
+    if kind == "system":
+        lines += ["  coterie topology show topology.yaml", "  coterie run -t topology.yaml Ada"]
+        return "\n".join([*lines, "  coterie run  # until Ctrl-C", "  python -m unittest discover tests"])
     lines += ["  coterie topology show team.at", '  coterie run team.at "Why we drink tea"']
-    lines += ["  coterie simulate team.at --seeds 200", "  python -m pytest"]
+    lines += ["  coterie simulate team.at --seeds 200", "  python -m unittest discover tests"]
     return "\n".join(lines)

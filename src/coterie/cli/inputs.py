@@ -7,6 +7,7 @@ from typing import Any
 
 from coterie.errors import UsageError
 from coterie.formats import bounds
+from coterie.waits import waiting
 
 
 def gather(prompt: str | None, file: Path | None, named: Iterable[str]) -> dict[str, Any]:
@@ -50,7 +51,8 @@ def standard_input() -> str:
     if sys.stdin is None:
         raise UsageError("standard input is closed: give the text as an argument")
     try:
-        return sys.stdin.read()
+        with waiting("the text on standard input"):
+            return sys.stdin.read()
     except UnicodeDecodeError as error:
         raise UsageError(f"the text on standard input is not UTF-8: {error.reason} at byte {error.start}") from None
 

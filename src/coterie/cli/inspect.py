@@ -1,11 +1,16 @@
 """`coterie inspect` and `stats`: read the journals of runs without changing anything."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from coterie.cli.options import STATE_DIR, AsJson, Run, StateDir
+from coterie.cli.options import AsJson, HomeOptions, Run
 from coterie.cli.output import print_result
+
+By = Annotated[
+    Literal["role", "model", "backend", "run"] | None,
+    typer.Option("--by", metavar="KEY", help="Add usage up by role, model, backend or run."),
+]
 
 
 def inspect(
@@ -21,14 +26,17 @@ def inspect(
         str | None,
         typer.Argument(metavar="T", help="The turn, such as 'reviewer#2'; in a loop its iteration's number."),
     ] = None,
+    by: By = None,
     as_json: AsJson = False,
-    state_dir: StateDir = STATE_DIR,
+    *,
+    home: HomeOptions,
 ) -> int:
     """Inspect a run, or with RUN/TURN.ATTEMPT a child run.
 
     `timeline` lists its events; `turn` shows the prompt, the answer and the attempts of a turn, `prompt` and `output`
     only one of these (for a running or failed turn, `output` is what it printed); `why` lists the causes of a turn;
-    `usage` sums turns, tokens, cost and time; `topology` shows the agents and the coordination of the current plan;
+    `usage` sums turns, tokens, cost and time, with --by those of child runs, too; `topology` shows the agents and the
+    coordination of the current plan;
     `memory` and `tasks` show those of a loop; `journal` prints the file, or with --json its records.
     """
     from coterie.cli import views
@@ -36,26 +44,39 @@ def inspect(
 
     if view not in views.OF_RUNS and view not in views.OF_TURNS:
         raise UsageError(f"unknown view {view!r}; views: {', '.join([*views.OF_RUNS, *views.OF_TURNS])}")
+    where = home.where
     if turn is None and view in views.OF_TURNS:
-        turn = views.only_turn(*views.locate(run, state_dir))
+        turn = views.only_turn(*views.locate(run, where))
     if (turn is not None) != (view in views.OF_TURNS):
         takes = "a turn, such as reviewer#2, or the number of an iteration of a loop"
         raise UsageError(f"`inspect RUN {view}` takes {takes if view in views.OF_TURNS else 'no turn'}")
-    at = views.locate(run, state_dir)
+    at = views.locate(run, where)
+    if by is not None:
+        if view != "usage":
+            raise UsageError(f"--by is for `inspect RUN usage`, not {view}")
+        value, shown = views.usage_by(*at, by)
+        print_result(as_json, value, lambda: shown)
+        return 0
     value, shown = views.OF_TURNS[view](*at, views.named(turn)) if turn is not None else views.OF_RUNS[view](*at)
     print_result(as_json, value, lambda: shown)
     return 0
 
 
-def stats(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
-    """Summarize all runs: turns, cost and time in total, by outcome and by team.
+def stats(by: By = None, as_json: AsJson = False, *, home: HomeOptions) -> int:
+    """Summarize all runs: turns, cost and time in total, by outcome and by team; with --by, what they used.
 
     Includes runs started in other folders of this machine.
     """
+    if by is not None:
+        from coterie.cli import views
+        from coterie.runs.statistics import usage_of_all
+
+        value, shown = views.used(usage_of_all(home.where, by), by)
+        print_result(as_json, value, lambda: shown)
+        return 0
     from coterie.cli.text import stats as text
-    from coterie.runs import index
     from coterie.runs.statistics import statistics
 
-    found = statistics(index.entries(state_dir))
+    found = statistics(home.where)
     print_result(as_json, found, lambda: text.stats(found))
     return 0

@@ -1,23 +1,26 @@
 """The live tree on a terminal: the run, its turns and their child runs, with state, time and cost."""
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text as Styled
 
-from coterie.backends.base import AttemptRef, Event, Text, Tool
+from coterie.backends.base import AttemptRef, Event, Permission, Text, Tool
 from coterie.cli.display import Display
 from coterie.cli.text import progress as text
+from coterie.cli.text.logs import deed
 from coterie.cli.text.words import last_line
 from coterie.clock import Clock, SystemClock
-from coterie.journal.records import Record
+from coterie.journal.records import Record, TurnFailed
 from coterie.planning.plan import Plan, from_json
 from coterie.views.run import RunView
 from coterie.views.tree import tree
+from coterie.views.words import plural
 
 STYLES = {
     "running": "bold",
@@ -37,21 +40,52 @@ _LAST = 1000
 """Lines of the last picture, which scrolls if it is higher than the terminal."""
 
 
+class _Activity:
+    """What an attempt does, in one line: its last words or its tool, and how many tools it has used."""
+
+    def __init__(self) -> None:
+        self._said = self._deed = ""
+        self._tools = 0
+
+    def hear(self, event: Text | Tool | Permission) -> None:
+        """Take in an event of the attempt."""
+        if isinstance(event, Text):
+            self._said = (self._said + event.text[-_KEPT:])[-_KEPT:]
+            self._deed = "" if event.text.strip() else self._deed
+            return
+        self._tools += isinstance(event, Tool) and event.state == "started"
+        self._deed = deed(event) or self._deed
+
+    @property
+    def line(self) -> str:
+        """The line; tools before the current one are only counted."""
+        before = self._tools - bool(self._deed)
+        done = f"({plural(before, 'tool')}) " if before > 0 else ""
+        return f"{done}{last_line(self._deed or self._said)}"
+
+
 class LiveTree(Display):
     """Draws the tree until it is closed, on a separate thread, so that a busy run does not delay it."""
 
-    def __init__(self, console: Console | None = None, clock: Clock | None = None) -> None:
-        self._console = console or Console(highlight=False)
+    def __init__(self, console: Console | None = None, clock: Clock | None = None, *, on_stderr: bool = False) -> None:
+        self._console = console or Console(highlight=False, stderr=on_stderr)
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._runs: dict[str, RunView] = {}
-        self._printed: dict[str, str] = {}
+        self.causes: set[str] = set()
+        self._activities: dict[str, _Activity] = {}
         self._plan: tuple[str, Plan | None] = ("", None)
         self._closed = False
         self._live = self._new_live()
 
     def _new_live(self) -> Live:
-        return Live(get_renderable=self._drawn, console=self._console, refresh_per_second=PER_SECOND, transient=False)
+        return Live(
+            get_renderable=self._drawn,
+            console=self._console,
+            refresh_per_second=PER_SECOND,
+            transient=False,
+            redirect_stdout=sys.stdout is not None and sys.stdout.isatty(),  # what it prints into a pipe stays there
+        )
 
     def __enter__(self) -> "LiveTree":
         self._live.start()
@@ -70,16 +104,15 @@ class LiveTree(Display):
         """Take in a record of a run; the root run comes first."""
         with self._lock:
             self._runs.setdefault(run, RunView()).apply(record)
+            if isinstance(record, TurnFailed):
+                self.causes.add(record.reason)
 
     def heard(self, ref: AttemptRef, event: Event) -> None:
-        """Keep the end of what an attempt prints, or the tool that it uses."""
+        """Keep the end of what an attempt prints, and the tool that it uses."""
         match event:
-            case Text():
+            case Text() | Tool() | Permission():
                 with self._lock:
-                    self._printed[ref.marker] = (self._printed.get(ref.marker, "") + event.text[-_KEPT:])[-_KEPT:]
-            case Tool():
-                with self._lock:
-                    self._printed[ref.marker] = f"{event.name} {event.state} {event.detail}\n"
+                    self._activities.setdefault(ref.marker, _Activity()).hear(event)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -91,17 +124,20 @@ class LiveTree(Display):
             self._live = self._new_live()  # the earlier one would erase as many lines as it drew, the question included
             self._live.start()
 
-    def _drawn(self) -> Styled:
+    def _drawn(self) -> RenderableType:
         with self._lock:
             root = next(iter(self._runs.values()), None)
             if root is None:
                 return Styled()
-            printed = {marker: last_line(said) for marker, said in self._printed.items()}
+            printed = {marker: activity.line for marker, activity in self._activities.items()}
             node = tree(root, self._runs, self._clock.now(), self._obeyed(root), printed)
         lines = text.tree(node, _LAST if self._closed else max(self._console.height - 2, 4))
-        shown = Styled("\n").join(Styled(line, style=STYLES.get(state, ""), no_wrap=True) for state, line in lines)
-        shown.no_wrap, shown.overflow = True, "ellipsis"
-        return shown
+        return Group(*(self._row(state, line) for state, line in lines))
+
+    def _row(self, state: str, line: str) -> Styled:
+        """A line of the picture; in the last one the cause of a failure is complete, on further lines if need be."""
+        folds = self._closed and state == "failed"
+        return Styled(line, STYLES.get(state, ""), no_wrap=not folds, overflow="fold" if folds else "ellipsis")
 
     def _obeyed(self, root: RunView) -> Plan | None:
         """The plan that *root* obeys, decoded once; None if it cannot be read."""

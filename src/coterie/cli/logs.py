@@ -1,15 +1,18 @@
-"""`coterie logs`: what the agents of a run print."""
+"""`coterie logs`: what the agents of a run print and do."""
 
 from collections.abc import Callable
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coterie.cli.options import STATE_DIR, AsJson, Run, StateDir
+from coterie.cli.options import AsJson, HomeOptions, Run
 from coterie.cli.output import say, say_json
+from coterie.waits import waiting
 
 if TYPE_CHECKING:
-    from coterie.runs.attempt_output import Printed, StreamReader
+    from coterie.runs.attempt_output import Heard, StreamReader
 
 
 def logs(
@@ -21,20 +24,23 @@ def logs(
         bool, typer.Option("--follow", "-f", help="Print what comes, too, until no process drives the run.")
     ] = False,
     as_json: AsJson = False,
-    state_dir: StateDir = STATE_DIR,
+    *,
+    home: HomeOptions,
 ) -> int:
-    """Show what the agents of a run print, while they run and afterwards.
+    """Show what the agents of a run print, and the tools they use, while they run and afterwards.
 
-    A line begins with its turn; `!` marks standard error. With --json each piece of output is a line of JSON. Ctrl-C
-    ends --follow, not the run.
+    A line begins with its turn; `!` marks standard error, `>` the use of a tool, `?` what needed a person, and the
+    answer. With --json each piece of output is a line of JSON. Ctrl-C ends --follow, not the run.
     """
+    from msgspec import to_builtins
+
     from coterie.cli.signals import drive
     from coterie.cli.text.logs import OutputLines
     from coterie.cli.views import locate, named
     from coterie.runs.attempt_output import StreamReader
     from coterie.views.run import fold
 
-    runs, run = locate(run, state_dir)
+    runs, run = locate(run, home.where)
     turn = named(turn or "")
     if turn:
         from coterie.errors import NoSuchTurn
@@ -44,22 +50,28 @@ def logs(
             raise NoSuchTurn(run, turn, turns)
     reader, lines = StreamReader(runs, run, turn), OutputLines(run)
 
-    def show(one: "Printed") -> None:
+    def show(one: "Heard") -> None:
         if as_json:
-            say_json(one)
+            say_json({"run": one.run, "turn": one.turn, "attempt": one.attempt, **to_builtins(one.event)})
         elif text := lines.add(one):
             say(text)
 
+    def end_lines() -> None:
+        if rest := lines.rest():
+            say(rest)
+
     if follow:
-        drive(_follow(reader, show), "no longer following; the run continues")
+        drive(_follow(reader, show), lambda: "no longer following; the run continues")
     else:
-        for one in reader.read():
-            show(one)
-    if rest := lines.rest():
-        say(rest)
+        for _, pieces in groupby(reader.read(), key=attrgetter("run", "turn", "attempt")):
+            for one in pieces:
+                show(one)
+            end_lines()
+    end_lines()
     return 0
 
 
-async def _follow(reader: "StreamReader", show: "Callable[[Printed], None]") -> None:
-    async for one in reader.follow():
-        show(one)
+async def _follow(reader: "StreamReader", show: "Callable[[Heard], None]") -> None:
+    with waiting("an agent to print something"):
+        async for one in reader.follow():
+            show(one)

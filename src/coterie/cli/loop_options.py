@@ -43,7 +43,9 @@ class LoopOptions:
     merge_strategy: Annotated[
         str | None, typer.Option(metavar="S", help="Loop: merge its work tree by squash, merge or rebase.")
     ] = None
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Loop: set its agents' log level to debug.")] = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Loop: report every record (core.log_level=debug).")
+    ] = False
     arguments: Annotated[
         list[str] | None,
         typer.Option(BEHIND, metavar="WORD", help="Loop: an argument for its backend, from behind --.", hidden=True),

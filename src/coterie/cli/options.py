@@ -3,6 +3,7 @@
 A group is a dataclass: a command that takes one has each of its fields as an option (`coterie.cli.app`).
 """
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from coterie.backends.models.cassette import Cassette
     from coterie.planning.plan import Limits
+    from coterie.runs.repository import Where
 
 STATE_DIR = Path(".coterie")
 PARALLEL = 16
@@ -22,7 +24,31 @@ StateDir = Annotated[
     Path,
     typer.Option("--state-dir", metavar="DIR", help="Where runs are kept (.coterie, .autoloop).", show_default=False),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="URL",
+        help="A cluster, temporal://HOST:7233/NAMESPACE?export=…, instead of this machine; by default COTERIE_CLUSTER, "
+        "or the setting `cluster.url`. Empty: this machine.",
+        show_default=False,
+    ),
+]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or 'last'.")]
+Backend = Annotated[str | None, typer.Option("--backend", "-b", metavar="B", help="The backend of agents without one.")]
+Prompt = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="PROMPT", help="The prompt for the team; '-' reads it from standard input."),
+]
+Named = Annotated[
+    list[str] | None, typer.Option("--input", metavar="K=V", help="A named input: k=text, or k:=JSON. Repeatable.")
+]
+InputFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--input-file", metavar="FILE", help="Named inputs from a JSON object, or the prompt from any other file."
+    ),
+]
 Set = Annotated[
     list[str] | None,
     typer.Option(
@@ -34,12 +60,37 @@ Set = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HomeOptions:
+    """Where runs are kept: a directory, or a cluster."""
+
+    state_dir: StateDir = STATE_DIR
+    cluster: Cluster = None
+
+    @property
+    def where(self) -> "Where":
+        """The place; a directory that was given comes before a cluster that was only configured."""
+        from coterie.cluster.address import ClusterAddress
+
+        configured = self.cluster is None and self.state_dir != STATE_DIR
+        address = None if configured else ClusterAddress.given(self.cluster)
+        if address is None:
+            return self.state_dir
+        import atexit
+
+        from coterie.cluster.runs import ClusterHome
+
+        found = ClusterHome(address, self.state_dir, f" --cluster {shlex.quote(self.cluster)}" if self.cluster else "")
+        atexit.register(found.close)
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LimitOptions:
     """The limits of a run."""
 
     max_turns: Annotated[int | None, typer.Option(min=0, metavar="N", help="Start at most N turns, then stop.")] = None
     max_cost: Annotated[
-        float | None, typer.Option(min=0, metavar="USD", help="Start no turn once this much is spent.")
+        float | None, typer.Option(min=0, metavar="USD", help="Stop at this budget, of which estimates are reserved.")
     ] = None
     max_parallel: Annotated[int | None, typer.Option(min=1, metavar="N", help="Run at most N turns at once (16).")] = (
         None
@@ -68,6 +119,10 @@ class DriveOptions:
             help="Exit with status 4 when only humans can continue (default without a terminal), or wait for them.",
         ),
     ] = None
+    wait_quota: Annotated[
+        bool,
+        typer.Option("--wait-quota", help="Wait here until a spent quota opens again, instead of stopping (status 3)."),
+    ] = False
     cassette: Annotated[
         str | None,
         typer.Option(

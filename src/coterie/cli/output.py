@@ -8,9 +8,11 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any, TextIO
 
 from coterie.cli.text.words import printable
+from coterie.waits import WaitNotices, mark_shown, waiting
 
 if TYPE_CHECKING:
     from coterie.diagnostics import Diagnostic
@@ -50,6 +52,7 @@ def report(diagnostics: "Iterable[Diagnostic]", text: str) -> None:
 
 def rewrite(line: str) -> None:
     """Replace the last line on standard error by *line*, if that is a terminal."""
+    mark_shown()
     if sys.stderr is not None and sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{line}")
         sys.stderr.flush()
@@ -80,7 +83,22 @@ def finish() -> None:
         _write(stream, "")
 
 
+waits = WaitNotices(lambda notice: complain(notice))
+"""Says on standard error what a command waits for, if that takes long."""
+
+
+def say_waits(command: str) -> AbstractContextManager[object]:
+    """Say what takes long while the context lasts, if standard error is a terminal; *command* is the outermost."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return nullcontext()
+    context = ExitStack()
+    context.enter_context(waiting(f"`coterie {command}` to finish"))
+    context.enter_context(waits.watch())
+    return context
+
+
 def _write(stream: TextIO | None, text: str) -> None:
+    waits.heard()
     if stream is None:  # closed by the caller: `coterie … >&-`
         return
     try:

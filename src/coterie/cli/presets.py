@@ -18,7 +18,8 @@ def presets(
 ) -> int:
     """List the built-in loops, or show the roles and events of one.
 
-    `coterie run NAME` runs a preset; `coterie init --preset NAME` copies it for you to change.
+    `coterie run NAME --rehearse` tries one without a backend, and `coterie doctor` shows the backends that can run it.
+    `coterie init --preset NAME` copies it for you to change.
     """
     from coterie.errors import UsageError
     from coterie.planning.presets.catalogue import catalogue, describe
@@ -46,7 +47,8 @@ def _whole(preset: "Preset") -> str:
         lines += [f"  {event} -> {_target(preset, event, targets)}" for event, targets in role.emits.items()]
     lines += ["", f"begins with: {', '.join(preset.first)}"]
     lines += [f"completes by: {preset.completion}, once {', '.join(preset.required)} came before"]
-    lines += [f"files: {preset.folder}"]
+    lines += [f"needs an agent that can: {preset.needs}"]
+    lines += [f"files: {preset.folder}", f"try it without a backend: coterie run {preset.name} --rehearse"]
     return "\n".join(lines)
 
 

@@ -1,5 +1,7 @@
 """`coterie run`, `resume` and `replay`."""
 
+import shlex
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,33 +9,41 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coterie.cli.loop_options import LoopOptions, home, loop_given
-from coterie.cli.options import STATE_DIR, AsJson, DriveOptions, LimitOptions, Run, Set, StateDir
-from coterie.cli.output import complain, print_result, report
+from coterie.cli.options import (
+    AsJson,
+    Backend,
+    DriveOptions,
+    HomeOptions,
+    InputFile,
+    LimitOptions,
+    Named,
+    Prompt,
+    Run,
+    Set,
+)
+from coterie.cli.output import complain, print_result, report, say, say_json
+from coterie.cli.system_options import SystemOptions
+from coterie.waits import waiting
 
 if TYPE_CHECKING:
     from coterie.cli.display import Watch
+    from coterie.cli.team_file import Examined
     from coterie.planning.loop import LoopGiven
     from coterie.planning.plan import Limits, Plan
     from coterie.runs.outcome import Outcome
-
-Backend = Annotated[str | None, typer.Option("--backend", "-b", metavar="B", help="The backend of agents without one.")]
+    from coterie.runs.repository import Runs, Where
 
 
 def run(
     target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="An .at or .yaml file, the folder of a loop, or a preset.")
-    ],
-    prompt: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="PROMPT", help="The prompt for the team; '-' reads it from standard input."),
+        str | None,
+        typer.Argument(
+            metavar="TARGET", help="An .at or .yaml file, the folder of a loop, or a preset; else topology.yaml."
+        ),
     ] = None,
-    named: Annotated[
-        list[str] | None, typer.Option("--input", metavar="K=V", help="A named input: k=text, or k:=JSON. Repeatable.")
-    ] = None,
-    input_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Named inputs from a JSON object, or the prompt from any other file."),
-    ] = None,
+    prompt: Prompt = None,
+    named: Named = None,
+    input_file: InputFile = None,
     params: Set = None,
     backend: Backend = None,
     rehearse: Annotated[
@@ -53,18 +63,34 @@ def run(
     limits: LimitOptions,
     drive: DriveOptions,
     loop: LoopOptions,
+    system: SystemOptions,
 ) -> int:
     """Run a team. Words behind `--` are further arguments for the backend of a loop.
+
+    Without a target, topology.yaml of this directory runs. A supervised system without a prompt runs until Ctrl-C or
+    SIGTERM, its normal end; with a prompt its entry answers, and the system stops.
 
     Exit status: 0 completed, 1 failed, 3 stopped by a limit, 4 waiting for a human, 130 interrupted.
     """
     from coterie.cli.inputs import gather
+    from coterie.cli.team_file import locating_plugins
+    from coterie.errors import UsageError
+    from coterie.planning.loop import LoopPlan
     from coterie.runs import launch
+    from coterie.runs.repository import LocalHome
 
-    given = gather(" ".join(prompt) if prompt else None, input_file, named or ())
-    plan = _plan(target, loop_given(target, loop, backend, params or ()))
+    target, words = system.target(target, prompt or [])
+    given = gather(" ".join(words) if words else None, input_file, named or ())
+    if given and system.process is not None:
+        raise UsageError("a worker answers no prompt: ask the process of the supervisors, without --process")
+    plan, found = plan_for(
+        target, loop_given(target, loop, backend, [*(params or ()), *system.overrides()]), system.applied
+    )
     if rehearse is not None:
         return _rehearse(plan, given, rehearse, limits.limits(None), as_json=drive.as_json, imports=imports)
+    if isinstance(plan.coordination, LoopPlan) and not str(given.get("prompt") or plan.coordination.objective).strip():
+        again = f'coterie run {shlex.quote(target)} "…"'
+        complain(f"this loop has no objective; to give one: {again}, or event_loop.prompt in its settings")
     state_dir, tape = home(plan, loop.state_dir), drive.recording()
 
     def main(watch: "Watch") -> Coroutine[Any, Any, "Outcome"]:
@@ -74,19 +100,25 @@ def run(
             state_dir=state_dir,
             limits=limits.limits(),
             park=watch.parks,
+            quota="wait" if drive.wait_quota else "park",
             observe=watch.observe,
             human=watch.human,
+            attendant=watch.attendant,
             cassette=tape,
             attach=watch.attach,
             snapshots=not no_snapshots,
             tell=complain,
         )
 
-    return _watched(main, drive, state_dir)
+    with locating_plugins(found):
+        return _watched(main, drive, LocalHome(state_dir).option)
 
 
 def resume(
-    run: Run,
+    run: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or 'last'; several with --when-open."),
+    ],
     reload: Annotated[
         Path | None,
         typer.Option("--reload", metavar="FILE", help="Continue with the current plan of FILE, not the recorded one."),
@@ -96,56 +128,104 @@ def resume(
     add_iterations: Annotated[
         int, typer.Option(min=0, metavar="N", help="Allow a loop N iterations more than its plan.")
     ] = 0,
-    state_dir: StateDir = STATE_DIR,
+    when_open: Annotated[
+        bool, typer.Option("--when-open", help="Wait until the quotas open that the runs wait for, then resume each.")
+    ] = False,
+    try_now: Annotated[
+        bool, typer.Option("--try-now", help="Try at once what waits for a quota, for example after buying more.")
+    ] = False,
+    here: Annotated[
+        bool, typer.Option("--here", help="Continue a run of a cluster on this machine, with a copy of its journal.")
+    ] = False,
     *,
+    home: HomeOptions,
     limits: LimitOptions,
     drive: DriveOptions,
 ) -> int:
     """Continue a run from the end of its journal.
 
     Finished turns are not repeated; turns that were running are retried, with a note in their prompt. Limits include
-    everything the run has used so far. Exit status as for `run`.
+    everything the run has used so far. A turn that waits for a quota is not started before it opens: the run stops
+    again and says when that is. With --when-open this command waits, without owning the runs, and resumes each once its
+    quota is open, again if need be, until none waits for a quota. Exit status as for `run`; of several runs, the
+    highest.
     """
     from coterie.errors import UsageError
-    from coterie.runs import launch
-    from coterie.runs.repository import find
+    from coterie.runs.repository import LocalHome, find, home_at
 
+    if len(run) > 1 and not when_open:
+        raise UsageError("one run at a time can be resumed; several need --when-open")
     if backend is not None and reload is None:
         raise UsageError("the recorded plan sets the backends; --backend needs --reload FILE")
     if params and reload is None:
         raise UsageError("the recorded plan sets the parameters; --set needs --reload FILE")
-    runs, run = find(run, state_dir)
     plan = plan_of(reload, backend, params) if reload is not None else None
-    tape = drive.recording()
+    bounds, tape = limits.limits(add_iterations=add_iterations), drive.recording()
+    quota = "now" if try_now else "wait" if drive.wait_quota else "park"
+    where = home.where
+
+    def again(name: str) -> int:
+        runs, run = find(name, where)
+        runs = runs.here(run, complain) if here else runs
+        option = LocalHome(runs.root).option if here else home_at(where).option
+        return carry_on(runs, run, option, bounds, drive, reload=plan, cassette=tape, quota=quota)
+
+    return _resume_when_open(run, again, where) if when_open else again(run[0])
+
+
+def _resume_when_open(names: list[str], again: "Callable[[str], int]", where: "Where") -> int:
+    """Resume each of the runs *names* when its quota is open, again and again until none waits for one."""
+    from coterie.clock import iso_time
+    from coterie.runs.quotas import opens, sleep_until
+
+    left, worst = list(dict.fromkeys(names)), 0
+    while left:
+        due, name = min((opens(name, where), k, name) for k, name in enumerate(left))[::2]
+        if due > time.time():
+            complain(f"{name} waits until {iso_time(due)} for its quota; Ctrl-C leaves it as it is")
+            sleep_until(due)
+            continue  # another process may have resumed it meanwhile
+        status = again(name)
+        if not opens(name, where):
+            left.remove(name)
+            worst = max(worst, status)
+    return worst
+
+
+def carry_on(runs: "Runs", run: str, option: str, limits: "Limits", drive: DriveOptions, **how: Any) -> int:
+    """Resume *run* of *runs*, print the outcome, and return its exit status.
+
+    Args:
+        option: Names their place to further commands.
+        how: See `coterie.runs.launch.resume`.
+    """
 
     def main(watch: "Watch") -> Coroutine[Any, Any, "Outcome"]:
-        return launch.resume(
+        return runs.resume(
             run,
-            state_dir=runs.root,
-            limits=limits.limits(add_iterations=add_iterations),
+            limits=limits,
             park=watch.parks,
             observe=watch.observe,
             human=watch.human,
-            reload=plan,
-            cassette=tape,
+            attendant=watch.attendant,
             attach=watch.attach,
             recall=watch.recall,
+            **how,
         )
 
-    return _watched(main, drive, state_dir)
+    return _watched(main, drive, option)
 
 
-def replay(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
+def replay(run: Run, as_json: AsJson = False, *, home: HomeOptions) -> int:
     """Check that the current engine makes the same decisions as a run's journal.
 
     Changes nothing and calls no backend. A difference is reported with its first record, and the exit status is 1.
     """
     from coterie.cli.text.outcomes import replayed
-    from coterie.runs.replay import replay as replay_run
+    from coterie.runs.replay import replay_in
     from coterie.runs.repository import find
 
-    runs, run = find(run, state_dir)
-    found = replay_run(run, state_dir=runs.root)
+    found = replay_in(*find(run, home.where))
     value = {"run": found.run, "agrees": True, "records": found.records, "left": found.left}
     print_result(as_json, value, lambda: replayed(found))
     return 0
@@ -155,18 +235,28 @@ def plan_of(file: Path, backend: str | None = None, params: list[str] | None = N
     """Return the plan of *file*, and print its warnings."""
     from coterie.planning.loop import LoopGiven
 
-    return _plan(str(file), LoopGiven(backend=backend or "", overrides=tuple(params or ())))
+    return plan_for(str(file), LoopGiven(backend=backend or "", overrides=tuple(params or ())))[0]
 
 
-def _plan(target: str, given: "LoopGiven") -> "Plan":
-    from coterie.cli.team_file import plan_for_a_run
+def plan_for(
+    target: str, given: "LoopGiven", apply: "Callable[[Plan], Plan]" = lambda plan: plan
+) -> "tuple[Plan, Examined]":
+    """Return the plan of *target*, as *apply* makes it of its options, and its file; print its warnings."""
+    from coterie.cli.team_file import plan_for_a_run, with_imports
 
     plan, found = plan_for_a_run(target, given)
+    plan = apply(plan)
+    if found.is_system:
+        found = with_imports(found, to_run=True, process=getattr(plan.coordination, "process", ""))
+        if found.errors:
+            from coterie.errors import TopologyError
+
+            raise TopologyError(found.errors, found.text)
     report((one for one in found.warnings if one.code != "not-enforced"), found.text)
     for one in found.warnings:
         if one.code == "not-enforced":
-            complain("; ".join(filter(None, (one.render().splitlines()[0], one.hint))))
-    return plan
+            complain(one.summary)
+    return plan, found
 
 
 def _rehearse(
@@ -186,26 +276,29 @@ def _rehearse(
             f"{own.name}: the pattern {own_pattern(own)!r} is Python code and was not imported; "
             "this rehearsal calls each of its slots once, in order. Add --import to run the pattern"
         )
-    document = rehearse(plan, given, read_script(Path(script), plan) if script else None, limits, imports=imports)
+    with waiting("the rehearsal"):
+        document = rehearse(plan, given, read_script(Path(script), plan) if script else None, limits, imports=imports)
     print_result(as_json, document, lambda: rehearsal(document))
     return int(document["exit"])
 
 
-def _watched(main: "Callable[[Watch], Coroutine[Any, Any, Outcome]]", options: DriveOptions, state_dir: Path) -> int:
-    """Run *main* with a display, print the outcome, and return its exit status."""
+def _watched(main: "Callable[[Watch], Coroutine[Any, Any, Outcome]]", options: DriveOptions, option: str) -> int:
+    """Run *main* with a display, print the outcome, and return its exit status; *option*: as for `carry_on`."""
     from coterie.cli.display import choose
     from coterie.cli.signals import drive
     from coterie.cli.text import outcomes as text
 
-    with choose(options.park, options.as_json, text.state_dir_option(state_dir)) as watch:
-        outcome = drive(main(watch))
+    with choose(options.park, options.as_json, option) as watch:
+        outcome = drive(main(watch), watch.notice)
     for notice in outcome.notices:
         complain(notice)
-    if outcome.status == "failed" and not options.as_json:
-        complain(text.outcome(outcome))
-    else:
-        data = text.outcome_data(outcome, watch.failed)
-        print_result(options.as_json, data, lambda: text.outcome(outcome, watch.failed))
-    if not options.as_json and (hint := text.next_steps(outcome, state_dir)):
+    if options.as_json:
+        say_json(text.outcome_data(outcome, watch.failed))
+        return outcome.exit
+    if outcome.result and (result := text.result(outcome.result)):
+        show = complain if outcome.status == "failed" else say
+        show(result)
+    complain(text.outcome(outcome, watch.failed, watch.causes))
+    if hint := text.next_steps(outcome, option):
         complain(hint)
     return outcome.exit

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli.options import STATE_DIR, AsJson, StateDir
+from coterie.cli.options import STATE_DIR, AsJson, HomeOptions, StateDir
 from coterie.cli.output import complain, print_result, width
 
 
@@ -14,7 +14,8 @@ def list_(
         bool, typer.Option("--all", help="List the runs of other directories of this machine, too.")
     ] = False,
     as_json: AsJson = False,
-    state_dir: StateDir = STATE_DIR,
+    *,
+    home: HomeOptions,
 ) -> int:
     """List the runs of this directory, newest first.
 
@@ -23,7 +24,7 @@ def list_(
     from coterie.cli.text import runs as text
     from coterie.runs.statistics import newest
 
-    found = [*newest(state_dir, limit + 1, everywhere=everywhere)]
+    found = [*newest(home.where, limit + 1, everywhere=everywhere)]
     older, found = found[limit:], found[:limit]
     print_result(as_json, found, lambda: text.runs(found, width(), everywhere=everywhere))
     if older:

@@ -76,6 +76,7 @@ def simulate(
     """
     from coterie.cli.team_file import plan_for_a_run
     from coterie.planning.loop import LoopGiven
+    from coterie.planning.systems import contains_system
 
     assumptions = {name: value for name, value in asdict(assumed).items() if value is not None}
     if accuracy is None:
@@ -84,6 +85,11 @@ def simulate(
         why = "--{} applies to crash schedules, not to a comparison with --accuracy; see --runs and --seed"
         _refuse({"seeds": seeds, "from": first, "jobs": jobs, "state-dir": state_dir}, why)
     plan, _ = plan_for_a_run(target, LoopGiven(overrides=tuple(params or ())))
+    if contains_system(plan):
+        from coterie.errors import UsageError
+
+        what = f"{target!r} is a supervised system, or has one at a node, and its agents cannot be simulated"
+        raise UsageError(f"{what}: simulate the files of flows, loops and patterns in it instead")
     if accuracy is not None:
         from coterie.cli.laboratory import compare_options
 

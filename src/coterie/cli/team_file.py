@@ -1,6 +1,7 @@
 """Read a team's file for a command: its topology, plan and diagnostics."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,8 @@ from typing import Any
 from coterie import formats, planning
 from coterie.cli.inputs import pair
 from coterie.diagnostics import Diagnostic, Fix, Severity, did_you_mean
-from coterie.errors import TopologyError, UsageError
-from coterie.formats.files import SUFFIXES
+from coterie.errors import PluginError, TopologyError, UsageError
+from coterie.formats.files import SUFFIXES, SYSTEM_FILES
 from coterie.formats.folders import SETTINGS, TOPOLOGY, loop_folder
 from coterie.formats.settings.layers import GIVEN
 from coterie.planning import ONLY_FOR_A_RUN, presets
@@ -17,6 +18,7 @@ from coterie.planning.loop import LoopGiven
 from coterie.planning.plan import Plan
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import Topology
+from coterie.waits import waiting
 
 OF_OPTIONS = ("no-arguments", "bad-override")
 """Codes of errors about options of the command, wherever they are reported."""
@@ -41,6 +43,13 @@ class Examined:
     def exit(self) -> int:
         """The exit status: 0 if it is valid, 2 if there is no such file, else 1."""
         return 0 if self.valid else 1 if Path(self.file).exists() else 2
+
+    @property
+    def is_system(self) -> bool:
+        """Whether it is the file of a supervised system."""
+        if self.topology is not None:
+            return self.topology.system is not None
+        return Path(self.file).name in SYSTEM_FILES or any(one.code == "no-supervision" for one in self.diagnostics)
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
@@ -87,9 +96,26 @@ def examine(
     Args:
         given: The settings of a loop from the command line.
     """
-    source = formats.read(_preset(file), params)
-    plan, found = planning.examine(source, backend=backend, given=given)
+    with waiting(f"{file} to be read and checked"):
+        source = formats.read(_preset(file), params)
+        plan, found = planning.examine(source, backend=backend, given=given)
     return Examined(file=str(file), text=source.text, topology=source.topology, plan=plan, diagnostics=found)
+
+
+def with_imports(found: Examined, *, to_run: bool = False, process: str | None = None) -> Examined:
+    """Return *found* with an error for each class of its supervised system that cannot be imported.
+
+    Args:
+        to_run: Classes with short names are errors, too.
+        process: Import only what this process hosts: a worker of that name, or empty: that of the supervisors.
+    """
+    from coterie.actors.imports import import_classes  # it runs code of the user
+
+    if found.topology is None or found.topology.system is None:
+        return found
+    folder = str(Path(found.file).parent)
+    missing = import_classes(found.topology.system, folder, to_run=to_run, process=process)
+    return replace(found, diagnostics=(*found.diagnostics, *(replace(one, file=found.file) for one in missing)))
 
 
 def mend(file: Path) -> tuple[Fix, ...]:
@@ -141,6 +167,20 @@ def find(target: str) -> Path:
         raise UsageError(f"{target!r} is not the folder of a loop: it contains none of {names}")
     hint = did_you_mean(target, presets.names()) or "TARGET is an .at or .yaml file, the folder of a loop, or a preset"
     raise UsageError(f"{target!r} cannot be run: {hint}")
+
+
+@contextmanager
+def locating_plugins(found: Examined) -> Iterator[None]:
+    """Raise the fault of a plugin, which may show only when it is made, where the file of *found* declares it."""
+    try:
+        yield
+    except PluginError as fault:
+        from coterie.actors.imports import plugin_fault
+
+        system = found.topology.system if found.topology is not None else None
+        if system is None or not fault.place:
+            raise
+        raise TopologyError((replace(plugin_fault(system, fault), file=found.file),), found.text) from fault
 
 
 def _preset(file: Path) -> Path:

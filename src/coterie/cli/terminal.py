@@ -9,11 +9,13 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from coterie.backends.base import Request
-from coterie.cli.output import say
+from coterie.cli.output import complain, waits
+from coterie.cli.text import attention
 from coterie.cli.text import runs as text
 from coterie.engines.replies import expectation, find_outputs, fit
 from coterie.planning.plan import Wanted
 from coterie.topology.conditions import equal, is_number
+from coterie.views.attention import Attention
 
 AskAside = Callable[[], AbstractContextManager[object]]
 """Returns a context in which a question has the terminal."""
@@ -39,12 +41,32 @@ class Terminal:
         """Print the question of *request* and wait for the answer: a line of text, then each output it lacks."""
         async with self._free:
             with self._aside():
-                say(text.question(request))
+                complain(text.question(request))
                 try:
                     return await self._answer(request.agent.outputs)
                 except asyncio.CancelledError:
                     self._forget_typed()
-                    say(f"\n({request.turn} no longer waits for an answer here)")
+                    complain(f"\n({request.turn} no longer waits for an answer here)")
+                    raise
+
+    async def attend(self, one: Attention) -> str:
+        """Print what an attempt needs a person for, and wait for one of its answers.
+
+        While another question is on the terminal, one line says so, since this one may have a deadline.
+        """
+        if self._free.locked():
+            sys.stderr.write(f"\n({attention.meanwhile(one)})\n> ")
+            sys.stderr.flush()
+        async with self._free:
+            with self._aside():
+                complain(attention.question(one))
+                try:
+                    while not (word := attention.answer_of(one, (await self._line("> ")).strip())):
+                        complain(attention.choices(one))
+                    return word
+                except asyncio.CancelledError:
+                    self._forget_typed()
+                    complain(f"\n({one.id} no longer waits for an answer here)")
                     raise
 
     async def _answer(self, outputs: tuple[Wanted, ...]) -> str:
@@ -66,16 +88,17 @@ class Terminal:
             if line and (_given(wanted, named) is not None or wanted.type == "list" or line == refused):
                 return named
             if not line:
-                say(f"{wanted.name} is needed")
+                complain(f"{wanted.name} is needed")
             elif wanted.declared:
-                say(f"{wanted.name} must be {expectation(wanted)}, not {line!r}")
+                complain(f"{wanted.name} must be {expectation(wanted)}, not {line!r}")
             else:
-                say(f"no condition compares {wanted.name} with {line!r}; enter it again to give it anyway")
+                complain(f"no condition compares {wanted.name} with {line!r}; enter it again to give it anyway")
                 refused = line
 
     async def _line(self, prompt: str) -> str:
-        sys.stdout.write(prompt)
-        sys.stdout.flush()
+        waits.heard()
+        sys.stderr.write(prompt)
+        sys.stderr.flush()
         loop = asyncio.get_running_loop()
         arrived: asyncio.Future[bytes] = loop.create_future()
 
@@ -90,7 +113,7 @@ class Terminal:
         finally:
             loop.remove_reader(self._source)
         if not line:
-            say("(no answer here; you can still answer with `coterie control respond`)")
+            complain("(no answer here; you can still answer with `coterie control respond` or `coterie attention`)")
             await loop.create_future()
         return line.decode("utf-8", "replace").rstrip("\r\n")
 

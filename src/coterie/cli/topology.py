@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 def validate(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="The files to check.")],
     fix: Annotated[bool, typer.Option("--fix", help="First apply the fixes that are offered to the files.")] = False,
+    importing: Annotated[
+        bool, typer.Option("--import", help="Also import the classes of supervised systems, which runs their modules.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Check files without running them.
 
-    Prints diagnostics and a verdict for each file, or with --json one line {"file", "valid", "diagnostics"}. The exit
-    status is 0 if all files are valid, 2 if one does not exist, else 1.
+    Prints diagnostics and a verdict for each file, for a supervised system a list of checks, or with --json one line
+    {"file", "valid", "diagnostics"}. The exit status is 0 if all files are valid, 2 if one does not exist, else 1.
     """
-    return validation.validate(files, fix, as_json)
+    return validation.validate(files, fix, as_json, importing)
 
 
 def show(
@@ -33,7 +36,8 @@ def show(
 ) -> int:
     """Show a team: its nodes with backends, tools and outputs, its arrows with bounds, and fields without effect.
 
-    A nested team is shown below its node. On a terminal, long lines are wrapped.
+    A nested team is shown below its node, a supervised system as its tree. On a terminal, long lines are wrapped. If
+    the file has a topology_server that answers within a second, the tree shows the state of its nodes.
     """
     from coterie.cli.team_file import examine
     from coterie.cli.text import teams as text
@@ -49,6 +53,14 @@ def show(
             report(found.errors, found.text)
         return found.exit
     report(found.errors, found.text)
+    if found.topology.system is not None:
+        from coterie.cli.live_topology import with_state
+        from coterie.cli.text.systems import tree
+        from coterie.topology.system.outline import outline_system
+
+        system = with_state(outline_system(found.topology.system), found.topology.system)
+        print_result(as_json, system, lambda: tree(system, str(file)))
+        return int(not found.valid)
     topology = settled(found.topology, found.plan)
     team = outline(topology, thinks(found.plan), sentences(topology), _teams(found.plan))
     print_result(as_json, team, lambda: text.outline(team, width()))
@@ -56,15 +68,15 @@ def show(
 
 
 def schema() -> int:
-    """Print the JSON Schema of pattern files, for editors with YAML support.
+    """Print the JSON Schema of YAML files, supervised systems and patterns, for editors with YAML support.
 
-    To use it, begin a file with the line: # yaml-language-server: $schema=pattern.schema.json
+    To use it, begin a file with the line: # yaml-language-server: $schema=topology.schema.json
     """
     import json
 
-    from coterie.formats.yaml.schema import schema
+    from coterie.formats.yaml.system.schema import file_schema
 
-    say(json.dumps(schema(), indent=2))
+    say(json.dumps(file_schema(), indent=2))
     return 0
 
 

@@ -2,36 +2,35 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
-from coterie import files
+from coterie.backends.base import Text as Said
 from coterie.cli.text import plans
 from coterie.cli.text import runs as text
 from coterie.journal.records import TurnStarted
-from coterie.runs import turn_detail
+from coterie.runs import statistics, turn_detail
 from coterie.runs.attempt_output import StreamReader
 from coterie.runs.kinds import kind_of
-from coterie.runs.note_files import NoteFiles
-from coterie.runs.repository import Runs, find
+from coterie.runs.repository import Runs, Where, find
 from coterie.views import timeline as timeline_view
 from coterie.views import usage as usage_view
 from coterie.views import why as why_view
+from coterie.views.tree import notes_of
 from coterie.workspace.notes import Memory, Tasks
 
 Shown = tuple[Any, str]
 
 
-def locate(run: str, state_dir: Path) -> tuple[Runs, str]:
+def locate(run: str, where: Where) -> tuple[Runs, str]:
     """Return the run that *run* names: an id, the beginning of one, or `last`, with `/TURN.ATTEMPT` for a child run.
 
     Raises:
         NoSuchRun: If there is no such run.
         JournalUnreadable: If it has no records.
     """
-    runs, found = find(run, state_dir)
+    runs, found = find(run, where)
     runs.first(found)
     return runs, found
 
@@ -45,17 +44,25 @@ def timeline(runs: Runs, run: str) -> Shown:
 def usage(runs: Runs, run: str) -> Shown:
     """Usage in total and by agent."""
     view = usage_view.fold(runs.read(run))
-    return {"total": view.total, "agents": view.agents}, text.usage_table(view)
+    return {"total": view.total, "agents": view.agents}, text.usage_table(view.agents, view.total)
+
+
+def usage_by(runs: Runs, run: str, by: str) -> Shown:
+    """Usage of the run and its child runs by role, model, backend or run."""
+    return used(statistics.usage_by(runs.tree(run), by), by)
+
+
+def used(found: Mapping[str, usage_view.Totals], by: str) -> Shown:
+    """Usage in total and by a key."""
+    total = usage_view.Totals()
+    for totals in found.values():
+        total.merge(totals)
+    return {"total": total, "by": by, "used": found}, text.usage_table(found, total, by)
 
 
 def journal(runs: Runs, run: str) -> Shown:
     """The records; as text, the unchanged file."""
-    return list(runs.read(run)), _text(runs.file(run)).rstrip()
-
-
-def _text(path: Path) -> str:
-    with files.open_private(path, "rb") as file:
-        return file.read().decode("utf-8", "replace")
+    return list(runs.read(run)), runs.text(run).rstrip()
 
 
 def why(runs: Runs, run: str, turn: str) -> Shown:
@@ -78,6 +85,7 @@ def turn(runs: Runs, run: str, turn: str) -> Shown:
         "started": found.started,
         "finished": found.finished,
         "attempts": [asdict(one) | {"usage": structs.asdict(one.usage)} for one in found.attempts],
+        "notes": notes_of(found),
         "prompt": question.prompt,
         "prompt_is_exact": question.same,
         "outputs": found.outputs,
@@ -106,7 +114,7 @@ def output(runs: Runs, run: str, turn: str) -> Shown:
     if value["state"] == "finished":
         return kept, value["text"].rstrip("\n") or f"({value['state']})"
     if value["state"] == "running":
-        printed = StreamReader(runs, run, turn).read()
+        printed = [one.event for one in StreamReader(runs, run, turn).read() if isinstance(one.event, Said)]
         kept["text"] = "".join(one.text for one in printed if one.channel != "log")
         kept["log"] = "".join(one.text for one in printed if one.channel == "log")
         return kept, "\n".join(filter(None, (text.failed_output(kept), "(running)")))
@@ -153,7 +161,7 @@ def _found(runs: Runs, run: str, name: str) -> dict[str, Any]:
 
 def _notes_place(runs: Runs, run: str, kind: str) -> Any:
     plan = runs.journal(run).plan_now()
-    return NoteFiles(runs).files(run, kind_of(plan).notes, kind)
+    return runs.notes(run, kind_of(plan).notes, kind)
 
 
 OF_RUNS: Mapping[str, Callable[[Runs, str], Shown]] = {

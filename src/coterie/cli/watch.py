@@ -1,21 +1,23 @@
 """`coterie watch`: follow a run that another process drives, without changing anything."""
 
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coterie.cli.options import STATE_DIR, AsJson, StateDir
-from coterie.cli.output import say, say_json
+from coterie.cli.options import AsJson, HomeOptions
+from coterie.cli.output import say, say_json, width
 
 if TYPE_CHECKING:
+    from coterie.cli.display import Watch
     from coterie.runs.repository import Runs
 
 
 def watch(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or 'last'.")] = "last",
     as_json: AsJson = False,
-    state_dir: StateDir = STATE_DIR,
+    *,
+    home: HomeOptions,
 ) -> int:
     """Follow a run from its beginning until no process drives it any more.
 
@@ -25,14 +27,16 @@ def watch(
     from coterie.cli.signals import drive
     from coterie.runs.repository import find
 
-    runs, run = find(run, state_dir)
-    drive(_show(runs, run, as_json), "no longer watching; the run continues")
+    runs, run = find(run, home.where)
+    drive(_show(runs, run, as_json), lambda: "no longer watching; the run continues")
     if not as_json:
         say(f"{run}: {runs.status(run)}")
     return 0
 
 
 async def _show(runs: "Runs", run: str, as_json: bool) -> None:
+    import asyncio
+
     from coterie.cli.display import choose
 
     async with aclosing(runs.follow(run)) as news:
@@ -40,6 +44,22 @@ async def _show(runs: "Runs", run: str, as_json: bool) -> None:
             async for which, record in news:
                 say_json({"run": which, "record": record})
             return
-        with choose(True, False) as shown:
-            async for which, record in news:
-                shown.observe(which, record)
+        with choose(True, False, as_result=True) as shown:
+            printed = asyncio.ensure_future(_show_printed(runs, run, shown)) if width() is not None else None
+            try:
+                async for which, record in news:
+                    shown.observe(which, record)
+            finally:
+                if printed is not None:
+                    printed.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await printed
+
+
+async def _show_printed(runs: "Runs", run: str, shown: "Watch") -> None:
+    """Pass what the agents print on to the display."""
+    from coterie.runs.attempt_output import Attended, StreamReader
+
+    async for one in StreamReader(runs, run).follow():
+        if not isinstance(one.event, Attended):  # the records say it, too
+            shown.heard(one.ref, one.event)

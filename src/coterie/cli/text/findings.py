@@ -1,6 +1,7 @@
 """Text for the findings of `coterie doctor`."""
 
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from coterie.views.words import plural
@@ -10,13 +11,14 @@ if TYPE_CHECKING:
 
 
 def findings(found: "Sequence[CheckResult]") -> str:
-    """Return a line for each finding, its remedy below, and a summary."""
+    """Return a line for each finding, its remedy below, and a summary, in 80 columns; a long word keeps its line."""
     width = max(len(one.check) for one in found)
+    margin = " " * (8 + width)
     lines = []
     for one in found:
-        lines.append(f"{one.status:<4}  {one.check:<{width}}  {one.found}")
-        if one.next:
-            lines.append(f"{' ' * (8 + width)}{one.next}")
+        texts = [f"{one.status:<4}  {one.check:<{width}}  {one.found}", *([margin + one.next] if one.next else [])]
+        for text in texts:
+            lines += wrap(text, 80, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False)
     return "\n".join([*lines, "", _verdict(found)])
 
 

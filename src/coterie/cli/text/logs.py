@@ -1,13 +1,15 @@
-"""Text for what agents print."""
+"""Text for what agents print and do."""
 
 from typing import TYPE_CHECKING
 
+from coterie.backends.base import Permission, SessionOpened, Text, Tool, Used
+
 if TYPE_CHECKING:
-    from coterie.runs.attempt_output import Printed
+    from coterie.runs.attempt_output import Heard, Streamed
 
 
 class OutputLines:
-    """Makes whole lines, each with its turn, of pieces of output.
+    """Makes whole lines, each with its turn, of pieces of output; the use of a tool is a separate line.
 
     Args:
         run: The run that is shown; turns of child runs are written with their path below it.
@@ -17,16 +19,46 @@ class OutputLines:
         self._run = run
         self._open: dict[str, str] = {}
 
-    def add(self, printed: "Printed") -> str:
-        """Return the lines that *printed* completes; empty if there is none yet."""
-        turn = f"{printed.run}/{printed.turn}".removeprefix(f"{self._run}/")
-        attempt = f".{printed.attempt}" if printed.attempt > 1 else ""
-        head = f"{turn}{attempt} {'!' if printed.channel == 'log' else '|'} "
-        *whole, rest = (self._open.pop(head, "") + printed.text).split("\n")
+    def add(self, heard: "Heard") -> str:
+        """Return the lines that *heard* completes; empty if there is none yet."""
+        turn = f"{heard.run}/{heard.turn}".removeprefix(f"{self._run}/")
+        name = f"{turn}.{heard.attempt}" if heard.attempt > 1 else turn
+        match heard.event:
+            case Text(text=text, channel=channel):
+                return self._printed(f"{name} {'!' if channel == 'log' else '|'} ", text)
+            case Tool() | Permission() | SessionOpened() | Used() as event:
+                return self._apart(name, ">", said) if (said := deed(event)) else ""
+            case attended:
+                return self._apart(name, "?", attended.text)
+
+    def _apart(self, name: str, sign: str, text: str) -> str:
+        """Separate lines for *text*, after an answer that has not ended its line."""
+        head = f"{name} | "
+        unfinished = self._open.pop(head, "")
+        lines = [f"{name} {sign} {line}".rstrip() for line in text.split("\n")]
+        return "\n".join([*([head + unfinished] if unfinished else []), *lines])
+
+    def _printed(self, head: str, text: str) -> str:
+        *whole, rest = (self._open.pop(head, "") + text).split("\n")
         if rest:
             self._open[head] = rest
         return "\n".join(f"{head}{line}" for line in whole)
 
     def rest(self) -> str:
-        """Return the last lines, which did not end."""
-        return "\n".join(f"{head}{line}" for head, line in self._open.items())
+        """End the lines that are open, and return them."""
+        ended, self._open = self._open, {}
+        return "\n".join(f"{head}{line}" for head, line in ended.items())
+
+
+def deed(event: "Streamed") -> str:
+    """What an agent does, in a line; empty for what needs none: the good end of a tool, a permission that is given."""
+    match event:
+        case Tool(name=name, state="started", detail=detail):
+            return f"{name}: {detail}" if detail else name
+        case Tool(name=name, state="failed", result=result):
+            return f"{name} failed: {result}" if result else f"{name} failed"
+        case Permission(tool=tool, detail=detail, decision=""):
+            return f"{tool} needs permission: {detail}" if detail else f"{tool} needs permission"
+        case Permission(tool=tool, decision="denied", why=why):
+            return f"{tool} was denied ({why})" if why else f"{tool} was denied"
+    return ""

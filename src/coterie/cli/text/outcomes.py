@@ -3,13 +3,10 @@
 import re
 import shlex
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.cli.options import STATE_DIR
 from coterie.cli.text.words import as_json
-from coterie.runs.index import OF_LOOPS
-from coterie.views.words import duration, listed, plural, quoted, respond_command
+from coterie.views.words import duration, listed, plural, quoted, respond_command, without_causes
 
 if TYPE_CHECKING:
     from coterie.journal.records import Usage
@@ -26,16 +23,17 @@ _QUESTION = 400
 """Characters shown of a question that a run waits for."""
 
 
-def outcome(ended: "Outcome", failed: Iterable[str] = ()) -> str:
-    """Return the result, the outcome and the usage of a run, of which the turns *failed* have failed."""
-    head = ended.status + (f" ({ended.reason})" if ended.reason else "")
-    lines = [
-        *([said] if ended.result and (said := result(ended.result)) else []),
-        f"{head}: {usage(ended.usage, ended.seconds)}, run {ended.run}{_survived(ended, list(failed))}",
-    ]
-    if ended.overshoot:
-        lines.append(ended.overshoot)
-    return "\n".join(lines)
+def outcome(ended: "Outcome", failed: Iterable[str] = (), causes: Iterable[str] = ()) -> str:
+    """Return the outcome and the usage of a run.
+
+    Args:
+        failed: The turns that have failed.
+        causes: Causes of failures that the reader has already seen; they are not repeated.
+    """
+    reason = without_causes(ended.reason, causes)
+    head = ended.status + (f" ({reason})" if reason else "")
+    line = f"{head}: {usage(ended.usage, ended.seconds)}, run {ended.run}{_survived(ended, list(failed))}"
+    return f"{line}\n{ended.overshoot}" if ended.overshoot else line
 
 
 def _survived(ended: "Outcome", failed: list[str]) -> str:
@@ -47,9 +45,9 @@ def _survived(ended: "Outcome", failed: list[str]) -> str:
     return f", {plural(len(outer), 'failed turn')} skipped or replaced: {listed(names)}" if outer else ""
 
 
-def next_steps(ended: "Outcome", state_dir: Path) -> str:
+def next_steps(ended: "Outcome", option: str) -> str:
     """Return the commands for a run that can be resumed or has failed; empty if it completed."""
-    where, lines = state_dir_option(state_dir), []
+    where, lines = option, []
     for question in ended.waiting:
         turn = "/".join([*question.run.split("/")[1:], question.turn])
         lines.append(f"{turn} asks: {quoted(question.prompt, _QUESTION)}")
@@ -61,15 +59,13 @@ def next_steps(ended: "Outcome", state_dir: Path) -> str:
             first = f" (first raise {_SETTINGS[ended.reason]})" if ended.reason in _SETTINGS else ""
             if ended.reason.startswith("shortage: "):
                 first = " (once resources are available again)"
+            if ended.until:
+                lines.append(f"continue it when its quota opens:\n  coterie resume --when-open {ended.run}{where}")
+                first = " (at once, if the quota was raised)"
             lines.append(f"continue with{first}:\n  coterie resume {ended.run}{where}{_raised(ended.reason)}")
         case "failed":
             lines.append(f"inspect it with:\n  coterie inspect {ended.run}{where}")
     return "\n".join(lines)
-
-
-def state_dir_option(state_dir: Path) -> str:
-    """Return the option that names *state_dir* to a further command; empty if it looks there anyway."""
-    return "" if str(state_dir) in (str(STATE_DIR), OF_LOOPS) else f" --state-dir {shlex.quote(str(state_dir))}"
 
 
 _SETTINGS = {"max_runtime": "event_loop.max_runtime", "cost_budget": "event_loop.max_cost_usd"}
@@ -78,6 +74,8 @@ _SETTINGS = {"max_runtime": "event_loop.max_runtime", "cost_budget": "event_loop
 
 def _raised(reason: str) -> str:
     """Return the option that raises the limit which stopped a run."""
+    if reason.startswith("quota until"):
+        return " --try-now"
     return {
         "max_turns": " --max-turns N",
         "max_cost": " --max-cost USD",
@@ -105,6 +103,8 @@ def usage(used: "Usage", seconds: float) -> str:
     parts = [plural(used.turns, "turn"), duration(seconds)]
     if used.cost:
         parts.append(f"${used.cost:.4f}")
+    if used.unsettled:
+        parts.append(f"up to ${used.unsettled:.4f} more by lost attempts")
     if used.input_tokens or used.output_tokens:
         parts.append(f"{used.input_tokens} tokens in, {used.output_tokens} out")
     return ", ".join(parts)
@@ -130,6 +130,7 @@ def outcome_data(ended: "Outcome", failed: Iterable[str] = ()) -> dict[str, Any]
         "result": ended.result or None,
         "usage": structs.asdict(ended.usage),
         "seconds": ended.seconds,
+        "until": ended.until or None,
         "waiting": [structs.asdict(question) for question in ended.waiting],
         "overshoot": ended.overshoot,
         "notices": ended.notices,

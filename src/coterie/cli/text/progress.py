@@ -1,31 +1,46 @@
 """Text for a run in progress: lines for a pipe, a tree for a terminal."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from coterie.cli.text.words import clock, printable
 from coterie.journal import records
+from coterie.planning.loop import LoopPlan
+from coterie.planning.plan import from_json
+from coterie.views.attention import attention_of
 from coterie.views.timeline import Timeline
-from coterie.views.words import duration
+from coterie.views.words import duration, without_causes
 
 if TYPE_CHECKING:
     from coterie.views.tree import RunNode
 
 SHOWN = (
+    records.ActorCrashed,
+    records.ActorStarted,
+    records.ActorStopped,
     records.AttemptFailed,
     records.AttemptInterrupted,
+    records.AttentionAnswered,
+    records.AttentionAsked,
     records.ConditionUnknown,
     records.ConfigChanged,
     records.ConfigRejected,
+    records.CorrectionDropped,
+    records.CorrectionSent,
     records.EventEmitted,
     records.EventInvalid,
     records.EventNoted,
+    records.GateChecked,
     records.IterationStarted,
     records.JournalRepaired,
+    records.LetterDead,
     records.LoopExhausted,
     records.MessageRefused,
     records.OperatorSaid,
     records.PathEnded,
+    records.RestartPlanned,
+    records.SupervisorFailed,
     records.TreeMerged,
     records.TreesJoined,
     records.TurnCancelled,
@@ -36,7 +51,29 @@ SHOWN = (
     records.WaveStarted,
     records.WaveTimeout,
 )
-"""Records that have a line."""
+"""Records that have a line, unless the log level of a loop says otherwise."""
+_ERRORS = (
+    records.ActorCrashed,
+    records.AttemptFailed,
+    records.ConfigRejected,
+    records.SupervisorFailed,
+    records.TurnFailed,
+)
+_WARNINGS = (
+    records.AttemptInterrupted,
+    records.AttentionAsked,
+    records.ConditionUnknown,
+    records.CorrectionDropped,
+    records.EventInvalid,
+    records.JournalRepaired,
+    records.LetterDead,
+    records.LoopExhausted,
+    records.MessageRefused,
+    records.RestartPlanned,
+    records.TurnCancelled,
+    records.WaveTimeout,
+)
+_LEVELS = ("debug", "info", "warn", "error", "none")
 SIGNS = {
     "running": "▶",
     "waiting": "…",
@@ -51,11 +88,21 @@ SIGNS = {
 
 
 class Progress:
-    """Writes the lines of a run, `00:01.2  planner#1 started`; lines of a child run name its turn."""
+    """Writes the lines of a run, `00:01.2  planner#1 started`; lines of a child run name its turn.
+
+    The log level of a loop, which its plan has, says which records have a line: all (`debug`), the usual ones (`info`),
+    what went wrong (`warn`), only failures (`error`), or none.
+    The cause of a failure is on the line of the attempt; those of its turn and of the teams above it refer to it.
+
+    Attributes:
+        causes: The causes of failures that lines have named.
+    """
 
     def __init__(self) -> None:
+        self._level = "info"
         self._began: float | None = None
         self._runs: dict[str, Timeline] = {}
+        self.causes: set[str] = set()
 
     def line(self, run: str, record: records.Record) -> str:
         """Return the line for *record* of *run*; empty if it has none."""
@@ -66,10 +113,46 @@ class Progress:
         said = timeline.lines.pop().text
         _, nested, below = run.partition("/")
         if isinstance(record, records.RunStarted) and not nested:
-            return f"{clock(record.at - self._began)}  {said}"
-        if not isinstance(record, SHOWN):
+            self._level = _log_level(record)
+        if _LEVELS.index(_level(record, nested)) < _LEVELS.index(self._level):
             return ""
+        match record:
+            case records.AttemptFailed():
+                said = said.replace(record.reason, without_causes(record.reason, self.causes))
+                self.causes.add(record.reason)
+            case records.AttentionAsked():
+                said += f"; answer with: {attention_of(run, record).command}"
+            case records.TurnFailed():
+                said = without_causes(said, self.causes)
+                self.causes.add(record.reason)
         return f"{clock(record.at - self._began)}  {f'{below}: ' if nested else ''}{said}"
+
+
+def _log_level(started: records.RunStarted) -> str:
+    with suppress(ValueError):
+        if started.engine == "loop" and isinstance(loop := from_json(started.plan).coordination, LoopPlan):
+            return loop.place.log_level
+    return "info"
+
+
+def _level(record: records.Record, nested: str) -> str:
+    """The severity of *record*, of a run that is *nested* in another or not."""
+    match record:
+        case records.TreeMerged() if record.status != "merged":
+            return "warn"
+        case records.GateChecked() if not record.passed:
+            return "warn"
+        case records.TreesJoined() if record.problem or record.kept:
+            return "warn"
+        case records.ConfigChanged() | records.ConfigKept() | records.RunOwned() if record.warnings:
+            return "warn"
+        case records.AttemptSession() if record.lost:
+            return "warn"
+        case records.RunStarted() if not nested:
+            return "info"
+    if isinstance(record, _ERRORS):
+        return "error"
+    return "warn" if isinstance(record, _WARNINGS) else "info" if isinstance(record, SHOWN) else "debug"
 
 
 def tree(root: "RunNode", most: int) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from coterie.backends.base import Request
     from coterie.runs.statistics import RunStats
     from coterie.views.timeline import Line
-    from coterie.views.usage import Totals, UsageView
+    from coterie.views.usage import Totals
 
 _PROMPT, _SHORTEST_PROMPT = 60, 20
 """Characters of a prompt in a list of runs: where lines may have any length, and where they are too long anyway."""
@@ -51,14 +51,15 @@ def timeline(lines: "Iterable[Line]") -> str:
     return "\n".join(f"{line.seq:>5}  {clock(line.seconds)}  {line.text}" for line in lines)
 
 
-def usage_table(view: "UsageView") -> str:
-    """Return a table of usage by agent and in total."""
-    rows = [_used(name, totals) for name, totals in view.agents.items()]
-    head = ("agent", "turns", "attempts", "nested", "tokens in", "tokens out", "cost", "seconds")
-    total = view.total
+def usage_table(by: "Mapping[str, Totals]", total: "Totals", what: str = "agent") -> str:
+    """Return a table of usage by *what* and in total."""
+    rows = [_used(name, totals) for name, totals in by.items()]
+    head = (what, "turns", "attempts", "nested", "tokens in", "tokens out", "cost", "seconds")
     lines = table([*rows, _used("total", total)], head)
     if total.unpriced:
         lines += f"\nThe price of {plural(total.unpriced, 'answer')} is unknown and counts as $0."
+    if total.unsettled:
+        lines += f"\nAttempts that were lost may have cost up to ${total.unsettled:.4f} more."
     return lines
 
 
@@ -68,6 +69,7 @@ def turn(found: Mapping[str, Any], began: float) -> str:
     if found["inputs"]:
         lines.append(f"marked by {listed(found['inputs'])}")
     lines += [_attempt(one, began) for one in found["attempts"]]
+    lines += found["notes"]
     if found["child"]:
         lines.append(f"child run: coterie inspect '{found['child']}'")
     exact = "" if found["prompt_is_exact"] else f" ({INEXACT})"

@@ -1,0 +1,92 @@
+"""`coterie attention`: list what needs a person, and answer it."""
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from coterie.cli.options import AsJson, HomeOptions
+from coterie.cli.output import print_result, say, say_json
+
+if TYPE_CHECKING:
+    from coterie.runs.repository import Runs, Where
+
+
+def attention(
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="[RUN]", help="A run's id, the beginning of one, or 'last'; by default all runs."),
+    ] = None,
+    item: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[ID] [ANSWER]",
+            help="The id, if several are open, and the answer: a word that is listed, or a text for a question.",
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--watch", help="List what comes, too; of one run until no process drives it.")
+    ] = False,
+    everywhere: Annotated[
+        bool, typer.Option("--all", help="Look at the runs of other directories of this machine, too.")
+    ] = False,
+    as_json: AsJson = False,
+    *,
+    home: HomeOptions,
+) -> int:
+    """List what needs a person in runs and their child runs, or answer it.
+
+    Shows permissions to use a tool, attempts that may be stuck, questions, turns that wait for `retry` or `cancel`,
+    runs whose quota is spent, and work that could not be merged, each with the command that answers it. The exit status
+    is 1 if an answer is refused, as one that is too late.
+    """
+    from coterie.cli.text.attention import items
+    from coterie.errors import UsageError
+    from coterie.runs import attention as reading
+    from coterie.runs.repository import find
+
+    if len(item or ()) > 2:
+        raise UsageError("give RUN, optionally an ID, and one ANSWER; quote a text of several words")
+    if follow and item:
+        raise UsageError("--watch lists only; give the ANSWER from another terminal")
+    if everywhere and run is not None:
+        raise UsageError("--all lists the runs of all directories; give no RUN")
+    where = home.where
+    named = find(run, where) if run is not None else None
+    if item and named is not None:
+        return _answer(*named, item, as_json)
+    if follow:
+        from coterie.cli.signals import drive
+
+        drive(_watch(where, named, everywhere, as_json), lambda: "no longer watching; the runs continue")
+        return 0
+    found = reading.open_in(*named) if named is not None else [*reading.find(where, everywhere=everywhere)]
+    print_result(as_json, found, lambda: items(found, everywhere=everywhere or named is not None))
+    return 0
+
+
+def _answer(runs: "Runs", run: str, words: list[str], as_json: bool) -> int:
+    from coterie.cli.control import tell_verdict
+    from coterie.cli.inputs import standard_input
+    from coterie.errors import RunIsFinished
+    from coterie.journal.rules import root_of
+    from coterie.journal.status import ENDS
+    from coterie.runs.attention import answer
+
+    if (state := runs.status(root_of(run))) in ENDS:
+        raise RunIsFinished(root_of(run), state)
+    word = standard_input() if words[-1] == "-" else words[-1]
+    verdict = answer(runs, run, words[0] if len(words) == 2 else "", word)
+    return tell_verdict(root_of(run), verdict, as_json)
+
+
+async def _watch(where: "Where", named: "tuple[Runs, str] | None", everywhere: bool, as_json: bool) -> None:
+    from coterie.cli.text.attention import change
+    from coterie.runs.attention import follow
+
+    async with aclosing(follow(where, named, everywhere=everywhere)) as changes:
+        async for one in changes:
+            if as_json:
+                say_json({"open": one.is_open, "attention": one.attention})
+            else:
+                say(change(one))

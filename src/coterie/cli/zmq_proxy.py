@@ -1,0 +1,73 @@
+"""`coterie zmq-proxy`: the broker of the transport zmq."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from coterie.cli.output import complain, say
+
+if TYPE_CHECKING:
+    from coterie.topology.system.fields import TransportFields
+
+
+def zmq_proxy(
+    topology: Annotated[
+        Path | None, typer.Option("--topology", "-t", metavar="FILE", help="Take the addresses from this system.")
+    ] = None,
+    pub_addr: Annotated[
+        str | None, typer.Option("--pub-addr", metavar="ADDR", help="Where processes send to.", show_default=False)
+    ] = None,
+    sub_addr: Annotated[
+        str | None, typer.Option("--sub-addr", metavar="ADDR", help="Where processes receive from.", show_default=False)
+    ] = None,
+    new_keys: Annotated[
+        bool, typer.Option("--new-keys", help="Print a new pair of keys for the environment, and exit.")
+    ] = False,
+) -> int:
+    """Run the broker through which the processes of a system with `type: zmq` exchange messages.
+
+    The supervisor's process runs it itself with `start_proxy: true`. With the keys of --new-keys in the environment
+    of the broker and of all processes, connections are encrypted and no others are accepted; without, it binds to
+    loopback addresses only. Ctrl-C or SIGTERM ends it.
+    """
+    import asyncio
+    import os
+
+    from coterie.actors.transports.broker import PUBLIC, SECRET, Broker, key_pair, new_key_pair
+    from coterie.cli.signals import drive
+    from coterie.topology.system.fields import TransportFields
+
+    if new_keys:
+        public, secret = new_key_pair()
+        say(f"{PUBLIC}='{public}'\n{SECRET}='{secret}'")
+        return 0
+    fields = TransportFields() if topology is None else _transport(topology)
+    sends, receives = pub_addr or fields.pub_addr, sub_addr or fields.sub_addr
+    keys = key_pair(os.environ)
+    broker = Broker(sends, receives, keys)
+
+    async def main() -> None:
+        broker.start()
+        complain(f"passing messages from {sends} on to {receives}, {'encrypted' if keys else 'without encryption'}")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:  # its normal end
+            return
+        finally:
+            broker.stop()
+
+    drive(main(), lambda: "stopping the broker")
+    return 0
+
+
+def _transport(path: Path) -> "TransportFields":
+    from coterie import formats
+    from coterie.errors import TopologyError, UsageError
+
+    source = formats.read(path)
+    if source.topology is None or source.has_errors:
+        raise TopologyError(source.diagnostics, source.text)
+    if source.topology.system is None:
+        raise UsageError(f"{path} is no supervised system: it has no transport")
+    return source.topology.system.transport

@@ -1,0 +1,257 @@
+"""`coterie attention`: what needs a person is listed, followed and answered from another process."""
+
+import asyncio
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from asking_team import make_asking
+from command_line import Place
+from screen import Screen
+
+from coterie.journal.records import AttentionAsked, OperatorSaid, Record, RunFinished, RunOwned, RunStarted, TreeMerged
+from coterie.runs.repository import Runs, find
+from coterie.workspace.trees import worktree
+from coterie.workspace.trees.worktree import WorkTree
+
+DEEP = "/".join(["inner#1.1"] * 4)
+ASK = f"{DEEP}/coder#1?1"
+
+
+@contextmanager
+def ending(process: "subprocess.Popen[str]") -> "Iterator[subprocess.Popen[str]]":
+    """*process*, which does not outlive the test."""
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def changes(place: Place) -> Any:
+    """What `coterie attention --watch` says, line by line."""
+    return place.start("attention", "--watch", "--json", env=os.environ | {"PYTHONUNBUFFERED": "1"})
+
+
+def next_change(watching: "subprocess.Popen[str]") -> dict[str, Any]:
+    assert watching.stdout is not None
+    found: dict[str, Any] = json.loads(watching.stdout.readline())
+    return found
+
+
+def test_a_permission_five_teams_deep_is_seen_at_once_and_answered_from_elsewhere(place: Place) -> None:
+    """Real processes: one runs the teams, one follows them, one answers."""
+    pytest.importorskip("acp")
+    file = make_asking(place.folder, 5)
+    with ending(changes(place)) as watching, ending(place.start("run", file, "go")) as running:
+        opened = next_change(watching)
+        seen = time.time()
+        assert opened["open"]
+        one = opened["attention"]
+        assert (one["kind"], one["id"], one["policy"]) == ("permission", ASK, "deny")
+        assert seen - one["since"] < 1
+        run = one["run"].partition("/")[0]
+        assert one["command"] == f"coterie attention {run} '{ASK}' allow|deny|park|fail"
+        assert json.loads(place.look("attention", "--json").out) == [one]
+
+        assert place.call("attention", "last", ASK, "perhaps", status=1).err.startswith(
+            f"run {run}: refused: 'perhaps'"
+        )
+        assert place.call("attention", "last", ASK, "allow").out == f"run {run}: accepted\n"
+        assert not next_change(watching)["open"]
+        _, err = running.communicate(timeout=30)
+    assert running.returncode == 0, err
+    assert "coder#1 answered “allowed”" in err
+    asks = f"{DEEP}: coder#1 asks for permission: Bash (make test); answer with: {one['command']}\n"
+    assert asks in err
+    assert f"{DEEP}: coder#1?1 was answered by an operator: allow\n" in err
+    assert "asks for permission" in place.look("inspect", f"{run}/{DEEP}").out
+    said = place.look("logs", run).out.splitlines()
+    assert f"{DEEP}/coder#1 > Bash needs permission: make test" in said
+    assert f"{DEEP}/coder#1 ? coder#1?1 was answered by an operator: allow" in said
+    assert "coder#1?1 was answered" in place.look("inspect", f"{run}/{DEEP}", "why", "end#1").out
+    assert place.look("attention").out.startswith("nothing needs a person")
+
+
+def test_a_permission_of_a_run_that_was_killed_is_void(place: Place) -> None:
+    """It cannot be answered, and the attempt that is tried again asks anew."""
+    pytest.importorskip("acp")
+    file = make_asking(place.folder, 2)
+    with ending(changes(place)) as watching, ending(place.start("run", file, "go")) as running:
+        one = next_change(watching)["attention"]
+        running.kill()
+        assert next_change(watching) == {"open": False, "attention": one}
+        assert place.look("attention").out.startswith("nothing needs a person")
+        refused = place.look("attention", "last", one["id"], "allow", status=1)
+        assert "nothing in 2" in refused.err
+        assert "needs a person" in refused.err
+        assert "''" not in place.look("attention", "last", "allow", status=1).err
+        with ending(place.start("resume", "last")) as resumed:
+            again = next_change(watching)["attention"]
+            assert again["id"] == "inner#1.1/coder#1?2"
+            place.call("attention", "last", "deny")
+            _, err = resumed.communicate(timeout=30)
+    assert "coder#1 answered “denied”" in err
+    runs, run = find("last", place.folder / ".coterie")
+    asked = [one.id for _, one in runs.history(run) if isinstance(one, AttentionAsked)]
+    assert asked == ["coder#1?1", "coder#1?2"]
+
+
+def test_the_terminal_of_the_run_shows_the_permission(place: Place) -> None:
+    """And takes the answer; the live tree continues below."""
+    pytest.importorskip("acp")
+    screen = Screen(place.folder, 100, "run", make_asking(place.folder, 3), "go")
+    try:
+        screen.until("coder#1 asks for permission: Bash (make test)")
+        screen.until("> ")
+        screen.type("y")
+        screen.until("completed: 4 turns")
+        assert screen.process.wait(timeout=60) == 0
+    finally:
+        screen.close()
+    assert "allowed" in place.look("logs", "last").out
+
+
+def test_a_permission_is_named_while_another_question_is_on_the_terminal(place: Place) -> None:
+    """It may have a deadline, so it does not wait unseen for the answer to the other."""
+    pytest.importorskip("acp")
+    file = make_asking(place.folder, 1)
+    leaf = (
+        (place.folder / file)
+        .read_text()
+        .replace("  flow { coder -> end }", "  human boss { }\n  flow { boss -> end\n coder -> end }")
+    )
+    (place.folder / file).write_text(leaf)
+    screen = Screen(place.folder, 200, "run", file, "go")
+    try:
+        screen.until("boss#1 asks you")
+        screen.until("(coder#1 asks for permission: Bash (make test); `deny` in")
+        screen.type("well")
+        screen.until("coder#1?1 needs you")
+        screen.until("> ")
+        screen.type("y")
+        assert screen.process.wait(timeout=60) == 0
+    finally:
+        screen.close()
+    assert "allowed" in place.look("logs", "last").out
+
+
+def test_an_answer_from_elsewhere_takes_the_permission_off_the_terminal(place: Place) -> None:
+    """The run goes on, and the terminal says why it no longer asks."""
+    pytest.importorskip("acp")
+    screen = Screen(place.folder, 100, "run", make_asking(place.folder, 3), "go")
+    try:
+        screen.until("> ")
+        place.call("attention", "last", "deny")
+        screen.until("coder#1?1 no longer waits for an answer here)")
+        screen.until("completed: 4 turns")
+        assert screen.process.wait(timeout=60) == 0
+    finally:
+        screen.close()
+    assert "denied" in place.look("logs", "last").out
+
+
+def test_a_question_is_listed_and_answered(place: Place) -> None:
+    """With its text; the answer is that of `control respond`, and an output that does not fit is refused."""
+    place.call("run", "human.at", "go", "--park", status=4)
+    [one] = json.loads(place.look("attention", "--json").out)
+    assert (one["kind"], one["id"]) == ("question", "boss#1")
+    assert "writer#1 read True" in one["text"]
+    text = place.look("attention", "last").out
+    assert text.startswith(f"question  {one['run']}  for ")
+    assert text.endswith(f"\n  coterie control respond {one['run']} 'boss#1' TEXT\n")
+    assert "verdict" in place.look("attention", "last", "boss#1", "perhaps", status=1).err
+    assert "queued" in place.look("attention", "last", "verdict: approve").out
+    place.call("resume", "last")
+
+
+def test_an_id_is_needed_where_several_are_open(place: Place) -> None:
+    """The refusal names them."""
+    two = (place.folder / "human.at").read_text().replace("boss -> publisher", "[boss, chief] -> publisher")
+    two = two.replace("human boss", "human chief { }\nhuman boss").replace("[pipeline]", "[pipeline, fan-out]")
+    (place.folder / "human.at").write_text(two)
+    place.call("run", "human.at", "go", "--park", status=4)
+    refused = place.look("attention", "last", "approve", status=1)
+    assert "say which one the answer is for; open: " in refused.err
+    assert "boss#1" in refused.err
+    assert "give RUN" in place.look("attention", "last", "boss#1", "too", "many", status=2).err
+    assert "--watch lists only" in place.look("attention", "last", "approve", "--watch", status=2).err
+
+
+def test_a_parked_turn_is_decided(place: Place) -> None:
+    """A crash cut it off, and its agent asks then."""
+    slow = (place.folder / "slow.at").read_text()
+    (place.folder / "slow.at").write_text(slow.replace('"] }', '"] on-interrupt: ask }'))
+    process = place.start_slow()
+    process.kill()
+    process.communicate()
+    place.call("resume", "last", status=4)
+    [one] = json.loads(place.look("attention", "--json").out)
+    assert (one["kind"], one["id"], one["answers"]) == ("parked", "slow#1", ["retry", "cancel"])
+    assert "(not 'allow')" in place.look("attention", "last", "allow", status=1).err
+    place.look("attention", "last", "slow#1?1", "cancel")
+    place.call("resume", "last")
+    runs, run = find("last", place.folder / ".coterie")
+    assert [one.what for one in runs.read(run) if isinstance(one, OperatorSaid)] == ["cancel"]
+    assert "has completed" in place.look("attention", "last", "cancel", status=1).err
+
+
+@pytest.mark.parametrize(("status", "kinds"), [("conflict", ["conflict"]), ("merged", [])])
+def test_a_merge_conflict_is_listed_until_it_is_resolved(place: Place, status: str, kinds: list[str]) -> None:
+    """Also after the run has ended; no word answers it."""
+    runs, run = Runs(place.folder / ".coterie"), "r"
+    merged = TreeMerged(status="conflict", path="tree", branch="coterie/x", into="main", files=("a.py",))
+    end = RunFinished(outcome="failed", reason="merge_conflict")
+    _write(runs, run, RunStarted(run=run, engine="flow", engine_version=1), RunOwned(epoch=1), merged, end)
+    tree = WorkTree(run=run, path="tree", cwd="tree", branch="coterie/x", origin="", base="", status=status)
+    worktree.write(runs.root, tree)
+    found = json.loads(place.look("attention", "last", "--json").out)
+    assert json.loads(place.look("attention", "--json").out) == found
+    assert [one["kind"] for one in found] == kinds
+    assert [one["command"] for one in found] == [f"coterie worktree merge {run}"] * len(kinds)
+
+
+def _write(runs: Runs, run: str, *records: Record) -> None:
+    """Write the journal of *run*."""
+
+    async def write() -> None:
+        writer = runs.store.claim(run)
+        for n, record in enumerate(records, 1):
+            writer.append((msgspec.structs.replace(record, seq=n, at=float(n)),))
+        await writer.durable(len(records))
+        await writer.close()
+
+    asyncio.run(write())
+
+
+def test_one_run_is_followed_until_no_process_drives_it(place: Place) -> None:
+    """Then its question is still shown."""
+    place.call("run", "human.at", "go", "--park", status=4)
+    said = place.look("attention", "last", "--watch").out
+    assert said.count("question") == 1
+    assert "boss#1 asks" in said
+
+
+def test_other_directories_are_looked_at_with_all(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through the index of runs."""
+    place.call("run", "human.at", "go", "--park", status=4)
+    elsewhere = Place(tmp_path / "elsewhere")
+    elsewhere.folder.mkdir()
+    assert "attention --all" in elsewhere.look("attention").out
+    assert "boss#1" in elsewhere.look("attention", "--all").out
+    assert "give no RUN" in elsewhere.look("attention", "last", "--all", status=2).err
+
+
+def test_ids_and_answers_are_completed(place: Place) -> None:
+    """By a shell."""
+    place.call("run", "human.at", "go", "--park", status=4)
+    assert "boss#1\tboss#1 asks" in place.look("__complete", "attention", "last", "").out

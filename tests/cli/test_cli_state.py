@@ -1,0 +1,227 @@
+"""`coterie state`: the states that agents stored."""
+
+import asyncio
+import json
+import os
+import pty
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Place
+
+from coterie.actors.state.sqlite import SQLiteStateStore
+
+
+def put(path: Path, **states: Any) -> None:
+    async def main() -> None:
+        store = SQLiteStateStore(path)
+        for name, state in states.items():
+            await store.set(name, state)
+        await store.close()
+
+    asyncio.run(main())
+
+
+def states(path: Path) -> dict[str, Any]:
+    async def main() -> dict[str, Any]:
+        store = SQLiteStateStore(path)
+        found = {name: await store.get(name) for name in await store.list_agents()}
+        await store.close()
+        return found
+
+    return asyncio.run(main())
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    put(tmp_path / "agency_state.db", greeter={"seen": ["Ada", "é"]}, counter={"n": 1})
+    return Place(tmp_path)
+
+
+def test_the_agents_with_a_state_are_listed(place: Place) -> None:
+    """By name, with the size of each."""
+    assert place.look("state", "list").out == "agent    size\ncounter  7 B\ngreeter  21 B\n"
+    assert json.loads(place.look("state", "list", "--json").out) == [
+        {"agent": "counter", "bytes": 7},
+        {"agent": "greeter", "bytes": 21},
+    ]
+
+
+def test_without_a_database_nothing_is_listed_and_none_is_made(tmp_path: Path) -> None:
+    """The default may be absent; a database that was named may not."""
+    place = Place(tmp_path)
+
+    assert place.look("state", "list").out == "no agent has stored a state\n"
+    assert place.look("state", "list", "--json").out == "[]\n"
+    assert "other.db: there is no such file" in place.look("state", "list", "--db", "other.db", status=1).err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_state_is_shown(place: Place) -> None:
+    """As JSON for people, or on one line."""
+    assert place.look("state", "show", "greeter").out == '{\n  "seen": [\n    "Ada",\n    "é"\n  ]\n}\n'
+    assert place.look("state", "show", "greeter", "--json").out == '{"seen":["Ada","é"]}\n'
+    assert "did you mean 'greeter'?" in place.look("state", "show", "greter", status=1).err
+
+
+def test_another_database_is_named(place: Place) -> None:
+    """With or without the prefix of its kind."""
+    put(place.folder / "deep" / "other.db", alone={})
+
+    for name in ("deep/other.db", "sqlite:deep/other.db"):
+        assert place.look("state", "list", "--db", name).out == "agent  size\nalone  2 B\n"
+    assert "redis://… is not a store of states" in place.look("state", "list", "--db", "redis://x", status=2).err
+
+
+def test_one_state_is_cleared(place: Place) -> None:
+    """The others stay; an agent without a state is an error."""
+    assert place.look("state", "clear", "greeter", "--force").out == "deleted the states of greeter\n"
+    assert states(place.folder / "agency_state.db") == {"counter": {"n": 1}}
+    assert "these have one: counter" in place.look("state", "clear", "greeter", "-f", status=1).err
+
+
+def test_all_states_are_cleared(place: Place) -> None:
+    """The database stays, empty."""
+    place.look("state", "clear", "-f")
+
+    assert states(place.folder / "agency_state.db") == {}
+    assert place.look("state", "clear", "-f").out == "no agent has stored a state\n"
+
+
+def test_nothing_is_cleared_without_a_person_or_force(place: Place) -> None:
+    """A script has to say that it means it."""
+    said = place.call("state", "clear", status=2)
+
+    assert "would delete the states of counter, greeter: add --force" in said.err
+    assert len(states(place.folder / "agency_state.db")) == 2
+
+
+@pytest.mark.parametrize(("answer", "status", "left"), [("y", 0, 0), ("n", 1, 2)])
+def test_a_person_confirms(place: Place, answer: str, status: int, left: int) -> None:
+    """On a terminal the command asks and heeds the answer."""
+    near, far = pty.openpty()
+    os.write(near, f"{answer}\n".encode())
+    command = [sys.executable, "-m", "coterie", "state", "clear"]
+    done = subprocess.run(command, cwd=place.folder, stdin=far, capture_output=True, text=True, timeout=60)
+    os.close(near)
+    os.close(far)
+
+    assert done.returncode == status
+    assert "Delete the states of counter, greeter?" in done.stderr
+    assert len(states(place.folder / "agency_state.db")) == left
+
+
+def test_a_migration_is_first_shown_then_carried_out(place: Place) -> None:
+    """A dry run is the default and creates nothing; the copy can be repeated."""
+    target = place.folder / "new" / "state.db"
+    said = place.look("state", "migrate", "agency_state.db", "new/state.db")
+    assert said.out == "agent    size  action\ncounter  7 B   copy\ngreeter  21 B  copy\n"
+    assert said.err == "nothing was written: add --execute\n"
+    assert not target.parent.exists()
+
+    place.look("state", "migrate", "agency_state.db", "new/state.db", "--execute")
+    assert states(target) == states(place.folder / "agency_state.db") == {
+        "counter": {"n": 1},
+        "greeter": {"seen": ["Ada", "é"]},
+    }  # fmt: skip
+    said = place.look("state", "migrate", "agency_state.db", "new/state.db", "--execute", "--json")
+    assert json.loads(said.out)[0] == {"agent_name": "counter", "size": 7, "action": "keep"}
+
+
+def test_a_migration_replaces_other_states_only_by_force(place: Place) -> None:
+    """Nothing at all is written otherwise."""
+    put(place.folder / "new.db", counter={"n": 9}, other={})
+    words = ("state", "migrate", "agency_state.db", "new.db")
+
+    assert "counter" in place.look(*words).err
+    said = place.look(*words, "--execute", status=1)
+    assert "new.db holds other states of counter: nothing was written; add --force to replace them" in said.err
+    assert states(place.folder / "new.db") == {"counter": {"n": 9}, "other": {}}
+    place.look(*words, "--execute", "--force")
+    assert states(place.folder / "new.db") == {"counter": {"n": 1}, "greeter": {"seen": ["Ada", "é"]}, "other": {}}
+
+
+def test_the_source_of_a_migration_must_exist(place: Place) -> None:
+    """A wrong path is no empty store."""
+    assert "none.db: there is no such file" in place.look("state", "migrate", "none.db", "x.db", status=1).err
+
+
+def test_a_file_that_is_no_database_is_an_error(place: Place) -> None:
+    """In one line, with its path."""
+    (place.folder / "notes.txt").write_text("no states here, only a text that is long enough\n" * 9)
+
+    said = place.look("state", "list", "--db", "notes.txt", status=1)
+    assert said.err == "coterie: the state store notes.txt: file is not a database\n"
+
+
+def test_a_database_of_civitas_is_migrated(place: Place) -> None:
+    """From the earlier system to coterie's own file, by one command."""
+    with sqlite3.connect(place.folder / "civitas.db") as db:
+        db.execute("CREATE TABLE agent_state (agent_name TEXT PRIMARY KEY, state TEXT NOT NULL)")
+        db.execute("INSERT INTO agent_state VALUES ('old', '{\"n\": 1.0}')")
+    db.close()
+
+    place.look("state", "migrate", "sqlite:civitas.db", "sqlite:mine.db", "--execute")
+    assert states(place.folder / "mine.db") == {"old": {"n": 1.0}}
+
+
+TOPOLOGY = """
+plugins:
+  state: { type: %s, config: { %s } }
+supervision:
+  name: root
+  children:
+    - agent: { name: greeter, type: plugged.Greeter }
+"""
+
+STORE = """
+import json, pathlib
+class Files:
+    def __init__(self, folder): self.folder = pathlib.Path(folder)
+    async def get(self, agent_name):
+        file = self.folder / agent_name
+        return json.loads(file.read_text()) if file.exists() else None
+    async def set(self, agent_name, state): (self.folder / agent_name).write_text(json.dumps(state))
+    async def delete(self, agent_name): (self.folder / agent_name).unlink()
+    async def list_agents(self): return sorted(file.name for file in self.folder.iterdir())
+    async def close(self): pass
+"""
+
+
+def test_the_store_of_the_topology_is_used(place: Place) -> None:
+    """The database that the file here declares, or that of a file that is named."""
+    put(place.folder / "mine.db", mine={})
+    (place.folder / "other.yaml").write_text(TOPOLOGY % ("sqlite", "db_path: mine.db"))
+    assert place.look("state", "list", "--db", "other.yaml").out == "agent  size\nmine   2 B\n"
+    assert "greeter" in place.look("state", "list").out
+
+    (place.folder / "topology.yaml").write_text(TOPOLOGY % ("sqlite", "db_path: mine.db"))
+    assert place.look("state", "list").out == "agent  size\nmine   2 B\n"
+    (place.folder / "topology.yaml").write_text(TOPOLOGY % ("sqlite", "db_path: none.db"))
+    assert place.look("state", "list").out == "no agent has stored a state\n"
+
+
+def test_a_topology_without_a_store_on_disk(place: Place) -> None:
+    """Named, it is an error; that of this directory leaves the usual database."""
+    (place.folder / "topology.yaml").write_text(TOPOLOGY % ("in_memory", ""))
+
+    assert "greeter" in place.look("state", "list").out
+    said = place.look("state", "list", "--db", "topology.yaml", status=1)
+    assert "topology.yaml: its agents keep their states in memory" in said.err
+
+
+def test_states_move_to_a_store_of_a_user(place: Place) -> None:
+    """Any store that a topology can declare is a source and a target, and can be listed and cleared."""
+    (place.folder / "plugged.py").write_text(STORE)
+    (place.folder / "states").mkdir()
+    (place.folder / "mine.yaml").write_text(TOPOLOGY % ("plugged.Files", "folder: states"))
+
+    place.call("state", "migrate", "agency_state.db", "mine.yaml", "--execute")
+    assert json.loads((place.folder / "states" / "counter").read_text()) == {"n": 1}
+    assert place.call("state", "show", "counter", "--db", "mine.yaml", "--json").out == '{"n":1}\n'
+    place.call("state", "clear", "--db", "mine.yaml", "--force")
+    assert list((place.folder / "states").iterdir()) == []
