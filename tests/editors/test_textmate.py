@@ -13,6 +13,8 @@ from coterie.formats.at.language import BLOCKS
 VSCODE = Path(__file__).parents[2] / "editors" / "vscode"
 RAW = json.loads((VSCODE / "coterie.tmLanguage.json").read_text())
 GRAMMAR = Grammar(RAW)
+BARE = {"race", "reflection"}
+"""Attributes of an arrow that take no value."""
 
 TEAM = """\
 topology review-team : [pipeline, fan-out] { # the team
@@ -113,10 +115,13 @@ def test_the_grammar_is_whole() -> None:
 def test_the_grammar_knows_the_words_of_the_notation() -> None:
     """What begins a block with a name, and every attribute of an arrow."""
     named = set(re.findall(r"[a-z-]+", RAW["repository"]["named-block"]["match"].partition(")\\s")[0]))
-    attributes = RAW["repository"]["attributes"]["patterns"]
 
     assert {block.name for block in BLOCKS.values() if block.named} <= named
-    assert all(word in str(attributes) for word in ATTRIBUTE_WORDS)
+    for word in ATTRIBUTE_WORDS:
+        written = word if word in BARE else f"{word} x"
+        for text in (f"flow {{ a -> b [{written}] }}", f"flow {{ a -> b [max 2, {written}] }}"):
+            start = text.index(written)
+            assert {*GRAMMAR.scopes(text)[start : start + len(word)]} == {"keyword.control"}, text
 
 
 def test_vs_code_finds_what_it_is_told_of() -> None:

@@ -61,7 +61,8 @@ def labels(text: str) -> list[str]:
         ("gate g { after: ‸ }", ["writer", "reviewer", "tests", "g"]),
         ("group g { members: [‸] }", ["writer", "reviewer", "tests", "g"]),
         ("agent a { extensions { ‸ } }", ["coterie"]),
-        ("agent a { extensions { coterie { backend: ‸ } } }", ["command", "human"]),
+        ("agent a { extensions { coterie { backend: ‸ } } }", ["acp", "claude-sdk"]),
+        ("agent a { extensions { coterie { sandbox: ‸ } } }", ["auto", "required", "no-network", "off"]),
         ("observability { capture { prompts: ‸ } }", ["true", "false"]),
     ],
 )

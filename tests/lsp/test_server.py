@@ -167,3 +167,33 @@ def test_a_client_that_just_goes_away_ends_the_server(client: Client) -> None:
     """Without a goodbye the exit status is 1."""
     client.hello()
     assert client.end()[0] == 1
+
+
+SYSTEM = """\
+supervision:
+  name: root
+  strategy: ONE_FOR_SOME
+  children:
+    - supervisor:
+        name: inner
+        children:
+          - agent: {name: clerk, type: shop.Clerk}
+"""
+
+
+def test_an_editor_is_served_with_a_supervised_system(client: Client) -> None:
+    """Diagnostics, the rule under the cursor and the tree; what YAML has other tools for is left to them."""
+    client.hello()
+    (found,) = client.open("topology.yaml", SYSTEM)["diagnostics"]
+    assert found["code"] == "bad-strategy"
+    assert found["range"]["start"] == {"line": 2, "character": 12}
+    assert "bad-strategy" in client.at("hover", "topology.yaml", 2, 14)["contents"]["value"]
+
+    document = {"textDocument": {"uri": client.uri("topology.yaml")}}
+    (root,) = client.ask("textDocument/documentSymbol", **document)
+    (inner,) = root["children"]
+    assert (inner["name"], [child["name"] for child in inner["children"]]) == ("inner", ["clerk"])
+    for question in ("completion", "definition"):
+        assert client.at(question, "topology.yaml", 7, 22) == []
+    assert client.ask("textDocument/formatting", **document, options={"tabSize": 2, "insertSpaces": True}) == []
+    assert client.leave() == (0, b"")

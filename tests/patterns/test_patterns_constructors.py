@@ -1,6 +1,7 @@
 """Patterns made in Python: they say what a file would, run like one, and are refused with the same words."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import coterie
 from coterie.diagnostics import Diagnostic
 from coterie.engines.generator import Conversation, Question
 from coterie.engines.patterns.registry import Team, pattern
-from coterie.errors import TopologyError, UsageError
+from coterie.errors import CoterieError, TopologyError, UsageError
 from coterie.formats import read_text
 from coterie.patterns import (
     agent,
@@ -158,6 +159,7 @@ def test_a_function_that_is_no_pattern_is_refused() -> None:
         (lambda: pipeline({"a": agent(model="m", timeout_seconds=float("nan"))}), "timeout_seconds is nan: expected"),
         (lambda: delegation({"a": agent(model="m", capabilities="law")}), "capabilities is 'law': expected a list"),
         (lambda: pipeline({"a": agent(command="echo hi")}), "command is 'echo hi': expected a list, got a text"),
+        (lambda: pipeline({"a": agent(model="m", tools="Read")}), "tools is 'Read': expected a list, got a text"),
         (lambda: pipeline({"a": agent(type="robot")}), "type is 'robot': expected one of human, model, command"),
         (lambda: pipeline({"a": agent(prompt=None)}), "prompt is None: expected a text, got nothing"),  # type: ignore[arg-type]
         (lambda: pipeline({"a": CAT}, stages={"a"}), "stages is {'a'}: expected a list, got a set"),
@@ -187,10 +189,14 @@ def test_what_fills_no_slot_is_refused() -> None:
         (lambda: agent(model="m", command=["cat"]), "has 2 backends: model, command"),
         (lambda: agent(model="m", type="human"), "has 2 backends: model, type='human'"),
         (lambda: agent(model="m", temprature=1), "did you mean 'temperature'?"),
+        (lambda: agent(modell="m"), "did you mean 'model'?"),
+        (lambda: agent(model="m", max_retry=1), "did you mean 'max_retries'?"),
+        (lambda: ensemble([CAT, CAT]), "pass several agents one by one"),  # type: ignore[arg-type]
         (lambda: agent(model="m", temperature="hot"), "'temperature' of an agent is a number from 0 to 2, not 'hot'"),
         (lambda: pipeline([CAT]), "slots must be a dict {NAME: agent}"),  # type: ignore[arg-type]
         (lambda: pipeline({7: CAT}), "slots must be a dict {NAME: agent}"),  # type: ignore[dict-item]
         (lambda: pipeline({"a": CAT}, name=7), "the name of a team must be a text, not 7"),  # type: ignore[arg-type]
+        (lambda: pipeline({"a": CAT}, description=7), "the description of a team must be"),  # type: ignore[arg-type]
         (lambda: collaboration("x:y", {"a": CAT}), "a user-defined pattern is a function"),  # type: ignore[arg-type]
     ],
 )
@@ -209,6 +215,35 @@ def test_what_is_no_plain_data_is_not_given_to_a_team(given: Any, tmp_path: Path
         asyncio.run(coterie.run(pipeline({"a": CAT}), given, state_dir=tmp_path))
 
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("make", "hint"),
+    [
+        (lambda: ensemble(), "pass its members one by one"),
+        (lambda: cross_check(CAT), "pass two checkers, or one, which is called num_checkers times"),
+        (lambda: pipeline({"a": agent()}), "write agent(model=…), agent(command=[…])"),
+        (lambda: coterie.run(pipeline({"a": "gpt9000"}), "x"), "agent(model=…, provider=…), pass backend=…"),
+        (lambda: coterie.run(pipeline({"a": "haiku"}), "x"), "name another: agent(api_key=…), or try it without a"),
+        (lambda: coterie.run(debate(proponent=CAT, opponent=CAT, mediator=CAT), {}), 'pass {"question": …}'),
+        (lambda: coterie.run(delegation({"a": CAT}), {"tasks": 3}), 'pass {"tasks": ["…"]}'),
+    ],
+)
+def test_hints_for_python_name_keywords(
+    make: Callable[[], Any], hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither options of the command line nor entries of a file."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+
+    async def call() -> None:
+        await make()
+
+    with pytest.raises(CoterieError) as raised:
+        asyncio.run(call())
+
+    assert hint in str(raised.value)
+    assert not re.search(r"--\w|\.at\b|YAML", str(raised.value))
 
 
 def test_a_tool_must_be_found_by_its_name() -> None:

@@ -2,6 +2,7 @@
 
 from math import inf
 
+import pytest
 from proof_flows import nested_plan, proof_plan
 
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
@@ -31,6 +32,46 @@ def test_counting_never_says_too_little() -> None:
         assert {name: n for name, n in worst.items() if n > counted[name]} == {}
         exact += counted[""] == report.worst.turns
     assert exact > 50
+
+
+def flow(*groups: ArrowGroup) -> Plan:
+    """A flow of *groups*."""
+    names = tuple(dict.fromkeys(name for group in groups for name in (group.source, *group.targets)))
+    agents = {name: AgentPlan(name=name) for name in names}
+    return Plan(name="t", agents=agents, coordination=FlowPlan(mentions=names, groups=groups))
+
+
+@pytest.mark.parametrize(
+    ("plan", "agent", "starts"),
+    [
+        (
+            flow(
+                ArrowGroup(source="a", targets=("b", "d")),
+                ArrowGroup(source="d", targets=("c",)),
+                ArrowGroup(source="b", targets=("b",), max=1, per="c"),
+            ),
+            "b",
+            3,
+        ),
+        (
+            flow(
+                ArrowGroup(source="c", targets=("d",)),
+                ArrowGroup(source="a", targets=("c",), when=Condition("a", "v", Operator.EQ, "x")),
+                ArrowGroup(source="c", targets=("b",), max=2),
+                ArrowGroup(source="b", targets=("c",), max=2),
+            ),
+            "d",
+            3,
+        ),
+    ],
+    ids=["a scope before its agent starts", "a node that does not wait for a cycle before it"],
+)
+def test_the_most_starts_of_a_node_are_counted(plan: Plan, agent: str, starts: int) -> None:
+    """As often as it can start."""
+    worst = check(plan).worst
+
+    assert worst is not None
+    assert worst.agents[agent] == bound(plan)[agent] == starts
 
 
 def test_too_many_states_are_counted_instead_and_it_says_so() -> None:

@@ -4,6 +4,7 @@ import random
 from itertools import groupby
 
 import pytest
+from exhaustive import copied
 from msgspec.structs import replace as with_
 from proof_flows import proof_plan
 
@@ -80,7 +81,17 @@ class Pair:
                 sources = [self.shape.names[source] for source in self.shape.sources(turn.arrows)]
                 assert [self.nodes[name] for name in ask.inputs] == sources
         assert next((command.outcome for command in commands if isinstance(command, Finish)), "") == over
+        if not over:
+            halting = {node for node, _ in self.system.halting(self.state)}
+            failing = {step.node for step, _ in self.system.steps(self.state) if step.over == "failed"}
+            fails = {self.shape.rank[turn.node] for name, turn in self.engine._turns.items() if self.fails(name)}
+            assert halting <= fails <= halting | failing
         return over
+
+    def fails(self, turn: str) -> bool:
+        """Whether the run fails if *turn* does."""
+        commands = copied(self.engine).step(TurnFailed(turn=turn, kind="failed", reason="it fails"))
+        return any(isinstance(command, Finish) and command.outcome == "failed" for command in commands)
 
 
 @pytest.mark.parametrize("chunk", range(4))

@@ -26,7 +26,18 @@ from loop_play import loop_plan, plan_of, waves
 from pattern_play import pattern
 from stage import flow
 
-from coterie.backends.base import Answer, AttemptRef, Emitted, Failure, OnEvent, Request, Result, Unknown
+from coterie.backends.base import (
+    NO_ABILITIES,
+    Abilities,
+    Answer,
+    AttemptRef,
+    Emitted,
+    Failure,
+    OnEvent,
+    Request,
+    Result,
+    Unknown,
+)
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, ConfigAnswer, ConfigKept, Record, RunNotified, TreeMade
 from coterie.planning.place import RunPlace
@@ -235,6 +246,9 @@ class Actors:
 
     def uses_context(self, agent: AgentPlan) -> bool:
         return False
+
+    def abilities(self, agent: AgentPlan) -> Abilities:
+        return NO_ABILITIES
 
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import killed
+import unsynced
 
-from coterie.backends.base import Answer, AttemptRef, OnEvent, Request, Session, Unknown
+from coterie.backends.base import NO_ABILITIES, Abilities, Answer, AttemptRef, OnEvent, Request, Session, Unknown
 from coterie.errors import JournalUnreadable
 from coterie.formats import read
 from coterie.journal.records import AttemptLaunched, Usage
@@ -70,6 +71,9 @@ class Thinkers:
     def uses_context(self, agent: AgentPlan) -> bool:
         return False
 
+    def abilities(self, agent: AgentPlan) -> Abilities:
+        return NO_ABILITIES
+
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()
 
@@ -98,6 +102,7 @@ def main(folder: Path, step: int = 1) -> None:
 
 def at_every_append(plan: Any, folder: Path, cast: type[Thinkers], step: int) -> None:
     """Print what became of *plan*, played by *cast*, not killed, killed after every *step*-th append, at last not."""
+    unsynced.apply()
     (folder / "warm").mkdir()
     owner(plan, cast, folder / "warm", 0)  # loads what is loaded late, once for all that are forked
     n = 0

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import killed
+import unsynced
 
 import coterie.backends.processes
 import coterie.engines.patterns.compound
@@ -40,6 +41,7 @@ from coterie.patterns import (
     current_call,
     mixin,
 )
+from coterie.runs.driver import retries
 
 FINDINGS = 3
 LEDGER = Path("ledger")
@@ -209,7 +211,8 @@ def report(folder: Path, n: int) -> dict[str, Any]:
 
 def main(place: Path, step: int = 1) -> None:
     """Play it without harm, then killed at every *step*-th append until it ends before."""
-    os.fsync = os.fdatasync = lambda fd: None  # a kill takes nothing back that was written; a power cut would
+    unsynced.apply()
+    retries._backoff = lambda failures: 0.0  # type: ignore[assignment]
     gc.freeze()  # what is loaded is shared with every process that is forked
     n = 0
     while True:

@@ -108,7 +108,8 @@ class Play:
         name = turn or self.turn
         attempt = self.core.turns[name].attempt
         if kind == "interrupted":
-            self._said(self.core.accept(self.now, r.AttemptInterrupted(turn=name, attempt=attempt, reason=kind)))
+            cut = r.AttemptInterrupted(turn=name, attempt=attempt, reason=kind, **more)
+            self._said(self.core.accept(self.now, cut))
         else:
             failed = r.AttemptFailed(turn=name, attempt=attempt, kind=kind, reason=f"{kind}!", **more)
             self._said(self.core.accept(self.now, failed))
@@ -169,7 +170,7 @@ class Play:
         return record
 
     def _pump(self) -> None:
-        effects: Sequence[Effect] = self.core.pump(self.now, lambda agent, again: True)
+        effects: Sequence[Effect] = self.core.pump(self.now, lambda ask, again: True)
         for effect in effects:
             match effect:
                 case ReadPlan(cause=cause):

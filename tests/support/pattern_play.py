@@ -7,7 +7,17 @@ from typing import Any
 
 from pattern_cases import Call, Case, Played, script_of
 
-from coterie.backends.base import Answer, AttemptRef, Failure, OnEvent, Request, Result, Unknown
+from coterie.backends.base import (
+    NO_ABILITIES,
+    Abilities,
+    Answer,
+    AttemptRef,
+    Failure,
+    OnEvent,
+    Request,
+    Result,
+    Unknown,
+)
 from coterie.backends.scripted import path_of
 from coterie.clock import VirtualClock
 from coterie.diagnostics import Severity
@@ -70,6 +80,9 @@ class Troupe:
 
     def uses_context(self, agent: AgentPlan) -> bool:
         return False
+
+    def abilities(self, agent: AgentPlan) -> Abilities:
+        return NO_ABILITIES
 
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()
@@ -207,7 +220,7 @@ def _tried_again(config: Any, agents: dict[str, AgentPlan]) -> dict[str, AgentPl
     from msgspec.structs import replace
 
     tries = 1 + config.max_stage_retries
-    return {name: replace(agent, retry=tries - 1, attempts=tries) for name, agent in agents.items()}
+    return {name: replace(agent, retry=tries - 1, attempts=tries, repairs=1) for name, agent in agents.items()}
 
 
 def perform(plan: Plan, given: Mapping[str, Any], script: Mapping[str, Sequence[str | Result]]) -> Performance:

@@ -11,6 +11,7 @@ import gc
 import importlib
 import os
 import pkgutil
+import resource
 import selectors
 import signal
 import socket
@@ -22,9 +23,13 @@ from collections.abc import Sequence
 from functools import partial
 
 import killed
+import unsynced
 
 KILL = "COTERIE_TESTS_KILL"
 """In the environment of what is asked: where to die, as `killed` takes it. The command does not see it."""
+
+LIMITS = "COTERIE_TESTS_LIMITS"
+"""In the environment of what is asked: the most memory, in bytes, and processor time, in seconds, that it may take."""
 
 NUMBER = struct.Struct("=q")
 """How a length, a process id and an exit status are sent."""
@@ -107,6 +112,13 @@ def _become(asked: bytes, streams: Sequence[int]) -> None:
         sys.modules["__main__"] = __main__
         if where := os.environ.pop(KILL, ""):
             killed.arm_at(where)
+        if limits := os.environ.pop(LIMITS, ""):
+            for kind, most in zip((resource.RLIMIT_AS, resource.RLIMIT_CPU), map(int, limits.split()), strict=True):
+                resource.setrlimit(kind, (most, most))
+        if "simulate" not in words and not any(word.startswith("--rehearse") for word in words):
+            from coterie.runs.driver import retries
+
+            retries.BACKOFF_FIRST = 0.05  # a run in real time: the tests of retries are in virtual time
         status = __main__.main()
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -174,5 +186,6 @@ if __name__ == "__main__":
     del sys.path[0]  # the folder of this file: no command finds its modules there
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever the tests themselves ignore
     load()
+    unsynced.apply()
     gc.freeze()  # what is loaded stays, in memory that the children share
     Server(socket.socket(fileno=int(sys.argv[1]))).serve()

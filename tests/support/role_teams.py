@@ -5,7 +5,18 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from coterie.backends.base import Answer, AttemptRef, Emitted, Failure, OnEvent, Request, Result, Unknown
+from coterie.backends.base import (
+    NO_ABILITIES,
+    Abilities,
+    Answer,
+    AttemptRef,
+    Emitted,
+    Failure,
+    OnEvent,
+    Request,
+    Result,
+    Unknown,
+)
 from coterie.formats import read_text
 from coterie.journal.records import AttemptLaunched, Usage
 from coterie.planning import plan_or_raise
@@ -99,6 +110,9 @@ class Court:
 
     def uses_context(self, agent: AgentPlan) -> bool:
         return False
+
+    def abilities(self, agent: AgentPlan) -> Abilities:
+        return NO_ABILITIES
 
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()

@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import URL, select
 from sqlmodel import SQLModel
 
-from coterie.backends.base import Answer, AttemptRef, OnEvent, Request, Result, Unknown
+from coterie.backends.base import NO_ABILITIES, Abilities, Answer, AttemptRef, OnEvent, Request, Result, Unknown
 from coterie.clock import SystemClock
 from coterie.journal.base import Store
 from coterie.journal.memory import MemoryStore
@@ -75,6 +75,9 @@ class _Troupe:
 
     def uses_context(self, agent: AgentPlan) -> bool:
         return False
+
+    def abilities(self, agent: AgentPlan) -> Abilities:
+        return NO_ABILITIES
 
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()

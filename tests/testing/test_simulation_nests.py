@@ -18,7 +18,7 @@ from coterie.testing import SimulationFailed, simulate
 CHUNK = 100
 
 
-@pytest.mark.parametrize("chunk", [*range(2), *(pytest.param(n, marks=pytest.mark.long) for n in range(2, 20))])
+@pytest.mark.parametrize("chunk", [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 20))])
 def test_teams_in_teams_survive(chunk: int) -> None:
     """2,000 schedules, two to eight deep: whatever fails, is late or is killed, every run of the tree ends properly."""
     seen: Counter[int] = Counter()

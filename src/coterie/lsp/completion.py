@@ -50,7 +50,7 @@ _PLACE = re.compile(r"\$(?:\d+|\{\d+:([^}]*)\})")
 
 def complete(document: Document, offset: int) -> list[Proposal]:
     """Completions at *offset*, the most likely first; the editor filters them by the typed text."""
-    found = spot(document.tree, document.text.content, offset)
+    found = spot(document.tree, document.text.content, offset) if not document.is_yaml else None
     if found is None:
         return []
     propose = _Proposer(document, found.typed)

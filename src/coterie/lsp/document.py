@@ -14,6 +14,7 @@ from lsprotocol.types import TextDocumentContentChangeEvent
 from coterie import planning
 from coterie.diagnostics import Diagnostic
 from coterie.formats import Source, read_text
+from coterie.formats.at import parse
 from coterie.formats.at.tree import File
 from coterie.lsp.names import Names, names_in
 from coterie.lsp.positions import LineIndex
@@ -54,10 +55,14 @@ class Document:
         return read_text(self.text.content, file, self.path.parent if self.path is not None else None)
 
     @property
+    def is_yaml(self) -> bool:
+        """Whether it is a YAML file, which is completed and formatted by other tools."""
+        return self.source.tree is None
+
+    @cached_property
     def tree(self) -> File:
-        """The syntax tree."""
-        assert self.source.tree is not None  # there is a text
-        return self.source.tree
+        """The syntax tree; that of an empty file for YAML."""
+        return self.source.tree or parse("").tree
 
     @cached_property
     def examined(self) -> tuple[Plan | None, tuple[Diagnostic, ...]]:

@@ -10,10 +10,12 @@ from coterie.lsp.rename import Edit
 
 
 def format_document(document: Document) -> list[Edit]:
-    """The edit that formats *document* like `coterie topology fmt`; none if it is formatted or has errors.
+    """The edit that formats *document* like `coterie topology fmt`; none if it is formatted, has errors, or is YAML.
 
     Lines before the first and after the last change are not part of the edit, so a cursor there does not move.
     """
+    if document.is_yaml:
+        return []
     try:
         text = LineIndex(format_text(document.text.content))
     except TopologyError:

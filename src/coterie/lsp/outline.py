@@ -3,9 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from coterie.diagnostics import Span
 from coterie.formats.at.lexer import Token
 from coterie.formats.at.tree import BlockNode, Directive, Entry, FieldNode, File, FlowBlock, Raw, Root
 from coterie.formats.at.values import text_of
+from coterie.topology.system.model import SystemNode
+from coterie.topology.system.outline import outline_node
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,16 @@ class OutlineItem:
 def outline(tree: File) -> list[OutlineItem]:
     """The declarations in *tree*, in text order."""
     return [part for item in tree.items for part in (_root(item) if isinstance(item, Root) else _parts([item]))]
+
+
+def outline_system(node: SystemNode) -> OutlineItem:
+    """A node of a supervision tree and those below it."""
+    children = tuple(map(outline_system, node.children))
+    name = node.span or Span(1, 1)
+    start = min([name.offset, *(child.offset for child in children)])
+    end = max([name.offset + name.length, *(child.offset + child.length for child in children)])
+    detail = "  ".join(outline_node(node).about)
+    return OutlineItem(node.name, node.kind, detail, start, end - start, name.offset, name.length, children)
 
 
 def folds(tree: File) -> list[tuple[int, int]]:

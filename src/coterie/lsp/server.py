@@ -163,6 +163,9 @@ class _Server(LanguageServer):
 
     def symbols(self, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
         document = self._document(params)
+        topology = document.source.topology
+        if topology is not None and topology.system is not None:
+            return [_symbol(document, outline.outline_system(topology.system.root))]
         return [_symbol(document, part) for part in outline.outline(document.tree)]
 
     def folds(self, params: types.FoldingRangeParams) -> list[types.FoldingRange]:

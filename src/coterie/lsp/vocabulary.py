@@ -11,7 +11,7 @@ from coterie.formats.at.language.spec import BlockSpec, Entries, FieldSpec
 from coterie.formats.at.nodes import OUTPUT_TYPES
 from coterie.formats.at.schemas import TYPES as SCHEMA_TYPES
 from coterie.lsp.context import Path
-from coterie.planning.extension import AGENT_KEYS, BACKENDS, DEFAULT_KEYS, HUMAN_KEYS, PROCESS_KEYS
+from coterie.planning.extension import AGENT_KEYS, BACKENDS, CHOICES, DEFAULT_KEYS, HUMAN_KEYS, PROCESS_KEYS
 from coterie.topology.checks.operation import PATTERNS
 
 _COTERIE = {"agent": AGENT_KEYS, "orchestrator": AGENT_KEYS, "human": HUMAN_KEYS, "": DEFAULT_KEYS}
@@ -91,7 +91,7 @@ def choices(blocks: Path, field: str) -> Sequence[str]:
     if not blocks and field == "patterns":
         return PATTERNS
     if _coterie_keys(blocks) is not None:
-        return sorted(BACKENDS) if field == "backend" else ()
+        return sorted(BACKENDS) if field == "backend" else CHOICES.get(field, ())
     if blocks and blocks[-1] == ("outputs",):
         return list(dict.fromkeys(OUTPUT_TYPES.values()))
     if blocks and blocks[-1][0] == "schema":

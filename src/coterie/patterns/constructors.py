@@ -25,8 +25,10 @@ from msgspec import Meta
 
 from coterie.diagnostics import did_you_mean, error
 from coterie.errors import TopologyError, UsageError
+from coterie.planning.extension import CODING_KEYS
 from coterie.planning.models import SETTINGS
 from coterie.topology.checks import check
+from coterie.topology.coding import CODING
 from coterie.topology.model import Agent, Topology
 from coterie.topology.patterns.configs import Config, Natural
 from coterie.topology.patterns.kinds import read_config
@@ -66,7 +68,7 @@ def agent(
     env: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> Filling:
-    """Define an agent: a model, a program, or with `type="human"` a person.
+    """Define an agent: a model, a program, or with *type* a person (`human`) or a coding agent (`pi`, `acp`, …).
 
     Args:
         tools: The tools it may use: names, functions, or their paths, `module:function`.
@@ -75,7 +77,8 @@ def agent(
         timeout_seconds: The limit of one attempt; by default 300.
         fallback: The agent that is called after the last failed attempt.
         calls: The most turns in a run; *cost*: the most US dollars for them.
-        settings: Of a model: `temperature`, `max_tokens`, `provider`, `base_url`, `api_key`, …
+        settings: Of a model: `temperature`, `max_tokens`, `provider`, `base_url`, `api_key`, …; of a coding agent:
+            `provider`, `mode`, `trust_all_tools`, `attention`, `sandbox`, `gates`, …
 
     Raises:
         TopologyError: If a value has the wrong type, or is out of range; it carries all faults.
@@ -87,6 +90,7 @@ def agent(
         "command": command,
         "prompt": prompt,
         "description": description,
+        "tools": tools if isinstance(tools, str) else (),
         "capabilities": capabilities if isinstance(capabilities, str) else tuple(capabilities),
         "max_retries": max_retries,
         "timeout_seconds": timeout_seconds,
@@ -266,9 +270,10 @@ class _Said(Config, frozen=True, kw_only=True):
 
     model: str
     command: tuple[str | int | float, ...]
-    type: Literal["human", "model", "command", "scripted"] = "model"
+    type: Literal["human", "model", "command", "scripted", "acp", "claude-sdk", "pi"] = "model"
     prompt: str
     description: str
+    tools: tuple[Any, ...]
     capabilities: tuple[str, ...]
     max_retries: Natural | None
     timeout_seconds: Annotated[float, Meta(gt=0, le=1e9)] | None
@@ -282,28 +287,33 @@ def _refuse(said: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """Raise if the arguments of an agent are invalid."""
     if wrong := read_config(_Said, said)[1]:
         raise TopologyError([error(fault.code, fault.message, hint=fault.hint) for fault in wrong])
-    ways = [way for way in ("model", "command") if said[way]]
-    if (kind := said.get("type")) and kind not in ways:
+    kind = said.get("type")
+    ways = [way for way in ("model", "command") if said[way] and kind not in CODING]
+    if kind and kind not in ways:
         ways.append(f"type={kind!r}")
     if len(ways) > 1:
         raise UsageError(f"an agent has {len(ways)} backends: {', '.join(ways)}; keep one of them")
     for name, value in settings.items():
         known = (*SETTINGS, *_OF_THE_EXTENSION)
         if name not in known:
-            hint = did_you_mean(name, known) or f"there are {', '.join(known)}"
+            hint = did_you_mean(name, (*known, *said, "type", "fallback")) or f"known are {', '.join(known)}"
             raise UsageError(f"unknown setting {name!r} of an agent; {hint}")
         if name in SETTINGS and not SETTINGS[name].fits(value):
             raise UsageError(f"{name!r} of an agent is {SETTINGS[name].wanted}, not {value!r}")
 
 
-_OF_THE_EXTENSION = ("prompt_via", "on_interrupt", "provider", "base_url", "api_key", "price_in", "price_out")
+_OF_THE_EXTENSION = (
+    *("prompt_via", "on_interrupt", "provider", "base_url", "api_key", "price_in", "price_out"),
+    *(key.replace("-", "_") for key in CODING_KEYS),
+)
 
 
 def _team(type: str, slots: Mapping[str, Filler], config: Mapping[str, Any], name: str, description: str) -> Topology:
     if not isinstance(slots, Mapping) or not all(isinstance(slot, str) for slot in slots):
         raise UsageError(f"slots must be a dict {{NAME: agent}}, not {_brief(slots)}")
-    if not isinstance(name, str):
-        raise UsageError(f"the name of a team must be a text, not {name!r}")
+    for what, value in (("name", name), ("description", description)):
+        if not isinstance(value, str):
+            raise UsageError(f"the {what} of a team must be a text, not {value!r}")
     nodes: list[Agent] = []
     filled: list[Slot] = []
     for slot, filler in slots.items():
@@ -319,8 +329,10 @@ def _team(type: str, slots: Mapping[str, Filler], config: Mapping[str, Any], nam
         meta={"description": description} if description else {},
     )
     found = check(team)
-    if wrong := [one for one in found if one.is_error]:
-        raise TopologyError(wrong)
+    if wrong := tuple(one for one in found if one.is_error):
+        from coterie.runs.python_hints import for_python
+
+        raise TopologyError(for_python(wrong, built=True))
     for one in found:
         if one.code == "own-pattern":  # says that a file's pattern is not imported yet; here its function is at hand
             continue
@@ -358,7 +370,8 @@ def _filling(slot: str, filler: Filler) -> Filling:
             return agent(model=filler)
         case _:
             wanted = "an agent(…), the name of a model, a Path, or a team"
-            raise UsageError(f"slot {slot!r} is filled by {wanted}, not by {filler!r}")
+            several = "; pass several agents one by one" if isinstance(filler, list | tuple) else ""
+            raise UsageError(f"slot {slot!r} is filled by {wanted}, not by {_brief(filler)}{several}")
 
 
 def _tool(tool: str | Callable[..., Any]) -> str:

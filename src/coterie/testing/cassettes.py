@@ -4,12 +4,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from coterie.backends.models.cassette import VARIABLE, Mode
 
 
 @contextmanager
-def cassette(file: str | Path, mode: str = "replay") -> Iterator[Path]:
+def cassette(file: str | Path, mode: Literal["replay", "record", "auto"] = "replay") -> Iterator[Path]:
     """Answer all model calls in the block from *file*, in this process and in those it starts.
 
         with cassette("tests/review.jsonl"):
@@ -23,9 +24,11 @@ def cassette(file: str | Path, mode: str = "replay") -> Iterator[Path]:
     Raises:
         ValueError: If the mode is unknown.
     """
+    if mode not in (known := [one.value for one in Mode]):
+        raise ValueError(f"the mode of a cassette is {', '.join(known)}, not {mode!r}")
     path = Path(file).resolve()
     before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = f"{Mode(mode).value}:{path}"
+    os.environ[VARIABLE] = f"{mode}:{path}"
     try:
         yield path
     finally:

@@ -1,6 +1,6 @@
 """The journal that a run would have without crashes, given the same replies in the same order."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -31,27 +31,29 @@ from coterie.runs.driver.driven_run import MakeKind
 from coterie.runs.driver.retries import MAX_CRASHES
 
 
-def _core(run: str, plan: Plan, kinds: MakeKind, append: Callable[[Record], None], log: Sequence[Record]) -> Core:
-    used = {record.turn: record.usage for record in log if isinstance(record, TurnCancelled)}
-
-    def call_off(turn: Turn) -> Usage:
-        return used.get(turn.ask.turn, NO_USAGE)
-
-    return Core(run, kinds(plan), append, lambda core, turn: "", lambda prompt: "", call_off)
-
-
 def uncrashed(run: str, plan: Plan, kinds: MakeKind, log: Sequence[Record]) -> list[Record]:
     """The journal of an uncrashed run, given the replies of *log* in the order of *log*."""
     oracle: list[Record] = []
-    core = _core(run, plan, kinds, oracle.append, log)
+    called_off = {record.turn: record.usage for record in log if isinstance(record, TurnCancelled)}
+    earlier: dict[str, Usage] = {}
+    """What the attempts used that the uncrashed run does not have, by turn: its own attempt used it as well."""
+
+    def call_off(turn: Turn) -> Usage:
+        name = turn.ask.turn
+        return called_off.get(name, NO_USAGE) + earlier.pop(name, NO_USAGE)
+
+    core = Core(run, kinds(plan), oracle.append, lambda core, turn: "", lambda prompt: "", call_off)
     first = log[0]
     assert isinstance(first, RunStarted)
     core.begin(0.0, msgspec.structs.replace(first, seq=0), Limits(max_parallel=None))
     reads: list[ReadPlan] = []
     crashes: dict[str, int] = {}
 
+    def cut(name: str, reason: str) -> None:
+        core.cut_off(0.0, name, reason, earlier.pop(name, NO_USAGE))
+
     def pump() -> None:
-        while effects := core.pump(0.0, lambda agent, again: True):
+        while effects := core.pump(0.0, lambda ask, again: True):
             reads.extend(effect for effect in effects if isinstance(effect, ReadPlan))
             for effect in effects:
                 if isinstance(effect, Wait):
@@ -59,6 +61,8 @@ def uncrashed(run: str, plan: Plan, kinds: MakeKind, log: Sequence[Record]) -> l
 
     pump()
     for record in log:
+        if isinstance(record, AttemptInterrupted):
+            earlier[record.turn] = earlier.get(record.turn, NO_USAGE) + record.usage
         match record:
             case ConfigChanged() | ConfigRejected() | ConfigKept() if reads:
                 core.reloaded(0.0, reads.pop(0).cause, msgspec.structs.replace(record, seq=0, cause=None))
@@ -67,14 +71,12 @@ def uncrashed(run: str, plan: Plan, kinds: MakeKind, log: Sequence[Record]) -> l
             case TurnCancelled(cause=None):
                 core.cancel(0.0, record.turn, record.reason)
             case AttemptInterrupted(turn=name, reason=why) if _is_enough(core, name, why):
-                cut = AttemptInterrupted(turn=name, attempt=core.turns[name].attempt, reason=why)
-                core.write(0.0, cut)
+                cut(name, why)
             case AttemptInterrupted(turn=name, reason="crash"):
                 crashes[name] = crashes.get(name, 0) + 1
                 due = crashes[name] == MAX_CRASHES and core.turns[name].status == "running"
                 for _ in range(MAX_CRASHES if due else 0):
-                    cut = AttemptInterrupted(turn=name, attempt=core.turns[name].attempt, reason="crash")
-                    core.write(0.0, cut)
+                    cut(name, "crash")
                     pump()
             case AttemptInterrupted(turn=name):
                 crashes[name] = 0
@@ -83,7 +85,10 @@ def uncrashed(run: str, plan: Plan, kinds: MakeKind, log: Sequence[Record]) -> l
                     crashes[record.turn] = 0
                 turn = core.turns.get(record.turn)
                 if turn is not None:
-                    core.accept(0.0, _said(record, turn.attempt))
+                    said = _said(record, turn.attempt)
+                    if isinstance(said, Reply | AttemptFailed):
+                        said = msgspec.structs.replace(said, usage=said.usage + earlier.pop(record.turn, NO_USAGE))
+                    core.accept(0.0, said)
         pump()
     return oracle
 

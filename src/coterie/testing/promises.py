@@ -4,17 +4,7 @@ from collections.abc import Sequence
 
 from coterie.engines.commands import Finish
 from coterie.engines.loop import LoopEngine
-from coterie.journal.records import (
-    NO_USAGE,
-    AttemptFailed,
-    Record,
-    RunFinished,
-    RunStopped,
-    TurnCancelled,
-    TurnFinished,
-    TurnStarted,
-    Usage,
-)
+from coterie.journal import records as r
 from coterie.planning.branches import BRANCH
 from coterie.runs.driver.ended import Ended
 from coterie.runs.driver.fold import Fold
@@ -28,36 +18,39 @@ _FAILED = {"timeout": ("completed", "failed", "cancelled"), "invalid_output": ("
 """How a child run may have ended whose attempt failed in this way; one that ends in time may be late all the same."""
 
 
-def is_limit(last: Record | None) -> bool:
+def is_limit(last: r.Record | None) -> bool:
     """Whether a loop stopped at a limit of its plan."""
-    return isinstance(last, RunStopped) and last.reason in LIMITS
+    return isinstance(last, r.RunStopped) and last.reason in LIMITS
 
 
 def check_report(world: World, ended: Ended, lost: bool) -> None:
     """The owner's result must agree with the journal, and every journal must be closed."""
     last = world.journals["R"][-1]
-    if isinstance(last, RunFinished):
+    if isinstance(last, r.RunFinished):
         wanted = ("completed" if last.outcome == "completed" else "failed", last.reason)
         if (used := _used(world, "R")) != ended.usage and not (lost and _covers(ended.usage, used)):
             raise world.failed(f"it says that {ended.usage} was used, and its turns used {used}")
     else:
-        wanted = ("stopped", last.reason if isinstance(last, RunStopped) else "")
+        wanted = ("stopped", last.reason if isinstance(last, r.RunStopped) else "")
     if (ended.status, ended.reason) != wanted:
         raise world.failed(f"it says {(ended.status, ended.reason)}, and the journal says {wanted}")
     if world.open:
         raise world.failed(f"journals were left open: {sorted(world.open)}")
 
 
-def _used(world: World, run: str) -> Usage:
+_WITH_USAGE = (r.TurnFinished, r.AttemptFailed, r.AttemptInterrupted, r.TurnCancelled)
+
+
+def _used(world: World, run: str) -> r.Usage:
     """The usage of *run* and of all its child runs, as far as their journals remain."""
     below = [one for one in world.journals if one.rpartition("/")[0] == run]
     teams = {one.rpartition("/")[2].rpartition(".")[0] for one in below}
-    found = sum((_used(world, one) for one in below), NO_USAGE)
+    found = sum((_used(world, one) for one in below), r.NO_USAGE)
     for record in world.journals[run]:
-        if isinstance(record, TurnFinished | AttemptFailed) and record.turn not in teams:
+        if isinstance(record, _WITH_USAGE) and record.turn not in teams:
             found += record.usage
-        if isinstance(record, TurnStarted) and record.attempt == 1:
-            found += Usage(turns=int(record.turn not in teams and _is_single(world, run, record.agent)))
+        if isinstance(record, r.TurnStarted) and record.attempt == 1:
+            found += r.Usage(turns=int(record.turn not in teams and _is_single(world, run, record.agent)))
     return found
 
 
@@ -67,11 +60,11 @@ def _is_single(world: World, run: str, agent: str) -> bool:
     return agent != BRANCH and (known is None or known.child is None)
 
 
-def check_journal(world: World, run: str, log: Sequence[Record]) -> None:
+def check_journal(world: World, run: str, log: Sequence[r.Record]) -> None:
     """Check the whole journal *log* of *run* after a schedule."""
     last = log[-1]
-    if not isinstance(last, RunFinished):
-        if isinstance(last, RunStopped) and is_limit(world.journals["R"][-1]):
+    if not isinstance(last, r.RunFinished):
+        if isinstance(last, r.RunStopped) and is_limit(world.journals["R"][-1]):
             plan = world.plan_of(run)
             _compare_state(world, run, log, uncrashed(run, plan, world.kinds, log))
             return
@@ -91,18 +84,18 @@ def check_journal(world: World, run: str, log: Sequence[Record]) -> None:
         _compare(world, run, log, uncrashed(run, plan, world.kinds, log))
 
 
-def _check_outcome(world: World, run: str, end: RunFinished) -> None:
+def _check_outcome(world: World, run: str, end: r.RunFinished) -> None:
     """The parent of *run* must have recorded the outcome of its journal."""
     parent, below, attempt = run.rpartition("/")
     turn, _, n = attempt.rpartition(".")
     said, agree = "", tuple[str, ...]()
     for record in world.journals[parent] if below else ():
         match record:
-            case TurnFinished() if (record.turn, str(record.attempt)) == (turn, n):
+            case r.TurnFinished() if (record.turn, str(record.attempt)) == (turn, n):
                 said, agree = "finished", ("completed",)
-            case AttemptFailed() if (record.turn, str(record.attempt)) == (turn, n):
+            case r.AttemptFailed() if (record.turn, str(record.attempt)) == (turn, n):
                 said, agree = record.kind, _FAILED.get(record.kind, ("failed",))
-            case TurnCancelled() if record.turn == turn:
+            case r.TurnCancelled() if record.turn == turn:
                 said, agree = "cancelled", ("completed", "failed", "cancelled")
             case _:
                 continue
@@ -113,15 +106,15 @@ def _check_outcome(world: World, run: str, end: RunFinished) -> None:
         raise world.failed(f"{run} ended as {end.outcome}, and its parent does not know")
 
 
-def _compare(world: World, run: str, log: Sequence[Record], oracle: Sequence[Record]) -> None:
+def _compare(world: World, run: str, log: Sequence[r.Record], oracle: Sequence[r.Record]) -> None:
     end, other = log[-1], oracle[-1]
-    assert isinstance(end, RunFinished)
-    if not isinstance(other, RunFinished) or (end.outcome, end.result) != (other.outcome, other.result):
+    assert isinstance(end, r.RunFinished)
+    if not isinstance(other, r.RunFinished) or (end.outcome, end.result) != (other.outcome, other.result):
         raise world.failed(f"{run} ended as {end}, uncrashed with the same replies as {other}")
     _compare_state(world, run, log, oracle)
 
 
-def _compare_state(world: World, run: str, log: Sequence[Record], oracle: Sequence[Record]) -> None:
+def _compare_state(world: World, run: str, log: Sequence[r.Record], oracle: Sequence[r.Record]) -> None:
     got_state, wanted_state = _state(world, run, log), _state(world, run, oracle)
     if got_state != wanted_state:
         raise world.failed(f"{run} ended in state {got_state}, uncrashed with the same replies in {wanted_state}")
@@ -130,7 +123,7 @@ def _compare_state(world: World, run: str, log: Sequence[Record], oracle: Sequen
         raise world.failed(f"{run} asked {got}, uncrashed with the same replies {wanted}")
 
 
-def _state(world: World, run: str, log: Sequence[Record]) -> object:
+def _state(world: World, run: str, log: Sequence[r.Record]) -> object:
     """The state of a loop at the end of *log*: position, accepted events, counters; None for other runs."""
     fold = Fold(run, world.kinds(world.plan_of(run)))
     if not isinstance(fold.engine, LoopEngine):
@@ -141,6 +134,6 @@ def _state(world: World, run: str, log: Sequence[Record]) -> object:
     return state.position, sorted(state.accepted), counters
 
 
-def _covers(said: Usage, used: Usage) -> bool:
+def _covers(said: r.Usage, used: r.Usage) -> bool:
     """Whether *said* is at least *used*: a power cut may have removed records that the parent counted."""
     return said.turns >= used.turns and said.cost >= used.cost

@@ -14,9 +14,11 @@ from multiprocessing import get_context
 
 from msgspec import Struct
 
+from coterie.planning import as_plan
 from coterie.planning.plan import Plan, from_json, to_json
 from coterie.testing.simulation import Load, Survived, simulate
 from coterie.testing.world import SimulationFailed
+from coterie.topology.model import Topology
 
 CHUNK = 25
 """Schedules per task of a process."""
@@ -105,7 +107,7 @@ class Series(Struct, kw_only=True):
 
 
 def simulate_many(
-    plan: Plan,
+    plan: Plan | Topology,
     schedules: int,
     *,
     first: int = 0,
@@ -121,6 +123,7 @@ def simulate_many(
         chaos: The frequency of failures and crashes: 1 is normal and 0 is never.
         told: Called now and then with the statistics so far, which go on changing. An exception ends the series.
     """
+    plan = as_plan(plan)
     so_far = Series(agents={agent: Load() for agent in _asked(plan, "")})
     for part in _parts(plan, first, schedules, jobs or processors(), chaos):
         so_far._add(part)

@@ -5,6 +5,8 @@ import random
 from collections.abc import Iterator, Sequence
 
 from coterie.backends.base import (
+    NO_ABILITIES,
+    Abilities,
     Answer,
     AttemptRef,
     Emitted,
@@ -108,9 +110,16 @@ class SimulatedTurns:
         self._world.start(request)
         return SimulatedSession(self._world, request, on_event)
 
+    def activity(self, launched: Sequence[AttemptLaunched]) -> None:
+        """No process runs."""
+
     def uses_context(self, agent: AgentPlan) -> bool:
         """True: outputs and events are chosen from it."""
         return True
+
+    def abilities(self, agent: AgentPlan) -> Abilities:
+        """Nothing beyond running an attempt."""
+        return NO_ABILITIES
 
     async def find(self, request: Request, on_event: OnEvent) -> Found:
         """Find an attempt if it has outlived its owner, at work or with its result."""

@@ -27,6 +27,7 @@ RIGHT = "[right]"
 """The right answer to every question."""
 
 _ANSWER = re.compile(r"\[(?:right|wrong \d+)\]")
+_AGREES = "agreement: 1"
 _COUNTED = re.compile(r"_\d+\Z")
 _PROPONENT, _OPPONENT = SIDES
 _EIGHT = struct.Struct("<8Q")
@@ -76,6 +77,8 @@ class Assumptions(Struct, frozen=True, kw_only=True):
     failures: float = 0.0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.skill, Skill):
+            raise UsageError(f"skill must be a Skill(accuracy), not {self.skill!r}")
         for name in ("correlation", "habit", "bias", "conformity", "overconfidence", "failures"):
             _within(name, getattr(self, name))
         if self.wrong < 1:
@@ -172,7 +175,8 @@ class SimulatedAgents:
                 if slot in SIDES:
                     stands = RIGHT if (slot == _PROPONENT) == proponent_is_right else "[wrong 1]"
                     gives_in = shown and draw.conform < self._assumptions.conformity
-                    return f"It is {stands}.\nagreement: {int(bool(gives_in))}"
+                    agrees = gives_in or _AGREES in asked.prompt  # with a side that gave in
+                    return f"It is {stands}.\n{_AGREES if agrees else 'agreement: 0'}"
                 chosen = self._choose(skill, draw, shown)
                 winner = _PROPONENT if (chosen == RIGHT) == proponent_is_right else _OPPONENT
                 return f"SUMMARY: both were heard\nVERDICT: {winner}\nCONCLUSION: {chosen}"

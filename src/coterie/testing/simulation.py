@@ -30,8 +30,9 @@ from coterie.journal.records import (
     RunFinished,
     RunStopped,
 )
+from coterie.planning import as_plan
 from coterie.planning.branches import BRANCH
-from coterie.planning.plan import Limits, Plan
+from coterie.planning.plan import Limits, Plan, without_gates
 from coterie.runs.driver.driven_run import MakeKind
 from coterie.runs.driver.shell import Shell
 from coterie.runs.kinds import kind_of
@@ -106,7 +107,7 @@ def simulate(
     """Run one crash schedule, chosen by *seed*, and check every promise.
 
     Args:
-        topology: The team; its backends do not matter, because every agent is simulated.
+        topology: The team; its backends do not matter, because every agent is simulated, and no gate runs.
         seed: Selects delays, replies, failures and crashes; equal seeds give equal schedules.
         kinds: The kind of a plan, for engines without a file format.
         reload: What a run reads when its engine asks for the plan again.
@@ -118,14 +119,7 @@ def simulate(
         SimulationFailed: If a promise was broken.
         TopologyError: If the topology cannot be planned.
     """
-    plan = topology if isinstance(topology, Plan) else _planned(topology)
-    return _Schedule(World(plan, seed, kinds, emits, chaos), reload).run()
-
-
-def _planned(topology: Topology) -> Plan:
-    from coterie.planning import plan_or_raise
-
-    return plan_or_raise(topology)
+    return _Schedule(World(without_gates(as_plan(topology)), seed, kinds, emits, chaos), reload).run()
 
 
 class _Schedule:

@@ -30,6 +30,7 @@ from coterie.patterns import (
     current_call,
     topology,
 )
+from coterie.patterns.reference.topologies import PatternTopology
 
 Asked = list[tuple[str, dict[str, Any]]]
 
@@ -257,11 +258,12 @@ def test_overrides_and_positions_of_members_count(tmp_path: Path, monkeypatch: p
     async def look(session: AsyncSession, asked: Asked) -> None:
         stored = Topology(name="line", description="line", topology_type=TopologyType.PIPELINE)
         types = [agent("parse", model="plain"), agent("analyze", model="plain")]
+        able = {"name": "reasoning", "config": {"require_conclusion": False}}
         session.add_all([stored, *types])
         await session.flush()
         assert stored.id is not None
         for slot, one, position, overrides in [
-            ("parse", types[0], 2, {"model": "special"}),
+            ("parse", types[0], 2, {"model": "special", "capabilities": [able]}),
             ("analyze", types[1], 1, {}),
         ]:
             assert one.id is not None
@@ -280,12 +282,84 @@ def test_overrides_and_positions_of_members_count(tmp_path: Path, monkeypatch: p
         )
         await TopologyRegistry.create(both, {}, session).execute({"x": 1})
         assert [(slot, request["model"]) for slot, request in asked] == [("analyze", "plain"), ("parse", "special")]
+        assert ["system" in {one["role"] for one in request["messages"]} for _, request in asked] == [False, True]
         asked.clear()
         again = TopologyRegistry.create(stored, {"parse": types[0], "analyze": types[1]}, session)
         await again.execute({"x": 1})
         assert {slot: request["model"] for slot, request in asked} == {"analyze": "plain", "parse": "special"}
 
     in_database(tmp_path, monkeypatch, look, expire_on_commit=False)
+
+
+def test_definitions_that_a_commit_expired_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Creating a topology needs no `await`; its execution reads what the database has by then."""
+
+    async def look(session: AsyncSession, asked: Asked) -> None:
+        members = {slot: agent(slot, model="plain") for slot in ("ensemble_0", "ensemble_1")}
+        crowd = Topology(name="crowd", description="c", topology_type=TopologyType.ENSEMBLE)
+        session.add_all([crowd, *members.values()])
+        await session.commit()
+        members["ensemble_1"].config = {"model": "changed"}
+        await session.commit()
+
+        made = TopologyRegistry.create(crowd, members, session)
+        assert isinstance(made, PatternTopology)
+        made.check({"prompt": "?"})
+        assert made.as_member("ensemble_1", members["ensemble_1"]).config == {"model": "changed"}
+        async with AsyncSession(session.bind) as other:
+            [stored] = await all_of(other, Topology)
+            stored.config = {"aggregation_method": "concat"}
+            await other.commit()
+
+        done = await made.execute({"prompt": "?"})
+        assert (done.output_data or {})["text"].startswith("[ensemble_0]: ")
+        assert {slot: request["model"] for slot, request in asked} == {"ensemble_0": "plain", "ensemble_1": "changed"}
+        assert (crowd.name, done.topology_id) == ("crowd", crowd.id)
+
+    in_database(tmp_path, monkeypatch, look)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_expired_definitions_need_no_session(closed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without rows the last known values count; the caller's session is left alone, and may be closed."""
+
+    async def look(session: AsyncSession, asked: Asked) -> None:
+        pair = {slot: agent(slot) for slot in ("parse", "write")}
+        session.add_all([line := Topology(name="line", description="l", topology_type=TopologyType.PIPELINE)])
+        session.add_all(pair.values())
+        await session.commit()
+        if closed:
+            await session.close()
+
+        done = await TopologyRegistry.create(line, pair).execute({"x": 1})
+        assert done.status.value == "completed"
+        assert [slot for slot, _ in asked] == ["parse", "write"]
+        assert not session.in_transaction()
+
+    in_database(tmp_path, monkeypatch, look)
+
+
+def test_a_commit_of_the_caller_during_an_execution_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It expires the definitions of a compound before its second team begins."""
+
+    async def look(session: AsyncSession, asked: Asked) -> None:
+        teams = {name: team("pipeline", ["only"], name=name, session=session) for name in ("one", "two")}
+        made = team("compound", {}, subs=teams, session=session, sub_topologies=list(teams))
+
+        async def commits(request: dict[str, Any]) -> dict[str, Any]:
+            await session.commit()
+            return {"content": "done"}
+
+        teams["one"]._call_llm = commits  # type: ignore[method-assign]
+        done = await made.execute({"prompt": "?"})
+        assert (done.status.value, [slot for slot, _ in asked]) == ("completed", ["only"])
+        await session.commit()
+        again = await made.execute({"prompt": "?"})
+        assert again.topology_id == done.topology_id
+
+    in_database(tmp_path, monkeypatch, look)
 
 
 def test_a_failed_execution_is_kept_with_its_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from coterie.patterns import (
     TopologyType,
     current_call,
 )
+from coterie.patterns.reference.mixins.base import ReplyRefused
 from coterie.patterns.reference.mixins.structured import faults
 from coterie.patterns.reference.program_run import HUMAN
 
@@ -142,6 +143,56 @@ def test_tools_are_counted_for_each_call_anew_and_bounded_for_the_agent() -> Non
     assert output is not None
     assert "may have 3" in output["errors"][0]
     assert len(greedy.seen) == 4
+
+
+def test_of_too_many_tools_at_once_the_first_are_used() -> None:
+    """As many as `max_tool_calls` leaves; the model is told of those alone, and may answer."""
+    used: list[int] = []
+
+    def note(n: int) -> str:
+        """Note a number."""
+        used.append(n)
+        return f"noted {n}"
+
+    many = [{"id": str(n), "name": "note", "arguments": {"n": n}} for n in range(3)]
+    made = asks(
+        [wants("note", n=9), {"content": "", "tool_calls": many}, "done"], [{"name": "tool_use"}], max_tool_calls=3
+    )
+    made.tools = {"note": note}
+
+    assert got(made)[0]["content"] == "done"
+    assert used == [9, 0, 1]
+    *_, wanted, first, second = made.seen[2]["messages"]
+    assert [one["id"] for one in wanted["tool_calls"]] == ["0", "1"]
+    assert [(one["tool_call_id"], one["content"]) for one in (first, second)] == [("0", "noted 0"), ("1", "noted 1")]
+
+
+def test_a_failed_call_takes_back_what_its_hooks_changed() -> None:
+    """The next attempt begins with the state that was recorded, and so does the next call."""
+
+    class Counts(BaseMixin):
+        name = "counts"
+
+        async def on_response(self, response: dict[str, Any]) -> dict[str, Any]:
+            n = self.agent.state.get("n", 0) + 1
+            self.agent.state["n"] = n
+            if response["content"] == "bad":
+                raise ReplyRefused("try again")
+            return {**response, "content": f"{response['content']} {n}"}
+
+    MixinRegistry.register(Counts)
+    try:
+        made = asks(["one", "bad", "bad", "three"], [{"name": "counts"}])
+        output = play(made, {"ask": ["x", "y", "z"]}).output_data
+        again = asks(["bad", "good"], [{"name": "counts"}], max_retries=1)
+        retried = got(again)
+    finally:
+        del MixinRegistry._mixins["counts"]
+
+    assert output is not None
+    assert [one.get("content") for one in output["got"]] == ["one 1", None, "three 2"]
+    assert output["errors"] == [None, "try again", None]
+    assert [one["content"] for one in retried] == ["good 1"]
 
 
 def test_who_has_no_tools_is_offered_none() -> None:
@@ -353,6 +404,8 @@ def test_memories_are_recalled_forgotten_and_summed_up() -> None:
     assert [one["content"] for one in memory.recall(tags=["odd"], limit=1)] == ["m1"]
     assert memory.forget(["odd"]) == 2
     assert [one["content"] for one in memory.memories] == ["m2"]
+    memory.remember("later")
+    assert [one["content"] for one in memory.recall()] == ["later", "m2"]  # the newest first among equals
 
     summing = mixin_of("memory", auto_summarize=True, summary_threshold=3)
     for n in range(4):
@@ -428,6 +481,14 @@ def test_json_that_is_not_repaired_fails_the_call_or_is_told() -> None:
     assert one["usage"] == {"input_tokens": 6}
 
 
+def test_retries_of_a_call_do_not_multiply_its_repairs() -> None:
+    """A stage has its first request, the repairs, and one request for each further attempt."""
+    made = asks(["?"], structured(max_repair_attempts=3), max_retries=2)
+    play(made, {"ask": ["?"]})
+
+    assert len(made.seen) == 1 + 3 + 2
+
+
 @pytest.mark.parametrize(
     ("value", "schema", "wrong"),
     [
@@ -479,7 +540,10 @@ def test_what_cannot_be_is_refused() -> None:
         del MixinRegistry._mixins["hen"], MixinRegistry._mixins["egg"]
     for capability, why in [
         ({"name": "memroy"}, "Unknown mixin: memroy .did you mean 'memory'"),
-        ({"name": "memory", "config": {"max_memory": 3}}, "'memory' do not fit"),
+        (
+            {"name": "memory", "config": {"max_memory": 3}},
+            "'memory' does not fit: max_memory: .*; did you mean 'max_memories'",
+        ),
     ]:
         made = asks(["?"], [capability])
         with pytest.raises(PatternRefused, match=why):

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from decoded import count_decoded
-from reference_play import agent
+from reference_play import agent, team
 from steps import lines_run
 
+from coterie.engines.patterns.registry import VERSION
+from coterie.engines.program import Program
 from coterie.errors import NoSuchRun, PatternRefused, ReplayMismatch, RunIsFinished, UsageError
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import CallAsked, RunFinished, TurnFinished, TurnStarted
@@ -255,6 +257,26 @@ def test_another_program_does_not_carry_a_run_on(tmp_path: Path, then: str, prob
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("recipient", ["c", None])
+def test_a_message_to_another_recipient_is_another_program(tmp_path: Path, recipient: str | None) -> None:
+    """Its sender is the same, and its number."""
+
+    def body(to: str | None) -> Body:
+        async def send(self: Own, context: ExecutionContext) -> dict[str, Any]:
+            await self.send_message("a", to, MessageType.REQUEST, {"said": "one"}, context)
+            return {"said": await self.ask("a", "one", context)}
+
+        return send
+
+    async def main() -> None:
+        model, reached = stops_at("a#1")
+        run = await cut_off(own(body("b"), model), reached, tmp_path)
+        with pytest.raises(ReplayMismatch, match=f"another message.*a message of a to {recipient or 'all'}"):
+            await own(body(recipient), echo).resume(run, state_dir=tmp_path)
+
+    asyncio.run(main())
+
+
 def test_a_limit_pauses_and_a_higher_one_goes_on(tmp_path: Path) -> None:
     """The execution has one id, whoever carries it on."""
 
@@ -344,3 +366,25 @@ def test_many_messages_are_known_again_without_looking_through_all_for_each(tmp_
 
     few, some, many = work(50), work(100), work(200)
     assert many - some < 2.2 * (some - few)
+
+
+@pytest.mark.parametrize(("version", "turns"), [(1, 3), (VERSION, 7)])
+def test_a_debate_keeps_the_rules_of_the_version_that_began_it(
+    version: int, turns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version 1 let one side that agrees end a debate; a resume repeats that decision."""
+
+    async def model(request: dict[str, Any]) -> dict[str, Any]:
+        return {"content": "So be it.\nagreement: 1" if current_call().slot == "opponent" else "Yes."}
+
+    async def finished() -> int:
+        slots = ["proponent", "opponent", "mediator"]
+        with monkeypatch.context() as earlier:
+            earlier.setattr(Program, "version", version)
+            debate = team("debate", slots, model)
+            begun = await debate.execute({"question": "?"}, state_dir=tmp_path, limits=Limits(max_turns=2))
+        done = await team("debate", slots, model).resume(begun.id, state_dir=tmp_path)
+        return int((done.output_data or {})["usage"]["turns"])
+
+    assert asyncio.run(finished()) == turns
+    assert Program.version == VERSION

@@ -111,7 +111,7 @@ def test_a_call_is_tried_as_often_as_the_agent_says(retries: int, error: str | N
 
 
 def test_a_model_that_takes_too_long_is_cut_off() -> None:
-    """After the agent's `timeout_seconds`, at each attempt."""
+    """After the agent's `timeout_seconds`, at each attempt; the second begins a second later."""
 
     async def model(request: dict[str, Any]) -> dict[str, Any]:
         await asyncio.sleep(3600)
@@ -123,7 +123,7 @@ def test_a_model_that_takes_too_long_is_cut_off() -> None:
 
     done = play(own(run, model, a=agent("a", timeout_seconds=5, max_retries=1)), {})
 
-    assert done.output_data == {"error": "the model took longer than 5 s", "took": 10_000}
+    assert done.output_data == {"error": "the model took longer than 5 s", "took": 11_000}
 
 
 def test_what_passes_is_tried_again_after_a_while() -> None:
@@ -160,8 +160,15 @@ def test_a_stage_of_a_pipeline_is_tried_so_often_and_no_more() -> None:
     assert tried == 2
 
 
-@pytest.mark.parametrize("said", ["text", None, {"content": object()}])
-def test_a_response_that_cannot_be_kept_is_a_failed_call(said: Any) -> None:
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("text", "must be a dictionary, not str"),
+        (None, "must be a dictionary, not NoneType"),
+        ({"content": object()}, "cannot be written down as JSON: object is not a JSON value"),
+    ],
+)
+def test_a_response_that_cannot_be_kept_is_a_failed_call(said: Any, why: str) -> None:
     """It must be a dictionary of JSON values."""
 
     async def model(request: dict[str, Any]) -> Any:
@@ -172,7 +179,7 @@ def test_a_response_that_cannot_be_kept_is_a_failed_call(said: Any) -> None:
 
     output = play(own(run, model), {}).output_data
     assert output is not None
-    assert "dictionary" in output["error"] or "JSON" in output["error"]
+    assert output["error"] == f"what _call_llm gave {why}"
 
 
 @pytest.mark.parametrize(
@@ -544,11 +551,11 @@ def test_a_limit_pauses_an_execution() -> None:
 
 
 def test_a_parallel_compound_runs_its_teams_at_once() -> None:
-    """As executions of their own, with what they gave in their order."""
+    """As executions of their own, with what they gave in their order; what they used is the compound's, too."""
 
     async def model(request: dict[str, Any]) -> dict[str, Any]:
         await asyncio.sleep(5 if current_call().run.endswith("first#1.1") else 1)
-        return {"content": "4"}
+        return {"content": "4", "usage": {"input_tokens": 10, "output_tokens": 2}}
 
     subs = {
         name: team("ensemble", ["ensemble_0"], model, name=name, aggregation_method="vote")
@@ -564,6 +571,8 @@ def test_a_parallel_compound_runs_its_teams_at_once() -> None:
         ("second", "completed"),
     ]
     assert clock.now() == 5.0
+    used = done.output_data["usage"]
+    assert (used["turns"], used["input_tokens"], used["output_tokens"]) == (2, 20, 4)
 
 
 def test_a_class_of_ones_own_may_ask_teams() -> None:

@@ -2,11 +2,10 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
-import postgres_server
 import pytest
 
 NewDatabase = Callable[[], str]
@@ -33,15 +32,6 @@ def new_sqlite(empty_sqlite: Path, tmp_path: Path) -> NewDatabase:
         return f"sqlite:///{path}"
 
     return new
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """A server of our own, as a URL without a database."""
-    if why := postgres_server.missing():
-        pytest.skip(f"needs PostgreSQL: {why}")
-    with postgres_server.server() as url:
-        yield url
 
 
 @pytest.fixture(scope="session")

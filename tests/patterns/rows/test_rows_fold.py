@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -10,8 +11,10 @@ import pattern_play
 import pytest
 import rows_stage as stage
 from pattern_cases import Case, case_id, cases, script_of
+from role_teams import Court, jury_plan
 
-from coterie.backends.base import Answer, Failure, Request, Result
+from coterie.backends.base import Answer, Emitted, Failure, OnEvent, Request, Result
+from coterie.clock import VirtualClock
 from coterie.journal import records as r
 from coterie.journal.memory import MemoryStore
 from coterie.journal.runs import history
@@ -19,8 +22,10 @@ from coterie.patterns.identity import execution_id, instance_id, message_id, res
 from coterie.patterns.rows.definitions import definition, row_name
 from coterie.patterns.rows.enums import AgentRole, ExecutionStatus, TopologyType
 from coterie.patterns.rows.fold import LEFT, LET_GO, RowFold, RowUpdate
+from coterie.planning.loop import ParallelPlan
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, to_json
 from coterie.planning.program import AgentDefinition, ProgramPlan
+from coterie.runs.driver.shell import Shell
 
 Tables = dict[str, dict[UUID, dict[str, Any]]]
 
@@ -76,6 +81,7 @@ def test_a_debate_is_an_execution_with_instances_messages_and_results() -> None:
     ]
     assert len(found["results"]) == 5
     assert found["results"][result_id("r", "mediator#1")]["output"] == {"content": "mediator#1 says so"}
+    assert {row["token_usage"] for row in found["results"].values()} == {None}
     assert all(row["started_at"] <= row["completed_at"] for row in found["results"].values())
     assert [row["sequence_number"] for row in found["messages"].values()] == list(range(1, 9))
     first = found["messages"][message_id("r", 1)]
@@ -87,10 +93,15 @@ def test_a_debate_is_an_execution_with_instances_messages_and_results() -> None:
 
 
 def test_the_same_records_are_the_same_rows() -> None:
-    """However often they are told."""
+    """However often they are told: each id is of one row, and each time is that of a record, none of the telling."""
     news = played(stage.debate(), {"question": "Is it so?"})
+    found = told(news)
+    times = {datetime.fromtimestamp(record.at, UTC) for _, record in news}
 
-    assert told(news) == told(news)
+    assert found == told(news)
+    assert all(row["id"] == id for rows in found.values() for id, row in rows.items())
+    shown = [value for rows in found.values() for row in rows.values() for value in row.values()]
+    assert {value for value in shown if isinstance(value, datetime)} <= times
 
 
 def test_an_answer_tells_how_sure_it_is_and_what_it_cost() -> None:
@@ -139,6 +150,7 @@ def test_what_no_database_takes_is_not_in_a_row() -> None:
     [
         (r.RunFinished(outcome="completed", result={"text": "x"}), "completed", None),
         (r.RunFinished(outcome="failed", reason="no agent"), "failed", "no agent"),
+        (r.RunFinished(outcome="failed"), "failed", "failed"),
         (r.RunFinished(outcome="cancelled", reason="called off"), "cancelled", "called off"),
         (r.RunStopped(reason="waiting"), "paused", "stopped: waiting"),
         (r.RunStopped(reason="max_turns"), "paused", "stopped: max_turns"),
@@ -190,6 +202,16 @@ def test_teams_of_a_compound_are_executions_of_their_own() -> None:
     assert len(found["agent_instances"]) == 6
 
 
+def test_an_agent_of_a_compound_has_rows_of_its_own() -> None:
+    """Beside the teams, which are executions instead."""
+    found = told(played(stage.team("compound", "alone", team=stage.debate(rounds=1)), {"question": "Is it so?"}))
+
+    assert [row["metadata"]["run"] for row in found["executions"].values()] == ["r", "r/team#1.1"]
+    of_compound = [row for row in found["agent_instances"].values() if row["execution_id"] == execution_id("r")]
+    assert [row["metadata"]["slot"] for row in of_compound] == ["alone"]
+    assert found["results"][result_id("r", "alone#1")]["output"]["content"] == "alone#1 says so"
+
+
 def test_a_team_in_the_slot_of_a_debate_is_asked_like_an_agent() -> None:
     """It has an instance and results there, and an execution of its own."""
     plan = stage.team(
@@ -229,6 +251,43 @@ def test_a_child_run_whose_parent_is_over_does_not_go_on() -> None:
         ("cancelled", LEFT),
         ("cancelled", LEFT),
     ]
+
+
+def test_a_child_run_whose_parent_stops_is_paused() -> None:
+    """It has no stop of its own: the same process drove both."""
+    news = played(nested(), {"question": "Is it so?"})
+    cut = [(run, one) for run, one in news if not isinstance(one, r.RunFinished)]
+    found = told([*cut, ("r", r.RunStopped(reason="max_turns"))])
+
+    assert [(row["status"], row["error"]) for row in found["executions"].values()] == [
+        ("paused", "stopped: max_turns"),
+        ("paused", LET_GO),
+        ("paused", LET_GO),
+    ]
+
+
+def test_a_team_in_a_branch_of_a_wave_has_rows() -> None:
+    """As one in the loop itself: each role that a pattern fills is an execution."""
+    plan, store, clock = jury_plan(parallel=ParallelPlan(most=2)), MemoryStore(), VirtualClock()
+
+    class Splits(Court):
+        async def start(self, request: Request, on_event: OnEvent) -> Any:
+            part = await super().start(request, on_event)
+            if (request.run, request.turn) == ("r", "iteration#1"):
+                on_event(Emitted(event="draft.ready.parallel", payload="- a\n- b"))
+            return part
+
+    court = Splits(rejects=(), acts={"writer": Answer(text="a draft")})
+    clock.run(Shell(store=store, turns=court, clock=clock).start("r", plan, {"prompt": "go"}))
+    found = told(history(store.read, "r"))["executions"].values()
+
+    assert {row["metadata"]["run"] for row in found} == {
+        "r/wave-1.1#1.1/iteration#1.1",
+        "r/wave-1.2#1.1/iteration#1.1",
+        "r/iteration#2.1",
+        "r/iteration#3.1",
+    }
+    assert {row["status"] for row in found} == {"completed"}
 
 
 def test_what_is_forgotten_is_told_from_its_beginning_again() -> None:

@@ -352,6 +352,55 @@ def test_a_run_that_is_cancelled_says_so_and_goes_on_when_it_is_resumed(new_sqli
     assert after == told
 
 
+def test_a_row_that_changes_while_it_is_written_is_written_again(new_sqlite: NewDatabase) -> None:
+    """What it was meanwhile does not count as what it is."""
+    store, url = MemoryStore(), new_sqlite()
+    asyncio.run(stage.play(stage.debate(), ASKED, store=store))
+
+    async def main() -> dict[str, Any]:
+        rows = Projection(url, linger=0)
+        write, writes, goes_on = rows._writing.write, asyncio.Event(), asyncio.Event()
+
+        async def slow(some: Any) -> Any:
+            writes.set()
+            await goes_on.wait()
+            return await write(some)
+
+        rows._writing.write = slow  # type: ignore[method-assign]
+        async with rows:
+            for run, record in list(history(store.read, "r"))[:3]:
+                rows.observe(run, record)
+            await writes.wait()
+            projecting = asyncio.create_task(rows.project("r", store.read))
+            await asyncio.sleep(0)
+            goes_on.set()
+            await projecting
+            return await stage.contents(url)
+
+    found = asyncio.run(main())
+    assert [row["status"] for row in found["executions"].values()] == ["completed"]
+    assert len(found["results"]) == 5
+
+
+def test_a_child_run_that_is_seen_before_its_root_has_its_rows(new_sqlite: NewDatabase) -> None:
+    """The journal tells what it is part of; what is observed of the root afterwards is known by then."""
+    store, url = MemoryStore(), new_sqlite()
+    plan = stage.team("compound", first=stage.debate("first", 1))
+    asyncio.run(stage.play(plan, ASKED, store=store))
+    news = list(history(store.read, "r"))
+
+    async def main() -> tuple[dict[str, Any], dict[str, Any]]:
+        whole = await written(new_sqlite(), news)
+        async with Projection(url, read=store.read) as rows:
+            for run, record in sorted(news, key=lambda one: one[0] == "r"):
+                rows.observe(run, record)
+        return whole, await stage.contents(url)
+
+    whole, found = asyncio.run(main())
+    assert len(found["executions"]) == 2
+    assert found == whole
+
+
 def test_a_run_whose_beginning_nobody_saw_has_no_rows(new_sqlite: NewDatabase) -> None:
     """It runs all the same; `flush` says what to do."""
     url = new_sqlite()

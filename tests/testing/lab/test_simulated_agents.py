@@ -6,7 +6,18 @@ from typing import Any
 import pytest
 from pattern_play import pattern
 
-from coterie.backends.base import Answer, AttemptRef, Failure, OnEvent, Request, Result, Session, Unknown
+from coterie.backends.base import (
+    NO_ABILITIES,
+    Abilities,
+    Answer,
+    AttemptRef,
+    Failure,
+    OnEvent,
+    Request,
+    Result,
+    Session,
+    Unknown,
+)
 from coterie.clock import VirtualClock
 from coterie.engines.patterns.stance import agreement
 from coterie.errors import UsageError
@@ -141,6 +152,9 @@ def test_a_side_of_a_debate_defends_its_side_until_it_gives_in() -> None:
     for team, agrees in ((stubborn, 0.0), (yielding, 1.0)):
         text = said(team.says(answered))
         assert agreement(TurnFinished(turn="opponent#1", attempt=1, text=text)) == agrees
+    conceded = asked(0, path="proponent", pattern="debate", prompt=f"[Opponent]: {text}")
+    text = said(stubborn.says(conceded))
+    assert agreement(TurnFinished(turn="proponent#2", attempt=1, text=text)) == 1.0
 
 
 def test_attempts_fail_as_often_as_they_should() -> None:
@@ -173,6 +187,9 @@ class _Stage:
 
     def uses_context(self, agent: AgentPlan) -> bool:
         return False
+
+    def abilities(self, agent: AgentPlan) -> Abilities:
+        return NO_ABILITIES
 
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()

@@ -24,7 +24,7 @@ from coterie.patterns.reference.program_run import ProgramRun, load_mixins, play
 from coterie.patterns.rows.configs import AgentConfig, accept
 from coterie.patterns.rows.enums import MessageType, TopologyType
 from coterie.patterns.rows.kinds import refused
-from coterie.patterns.rows.models import AgentInstance, AgentType, Execution, Message, Result, Topology
+from coterie.patterns.rows.models import AgentInstance, AgentType, Execution, Message, Result, Topology, unexpired
 from coterie.planning.plan import Limits
 
 if TYPE_CHECKING:
@@ -106,9 +106,10 @@ class BaseTopology(ABC):
 
     def _parse_config(self) -> SQLModel:
         try:
-            return self.config_class(**self.topology.config)
+            return self.config_class(**self._defined.config)
         except ValidationError as error:
-            raise refused(f"the configuration of {self.topology.name!r}", error) from error
+            what = f"the configuration of {self._defined.name!r}"
+            raise refused(what, error, self.config_class.model_fields) from error
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -194,8 +195,8 @@ class BaseTopology(ABC):
     ) -> AgentInvocationResult:
         """Call the agent at *slot_name*, with the hooks of its mixins.
 
-        It is tried as often as the agent's `max_retries` allows, each time for at most `timeout_seconds`. A final
-        failure is in the result's `error`.
+        After a failure it is tried again as often as the agent's `max_retries` says, after a transient one up to three
+        times besides; each attempt takes at most `timeout_seconds`. A final failure is in the result's `error`.
 
         Raises:
             PatternRefused: If the slot is unknown.
@@ -266,9 +267,14 @@ class BaseTopology(ABC):
 
     # -- definition --------------------------------------------------------------------------------------------------
 
+    @property
+    def _defined(self) -> Topology:
+        """The user's definition, readable also while its session has expired it."""
+        return unexpired(self.topology)
+
     def as_member(self, slot: str, agent: AgentType) -> AgentType:
-        """*agent* with the overrides for *slot* of this topology."""
-        own = self._overrides.get(slot)
+        """*agent* with the overrides for *slot* of this topology, readable also while its session has expired it."""
+        agent, own = unexpired(agent), self._overrides.get(slot)
         return agent if not own else AgentType(**{**agent.model_dump(), "config": {**agent.config, **own}})
 
     def retries(self, config: AgentConfig) -> int:

@@ -13,13 +13,14 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.orm.attributes import instance_state
 from sqlmodel import col, select
 
 from coterie.errors import PatternRefused
 from coterie.patterns.reference.registry import TopologyRegistry
 from coterie.patterns.reference.topologies import CompoundTopology
 from coterie.patterns.rows.engine import failed, probe
-from coterie.patterns.rows.models import AgentType, Topology, TopologyMembership
+from coterie.patterns.rows.models import AgentType, Topology, TopologyMembership, unexpired
 
 if TYPE_CHECKING:
     from coterie.patterns.reference.base import BaseTopology
@@ -73,11 +74,11 @@ def _link(topology: "BaseTopology", path: tuple[str, ...]) -> None:
     """Find cycles among teams given as objects."""
     if not isinstance(topology, CompoundTopology):
         return
-    path = (*path, topology.topology.name)
+    path = (*path, topology._defined.name)
     for name in topology.compound_config.sub_topologies:
         team = topology.team(name)
-        if team is not None and team.topology.name in path:
-            topology._cycle = " -> ".join((*path, team.topology.name))
+        if team is not None and team._defined.name in path:
+            topology._cycle = " -> ".join((*path, team._defined.name))
             del topology._sub_topologies[name]
         elif team is not None:
             _link(team, path)
@@ -89,21 +90,22 @@ async def _save(session: Any, topology: "BaseTopology") -> None:
     await _ensure(session, Topology, topology.topology)
     if isinstance(topology, CompoundTopology):
         for team in topology._sub_topologies.values():
-            if team.topology.id is None and team.topology.name != topology.topology.name:
+            if team._defined.id is None and team._defined.name != topology._defined.name:
                 await _save(session, team)
     await _add(session, lambda: _missing_members(session, topology))
 
 
 async def _missing_members(session: Any, topology: "BaseTopology") -> list[TopologyMembership]:
-    id = topology.topology.id
+    id = topology._defined.id
     assert id is not None
     members = select(TopologyMembership.slot_name).where(TopologyMembership.topology_id == id)
     known = {slot for (slot,) in await _rows(session, members)}
     found = []
     for position, (slot, agent) in enumerate(topology.agents.items()):
         if slot not in known:
-            assert agent.id is not None
-            found.append(TopologyMembership(topology_id=id, agent_type_id=agent.id, slot_name=slot, position=position))
+            type_id = unexpired(agent).id
+            assert type_id is not None
+            found.append(TopologyMembership(topology_id=id, agent_type_id=type_id, slot_name=slot, position=position))
     return found
 
 
@@ -116,7 +118,7 @@ async def _ensure(session: Any, kind: type[AgentType] | type[Topology], one: Age
             one.id = found[0][0]
         return [] if found else [one]
 
-    if one.id is None:
+    if unexpired(one).id is None:
         await _add(session, missing)
 
 
@@ -135,8 +137,12 @@ async def _add(session: Any, find: Callable[[], Awaitable[Sequence[Any]]]) -> No
 
 
 async def _read(session: Any, topology: "BaseTopology", path: tuple[str, ...]) -> None:
-    """Read the overrides and the order of members, and the teams."""
-    members = await _members(session, topology.topology)
+    """Read the overrides and the order of members, the teams, and what the session has expired."""
+    for row in (topology.topology, *topology.agents.values()):
+        if row in session and instance_state(row).expired_attributes:
+            await session.refresh(row)
+            topology._config = topology._parse_config()
+    members = await _members(session, topology._defined)
     topology._overrides = {
         member.slot_name: dict(member.config_overrides)
         for member, agent in members
@@ -144,10 +150,10 @@ async def _read(session: Any, topology: "BaseTopology", path: tuple[str, ...]) -
     }
     if not isinstance(topology, CompoundTopology):
         return
-    path = (*path, topology.topology.name)
+    path = (*path, topology._defined.name)
     for name in topology.compound_config.sub_topologies:
         team = topology.team(name)
-        if name in path or (team is not None and team.topology.name in path):
+        if name in path or (team is not None and team._defined.name in path):
             topology._cycle = " -> ".join((*path, name))
             topology._sub_topologies.pop(name, None)
             continue

@@ -117,10 +117,10 @@ async def resume(topology: "BaseTopology", wanted: UUID | str, options: Options)
         raise PatternRefused(
             f"run {run!r} is not an execution of a topology class: continue it with `coterie resume {run}`"
         )
-    if recorded.program.partition(":")[2] != program.partition(":")[2] or recorded.name != topology.topology.name:
+    if recorded.program.partition(":")[2] != program.partition(":")[2] or recorded.name != topology._defined.name:
         raise PatternRefused(
             f"run {run!r} is an execution of {recorded.name!r} by {recorded.program}, not of "
-            f"{topology.topology.name!r} by {program}"
+            f"{topology._defined.name!r} by {program}"
         )
     await prepare(topology)
 
@@ -195,7 +195,7 @@ def _as_execution(
     """The execution as a value, loaded and detached from any session."""
     execution = Execution(
         id=execution_id(run),
-        topology_id=topology.topology.id or 0,
+        topology_id=topology._defined.id or 0,
         input_data=started.input,
         correlation_id=name,
         metadata_={"run": run},

@@ -12,23 +12,23 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from coterie.backends.base import AttemptRef, Backend, Failure, OnEvent, Request, Session, Unknown
+from coterie.backends.base import (
+    NO_ABILITIES,
+    Abilities,
+    AttemptRef,
+    Backend,
+    Failure,
+    OnEvent,
+    Request,
+    Session,
+    Unknown,
+)
 from coterie.backends.human import AskHuman, HumanBackend
 from coterie.clock import Clock
 from coterie.engines.generator import AgentFailed, PatternFailed
 from coterie.engines.program import Outcome, Program
 from coterie.errors import CollaborationFailed, ReplayMismatch
-from coterie.journal.records import (
-    AttemptLaunched,
-    CallAsked,
-    CallDropped,
-    Record,
-    RunFinished,
-    RunOwned,
-    TurnCancelled,
-    TurnFailed,
-    TurnFinished,
-)
+from coterie.journal import records as r
 from coterie.patterns.reference.attempts import CallAttempt, told
 from coterie.patterns.reference.plain import plain_object
 from coterie.patterns.reference.program_run import HUMAN, ProgramRun
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from coterie.patterns.reference.base import BaseTopology
 
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=r.Record)
 
 _WAY = 8
 """Turns of the event loop that a program may take from an answer to its next call, messages and tasks included."""
@@ -64,7 +64,7 @@ class Host:
         self,
         topology: "BaseTopology",
         clock: Clock,
-        observe: Callable[[str, Record], object],
+        observe: Callable[[str, r.Record], object],
         human: AskHuman | None = None,
     ) -> None:
         self._topology, self._clock, self._observe = topology, clock, observe
@@ -100,21 +100,21 @@ class Host:
 
     # -- records from the shell ---------------------------------------------------------------------------------------
 
-    def observe(self, run: str, record: Record) -> None:
+    def observe(self, run: str, record: r.Record) -> None:
         """Take a record that is durable."""
         self._observe(run, record)
         match record:
-            case RunOwned():
+            case r.RunOwned():
                 self._begin(run, record.seq)
-            case TurnFinished() | TurnFailed() | TurnCancelled() if run in self._program_runs:
+            case r.TurnFinished() | r.TurnFailed() | r.TurnCancelled() if run in self._program_runs:
                 self._program_runs[run].durable(record)
-            case RunFinished() if (task := self._tasks.get(run)) is not None:
+            case r.RunFinished() if (task := self._tasks.get(run)) is not None:
                 if record.outcome == "cancelled":
                     task.cancel()
             case _:
                 pass
 
-    def _appended(self, run: str, record: Record) -> None:
+    def _appended(self, run: str, record: r.Record) -> None:
         """Take a record that is appended but may still be lost."""
         if isinstance(record, Outcome) and (program_run := self._program_runs.get(run)) is not None:
             program_run.appended(record)
@@ -153,7 +153,7 @@ class Host:
         is_root = program_run.topology is self._topology and "/" not in run
         try:
             output = await program_run.play()
-            finished = RunFinished(outcome="completed", result=program_run.topology.as_result(output))
+            finished = r.RunFinished(outcome="completed", result=program_run.topology.as_result(output))
         except ReplayMismatch as mismatch:
             self.mismatch = mismatch
             self._stop()
@@ -175,14 +175,14 @@ class Host:
             return True
         return shell is None or live is None or not live.core.is_live or shell.tree.closing
 
-    def _failed(self, error: Exception, is_root: bool) -> RunFinished:
+    def _failed(self, error: Exception, is_root: bool) -> r.RunFinished:
         if is_root:
             self.error = error
         cause = error.__cause__
         kind = {"kind": cause.kind} if isinstance(cause, AgentFailed | PatternFailed) and cause.kind else {}
-        return RunFinished(outcome="failed", reason=told(error), result={"type": type(error).__name__, **kind})
+        return r.RunFinished(outcome="failed", reason=told(error), result={"type": type(error).__name__, **kind})
 
-    def _finish(self, finished: RunFinished, live: DrivenRun) -> None:
+    def _finish(self, finished: r.RunFinished, live: DrivenRun) -> None:
         now = self._clock.now()
         for turn in list(live.core.turns):
             live.outbox += live.core.cancel(now, turn, "the program is over", "harness")
@@ -205,7 +205,7 @@ class Host:
         self._post(run, append, written.cancel)
         return await written
 
-    def ask(self, run: str, call: CallAsked, refuse: Callable[[], object]) -> None:
+    def ask(self, run: str, call: r.CallAsked, refuse: Callable[[], object]) -> None:
         """Append *call* to the journal of *run*, in its turn; *refuse* is called if nothing can be written any more."""
 
         def append(live: DrivenRun) -> None:
@@ -222,7 +222,7 @@ class Host:
         def dropped(live: DrivenRun) -> None:
             engine = live.core.engine
             if isinstance(engine, Program) and turn in engine.calls and turn not in engine.outcomes:
-                live.core.write(self._clock.now(), CallDropped(turn=turn), source="agent")
+                live.core.write(self._clock.now(), r.CallDropped(turn=turn), source="agent")
 
         if not self._closing:
             self._post(run, dropped)
@@ -267,13 +267,20 @@ class Host:
             return Settled(Failure(kind="not_found", reason=f"no program runs for {request.run}"))
         return CallAttempt(program_run, request)
 
+    def activity(self, launched: Sequence[r.AttemptLaunched]) -> None:
+        """No process runs."""
+
     def uses_context(self, agent: AgentPlan) -> bool:
         """False: a program composes its own prompts."""
         return False
+
+    def abilities(self, agent: AgentPlan) -> Abilities:
+        """Nothing: a program's calls are answered by its host."""
+        return NO_ABILITIES
 
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         """Unknown: no attempt outlives the process that started it."""
         return Unknown()
 
-    async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
+    async def end(self, run: str, launched: Sequence[r.AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
         """Nothing to do: calls are answered in this process."""

@@ -21,10 +21,10 @@ def plan_of(topology: BaseTopology, correlation: str = "", above: tuple[BaseTopo
     """
     path = (*above, topology)
     if any(one is topology for one in above):
-        raise PatternRefused(f"Circular teams: {' -> '.join(one.topology.name for one in path)}")
+        raise PatternRefused(f"Circular teams: {' -> '.join(one._defined.name for one in path)}")
     if len(above) > MAX_DEPTH:
-        raise PatternRefused(f"teams nest more than {MAX_DEPTH} levels deep below {above[0].topology.name!r}")
-    defined = topology.topology
+        raise PatternRefused(f"teams nest more than {MAX_DEPTH} levels deep below {above[0]._defined.name!r}")
+    defined = topology._defined
     agents: dict[str, AgentPlan] = {}
     slots: dict[str, AgentDefinition] = {}
     asks_human = False

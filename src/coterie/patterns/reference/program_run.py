@@ -16,14 +16,7 @@ from coterie.backends.base import Backend
 from coterie.engines.program import Outcome, Program
 from coterie.errors import PatternRefused, ReplayMismatch
 from coterie.ids import turn_id
-from coterie.journal.records import (
-    CallAsked,
-    Record,
-    StateChanged,
-    TurnCancelled,
-    TurnFailed,
-    TurnFinished,
-)
+from coterie.journal import records as r
 from coterie.patterns.identity import execution_id, instance_id
 from coterie.patterns.reference.calls import Call, answer, described
 from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext, result_of
@@ -45,7 +38,7 @@ HUMAN = "human"
 _PLAYING: ContextVar["ProgramRun | None"] = ContextVar("coterie_program_run", default=None)
 
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=r.Record)
 
 
 class ProgramHost(Protocol):
@@ -54,7 +47,7 @@ class ProgramHost(Protocol):
     async def write(self, run: str, make: Callable[[], R]) -> R:
         """Append the record that *make* returns, called in its turn; return once it has its place."""
 
-    def ask(self, run: str, call: CallAsked, refuse: Callable[[], object]) -> None:
+    def ask(self, run: str, call: r.CallAsked, refuse: Callable[[], object]) -> None:
         """Append *call* in its turn; *refuse* is called if nothing can be written any more."""
 
     def drop(self, run: str, turn: str) -> None:
@@ -106,7 +99,7 @@ class ProgramRun:
         self._asking: dict[str, set[asyncio.Future[Outcome]]] = {}
         self.ready = asyncio.Event()
         self.context = ExecutionContext(
-            execution_id=execution_id(run), topology_id=topology.topology.id or 0, input_data=given
+            execution_id=execution_id(run), topology_id=topology._defined.id or 0, input_data=given
         )
         self.traces = Traces(self)
         self._counts: dict[str, int] = {}
@@ -184,7 +177,8 @@ class ProgramRun:
 
     async def begin(self) -> None:
         """Create the instances and their mixins, for `BaseTopology.setup`."""
-        for slot, agent in self.topology.agents.items():
+        for slot, defined in self.topology.agents.items():
+            agent = self.topology.as_member(slot, defined)
             instance = row(
                 AgentInstance,
                 id=instance_id(self.run, slot),
@@ -196,7 +190,7 @@ class ProgramRun:
                 last_active=None,
             )
             self.instances[slot] = instance
-            self._configs[slot] = self.topology.as_member(slot, agent).get_typed_config()
+            self._configs[slot] = agent.get_typed_config()
             self.mixins[slot] = await self.topology._load_mixins(agent, instance)
         self.is_pure = type(self.topology).pure and all(mixin.pure for mixin in self._all_mixins())
 
@@ -214,9 +208,9 @@ class ProgramRun:
     def _all_mixins(self) -> list[BaseMixin]:
         return [mixin for mixins in list(self.mixins.values()) for mixin in mixins]
 
-    def other(self, record: Record, wanted: str) -> ReplayMismatch:
+    def other(self, record: r.Record, wanted: str) -> ReplayMismatch:
         """The error for a program that does not repeat *record*."""
-        found = f"{record.turn} asked" if isinstance(record, CallAsked) else "another message"
+        found = f"{record.turn} asked" if isinstance(record, r.CallAsked) else "another message"
         hint = (
             "the program changed, or does not make the same calls every time: run the original program, or start anew"
         )
@@ -248,7 +242,7 @@ class ProgramRun:
             if self.mixins[slot]:
                 request, state = await self._invoked(slot, request)
             outcome = await self._outcome(
-                turn, CallAsked(turn=turn, agent=slot, hash=hash, request=request, state=state)
+                turn, r.CallAsked(turn=turn, agent=slot, hash=hash, request=request, state=state)
             )
         else:
             outcome = await self._outcome(turn)
@@ -273,7 +267,7 @@ class ProgramRun:
         given = plain_object(given, f"the input of {name}")
         turn, hash = turn_id(name, self._count(name)), digest(given)
         known = self._is_known(turn, hash)
-        return await self._outcome(turn, None if known else CallAsked(turn=turn, agent=name, hash=hash, given=given))
+        return await self._outcome(turn, None if known else r.CallAsked(turn=turn, agent=name, hash=hash, given=given))
 
     def _is_known(self, turn: str, hash: str) -> bool:
         """Whether this call was made before; if so, it must be the same."""
@@ -282,7 +276,7 @@ class ProgramRun:
             raise self.other(call, "another request")
         return call is not None
 
-    async def _outcome(self, turn: str, asked: CallAsked | None = None) -> Outcome:
+    async def _outcome(self, turn: str, asked: r.CallAsked | None = None) -> Outcome:
         """The outcome of the call *turn*; with *asked* the call is made now."""
         outcome = self.replies.of(turn)
         try:
@@ -362,7 +356,7 @@ class ProgramRun:
             raise
         state = instance.state
         if image(state) != before:
-            changed = StateChanged(agent=slot, turn=call.turn, state=plain_object(state, "the state"))
+            changed = r.StateChanged(agent=slot, turn=call.turn, state=plain_object(state, "the state"))
             await self.around.write(self.run, lambda: changed)
         return response
 
@@ -373,7 +367,7 @@ class ProgramRun:
             request = {"messages": [{"role": "user", "content": question}]}
             record = await self.around.write(
                 self.run,
-                lambda: CallAsked(
+                lambda: r.CallAsked(
                     turn=turn_id(HUMAN, 1 + sum(one.agent == HUMAN for one in self.engine.calls.values())),
                     agent=HUMAN,
                     hash=hash,
@@ -382,9 +376,9 @@ class ProgramRun:
             )
             known = record.turn
         match self._said.get(known) or await self._human_says(known):
-            case TurnFinished(text=text):
+            case r.TurnFinished(text=text):
                 return text
-            case TurnFailed(reason=reason) | TurnCancelled(reason=reason):
+            case r.TurnFailed(reason=reason) | r.TurnCancelled(reason=reason):
                 return f"no: {reason}"
 
     async def _human_says(self, turn: str) -> Outcome:

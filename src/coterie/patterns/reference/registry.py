@@ -6,7 +6,7 @@ from typing import Any, ClassVar, TypeVar
 from coterie.errors import PatternRefused
 from coterie.patterns.reference.base import BaseTopology, check_class
 from coterie.patterns.rows.enums import TopologyType
-from coterie.patterns.rows.models import AgentType, Topology
+from coterie.patterns.rows.models import AgentType, Topology, unexpired
 
 T = TypeVar("T", bound=type[BaseTopology])
 
@@ -47,9 +47,10 @@ class TopologyRegistry:
         """
         if not isinstance(topology, Topology):
             raise PatternRefused(f"the first argument must be a Topology, not {type(topology).__name__}")
-        topology_class = cls.get(topology.topology_type)
+        topology_type = unexpired(topology).topology_type
+        topology_class = cls.get(topology_type)
         if topology_class is None:
-            raise PatternRefused(f"Unknown topology type: {topology.topology_type}")
+            raise PatternRefused(f"Unknown topology type: {topology_type}")
         return topology_class(topology, agents, db_session)
 
 

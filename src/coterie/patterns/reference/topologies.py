@@ -54,6 +54,7 @@ class PatternTopology(BaseTopology):
         """Check everything, then run the pattern."""
         self.check(context.input_data)
         team = self.as_team()
+        team.version = self._program_run().engine.began
         driver = Driver(self, context, team)
         play = definition(self._kind.name).play
         value = await driver.play(lambda given: play(team, given), dict(context.input_data))
@@ -105,7 +106,8 @@ class PatternTopology(BaseTopology):
 
     def _able(self, slot: str) -> tuple[str, ...]:
         agent = self.agents.get(slot)
-        return tuple(one.name for one in agent.get_capabilities() if one.enabled) if agent is not None else ()
+        able = self.as_member(slot, agent).get_capabilities() if agent is not None else ()
+        return tuple(one.name for one in able if one.enabled)
 
 
 class DebateTopology(PatternTopology):

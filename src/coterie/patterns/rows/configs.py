@@ -61,7 +61,7 @@ def agent_config(config: Mapping[str, Any], whose: str = "the configuration") ->
     try:
         return AgentConfig(**config)
     except ValidationError as error:
-        raise refused(whose, error) from error
+        raise refused(whose, error, AgentConfig.model_fields) from error
 
 
 def _as_agent_config(config: dict[str, Any]) -> dict[str, Any]:
@@ -192,7 +192,8 @@ def typed_config(topology_type: TopologyType, config: Mapping[str, Any]) -> SQLM
     Raises:
         PatternRefused: If none fits; lists the faults against the built-in class.
     """
-    wrong = [fault.message for fault in read_config(KINDS[topology_type.value].config, config)[1]]
+    found = read_config(KINDS[topology_type.value].config, config)[1]
+    wrong = [f"{fault.message}; {fault.hint}" if fault.hint else fault.message for fault in found]
     if not wrong:
         return CONFIGS[topology_type](**config)
     for own in _own.get(topology_type, ()):

@@ -1,6 +1,7 @@
 """Types of values in rows, and their storage: times, JSON, names, members of an enum."""
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from sqlalchemy import DateTime, Dialect, Enum
 from sqlalchemy.types import TypeDecorator
 from sqlmodel import Field
 
+from coterie.diagnostics import did_you_mean
 from coterie.errors import PatternRefused
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -54,11 +56,17 @@ def as_text(text: str) -> str:
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
-def refused(what: str, error: ValidationError) -> PatternRefused:
-    """Convert *error*, pydantic's, into a refusal of *what* that lists all faults by field."""
-    faults = []
+def refused(what: str, error: ValidationError, fields: Iterable[str] = ()) -> PatternRefused:
+    """Convert *error*, pydantic's, into a refusal of *what* that lists all faults by field.
+
+    Args:
+        fields: The known fields, for hints on unknown ones.
+    """
+    faults, known = [], tuple(fields)
     for one in error.errors(include_url=False):
         where, why = ".".join(map(str, one["loc"])), one["msg"].removeprefix("Value error, ")
+        if one["type"] == "extra_forbidden" and len(one["loc"]) == 1 and (hint := did_you_mean(where, known)):
+            why = f"{why}; {hint}"
         faults.append(f"{where}: {why}" if where else why)
     return PatternRefused(f"{what} does not fit: {'; '.join(faults)}")
 

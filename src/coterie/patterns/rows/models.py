@@ -7,16 +7,20 @@ database are not validated. AgentInstance, Execution, Message and Result are wri
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from uuid import UUID, uuid4
 
 from pydantic import ValidationError, model_validator
-from sqlalchemy import JSON, UniqueConstraint
+from sqlalchemy import JSON, UniqueConstraint, event
+from sqlalchemy.orm.attributes import instance_state
 from sqlmodel import Field, SQLModel
 
 from coterie.patterns.rows.configs import AgentCapability, AgentConfig, AgentConfigObject, agent_config, typed_config
 from coterie.patterns.rows.enums import AgentRole, ExecutionStatus, MessageType, TopologyType
 from coterie.patterns.rows.kinds import Description, Name, Object, Utc, UtcDateTime, as_utc, refused, stored, utc_now
+
+_LAST = "coterie_last"
+"""Where the state of a definition keeps the values that the database had last."""
 
 
 class Row(SQLModel):
@@ -34,7 +38,7 @@ class Row(SQLModel):
         try:
             cls.__pydantic_validator__.validate_python(data, self_instance=checked)
         except ValidationError as error:
-            raise refused(f"this {cls.__name__}", error) from error
+            raise refused(f"this {cls.__name__}", error, cls.model_fields) from error
         super().__init__(**{name: checked.__dict__[name] for name in checked.model_fields_set})
 
     @classmethod
@@ -123,6 +127,37 @@ class TopologyMembership(Row, table=True):
     slot_name: str = Field(min_length=1)
     position: int = 0
     config_overrides: AgentConfigObject = Field(default_factory=dict, sa_type=JSON)
+
+
+D = TypeVar("D", bound=AgentType | Topology)
+
+
+def unexpired(definition: D) -> D:
+    """*definition*, or a copy with its last known values if its session has expired it.
+
+    A commit expires the rows of a session. Outside of its session, and outside of `await` if the session is
+    asynchronous, an expired row cannot be read.
+    """
+    state = instance_state(definition)
+    if not state.expired_attributes:
+        return definition
+    return type(definition)(**{**state.info.get(_LAST, {}), **_loaded(definition)})
+
+
+def _keep(definition: AgentType | Topology) -> None:
+    info = instance_state(definition).info
+    info[_LAST] = {**info.get(_LAST, {}), **_loaded(definition)}
+
+
+def _loaded(definition: AgentType | Topology) -> dict[str, Any]:
+    return {name: vars(definition)[name] for name in type(definition).model_fields if name in vars(definition)}
+
+
+for _definition in (AgentType, Topology):
+    for _read in ("load", "refresh"):
+        event.listen(_definition, _read, lambda row, *_: _keep(row), propagate=True)
+    for _written in ("after_insert", "after_update"):
+        event.listen(_definition, _written, lambda _mapper, _connection, row: _keep(row), propagate=True)
 
 
 class Execution(Row, table=True):

@@ -7,11 +7,13 @@ from msgspec import Struct, structs
 
 from coterie.diagnostics import did_you_mean
 from coterie.errors import UsageError
+from coterie.planning import as_plan
 from coterie.planning.plan import Plan
 from coterie.proofs.measures import asked_paths
 from coterie.testing.lab.options import options
 from coterie.testing.lab.trials import Played, pattern_of, play
 from coterie.testing.simulated_agents import Assumptions, SimulatedAgents, is_right, names_of
+from coterie.topology.model import Topology
 
 RUNS = 1000
 """The default number of questions per option: the numbers are accurate to about 0.03."""
@@ -57,7 +59,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 
 def compare(
-    plan: Plan,
+    plan: Plan | Topology,
     assumptions: Assumptions,
     *,
     runs: int = RUNS,
@@ -70,8 +72,11 @@ def compare(
         told: Called with the name of each option before it runs.
 
     Raises:
-        UsageError: If the team cannot be simulated, or a skill names an unknown slot.
+        UsageError: If the team cannot be simulated, a skill names an unknown slot, or *runs* is below 1.
     """
+    plan = as_plan(plan)
+    if runs < 1:
+        raise UsageError(f"runs must be at least 1, not {runs}")
     pattern = pattern_of(plan)
     _refuse_strangers(plan, assumptions)
     if pattern.type == "ensemble" and pattern.config["aggregation_method"] in MANY_TEXTS:

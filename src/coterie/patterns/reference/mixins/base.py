@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from coterie.diagnostics import did_you_mean
 from coterie.errors import CoterieError, PatternRefused
+from coterie.patterns.rows.kinds import refused
 from coterie.patterns.rows.models import AgentInstance, Message
 
 
@@ -57,7 +58,8 @@ class BaseMixin:
         try:
             self.config: Any = self.config_class(**(config or {}))
         except ValidationError as error:
-            raise PatternRefused(f"the settings of the capability {self.name!r} do not fit: {error}") from None
+            what = f"the configuration of the capability {self.name!r}"
+            raise refused(what, error, self.config_class.model_fields) from None
         self._agent: AgentInstance | None = None
 
     def bind(self, agent: AgentInstance) -> None:

@@ -1,6 +1,7 @@
 """`structured_output`: an agent answers with JSON of a given shape."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -30,7 +31,7 @@ class StructuredOutputConfig(BaseModel):
             `enum`, `const`, and the bounds of numbers and lengths. None: any object.
         strict_validation: Reject an answer that does not fit; otherwise accept it, with the fault in
             `_structured_error`.
-        auto_repair: Ask again with the fault, at most `max_repair_attempts` times.
+        auto_repair: Ask again with the fault, at most `max_repair_attempts` times in a call, whatever its attempts.
     """
 
     model_config = {"extra": "forbid"}
@@ -49,6 +50,11 @@ class StructuredOutputMixin(BaseMixin):
     config_class: ClassVar[type[BaseModel]] = StructuredOutputConfig
     pure: ClassVar[bool] = True
 
+    def __init__(self, config: dict[str, Any] | None = None) -> None:
+        super().__init__(config)
+        self._repairs = Counter[str]()
+        """The repairs of each call; its next attempts do not begin to count again."""
+
     async def on_invoke(self, request: dict[str, Any]) -> dict[str, Any]:
         """Add the instructions to the request."""
         schema = self.config.output_schema
@@ -61,15 +67,15 @@ class StructuredOutputMixin(BaseMixin):
         """Find the JSON, check it, and ask again if necessary."""
         value, fault = self._read(response)
         call = current_call()
-        for _ in range(self.config.max_repair_attempts if self.config.auto_repair and fault else 0):
+        most = self.config.max_repair_attempts if self.config.auto_repair else 0
+        while fault and self._repairs[call.turn] < most:
+            self._repairs[call.turn] += 1
             said = [
                 {"role": "assistant", "content": _text(response)},
                 {"role": "user", "content": f"That cannot be used: {fault}. Answer again, with the JSON object alone."},
             ]
             response = await call.ask({**call.request, "messages": [*call.request["messages"], *said]})
             value, fault = self._read(response)
-            if not fault:
-                break
         if fault and self.config.strict_validation:
             raise ReplyRefused(f"the answer does not fit the schema: {fault}")
         made = {**response, "_structured_output": value}
