@@ -19,7 +19,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from coterie.backends.base import Answer, AttemptRef, OnEvent, Request, Unknown
+from coterie.backends.base import NO_ABILITIES, Abilities, Answer, AttemptRef, OnEvent, Request, Unknown
 from coterie.clock import SystemClock
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
@@ -40,6 +40,9 @@ class Stub:
 
     def uses_context(self, agent: AgentPlan) -> bool:
         return False
+
+    def abilities(self, agent: AgentPlan) -> Abilities:
+        return NO_ABILITIES
 
     async def find(self, request: Request, on_event: OnEvent) -> Unknown:
         return Unknown()
