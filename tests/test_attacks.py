@@ -400,7 +400,8 @@ def test_a_file_that_an_agent_reads_may_be_a_pipe(place: Place) -> None:
         '  agent b { extensions { coterie { command: ["cat"] } } }\n'
         "  flow { a -> b }\n}\n"
     )
-    assert "notes.md" not in place.call("run", "reads.at", "go").out
+    said = place.call("run", "reads.at", "go")
+    assert "notes.md" not in said.out + said.err
 
 
 def test_nothing_that_a_run_keeps_can_be_read_by_others(place: Place) -> None:

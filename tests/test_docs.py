@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -26,6 +26,8 @@ SHOWN = ("src/coterie/views", "examples", "docs", "README.md")
 INSTALLED = Path(sys.executable).parent
 """Where the commands of this environment are, `coterie` as it is installed among them."""
 
+TEMPORAL = "localhost:7233"
+"""Where the pages have Temporal's server; the tests have another port."""
 LEFT_TO_CI = ("python3 -m venv",)
 """What begins so sets a machine up; `.ci/run` does it."""
 
@@ -157,6 +159,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "XDG_RUNTIME_DIR": str(tmp_path),
         "COLUMNS": "120",
         "PYTHONUNBUFFERED": "1",
+        "THINK": "0.3",  # how long an agent of the tutorial works, in seconds
     }
 
 
@@ -173,13 +176,16 @@ def test_the_commands_of_a_page_do_what_it_says(block: Block, copy: Path, enviro
 
 @pytest.mark.parametrize("page", SESSIONS)
 def test_the_commands_of_a_page_print_what_it_shows(
-    page: str, copy: Path, environment: dict[str, str], tmp_path: Path
+    page: str, copy: Path, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Every command of the `console` blocks prints what stands below it, but for what varies; `echo $?` included.
 
     One that ends with another status than 0 has its status asked next, or named behind it (`# exit 4`).
     """
     entries = SESSIONS[page]
+    if any(TEMPORAL in entry.command for entry in entries):
+        address = request.getfixturevalue("temporal_server").address
+        entries = [replace(entry, command=entry.command.replace(TEMPORAL, address)) for entry in entries]
     asked = [*(entry.command == "echo $?" for entry in entries[1:]), False]
     for entry, named, (printed, status) in zip(entries, asked, session(entries, copy, environment), strict=True):
         where = f"{entry.block.name}: $ {entry.command}"

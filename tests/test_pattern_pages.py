@@ -193,7 +193,9 @@ def draw_crosscheck(rng: Random) -> Drawn:
     slots += ["mediator"] if config["consensus_method"] == "mediator" else []
     plan = pattern("crosscheck", slots, **config)
     counts = {"checkers": config["num_checkers"] if several == 1 else several}
-    approves = {"checker": [{"text": '{"approved": true}'}]}  # a stand-in would approve in its first turn alone
+    approves = {
+        slot: [{"text": '{"approved": true}'}] for slot in slots if slot == "checker"
+    }  # a stand-in would approve in its first turn alone
     return Drawn(plan=plan, given={"prompt": "P"}, counts=counts, script=approves, early=early)
 
 

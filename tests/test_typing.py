@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.long
 def test_the_types_that_users_see() -> None:
     """`tests/typing/api.py` names them, and mypy agrees."""
     command = [sys.executable, "-m", "mypy", "--strict", "tests/typing/api.py"]

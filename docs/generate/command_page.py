@@ -14,9 +14,11 @@ HEAD = """\
 
 <!-- Written by `python docs/generate/command_page.py`; a test keeps it fresh. -->
 
-The exit status of every command gives the outcome: 0 completed, 1 failed or invalid, 2 usage, 3 stopped by a limit,
-4 waiting for a human, 130 interrupted. Results go to standard output, errors and warnings to standard error. With
-`--json` a command prints its result as JSON. Options can precede or follow the arguments.
+The exit status of every command gives the outcome: 0 completed, 1 failed or invalid, 2 usage or a missing file,
+3 stopped by a limit, 4 waiting for a human, 130 interrupted. Results go to standard output; errors, warnings and
+progress to standard error. With `--json` a command prints its result as JSON; if it cannot, it prints
+`{"error", "exit"}`, for a file with errors `{"file", "valid", "diagnostics"}`. Options can precede or follow the
+arguments.
 """
 
 

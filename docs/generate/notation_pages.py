@@ -12,7 +12,7 @@ from coterie.formats.at.language import ATTRIBUTES, LANGUAGE, BlockSpec, FieldSp
 from coterie.planning.codes import CODES, Code
 
 DATA = Path(__file__).parents[2] / "tests" / "data"
-EXAMPLES = (DATA / "at" / "rules", DATA / "loops" / "rules", DATA / "patterns" / "rules")
+EXAMPLES = (DATA / "at" / "rules", DATA / "loops" / "rules", DATA / "patterns" / "rules", DATA / "systems" / "rules")
 """Examples of each code, with the expected output."""
 
 LANGUAGE_HEAD = """\
@@ -34,7 +34,8 @@ RULES_HEAD = """\
 Every diagnostic has a stable code. An **error** prevents a file from running; with a **warning** it runs, but perhaps
 not as intended; a **note** is for information. `coterie topology validate FILE` prints all of them, with `--json` as
 data, and an [editor](editors.md) underlines them. Each code below has its meaning, its rule if there is one, and an
-example. *Loop* marks codes of loop folders, *pattern* those of pattern files; other codes may occur there, too.
+example. *Loop* marks codes of loop folders, *pattern* those of pattern files, *system* those of supervised systems;
+other codes may occur there, too.
 """
 
 
@@ -102,7 +103,8 @@ def _effect(executed: bool) -> str:
 
 def _code(code: Code) -> Iterator[str]:
     yield f"## {code.code}\n"
-    about = ", *loop*" if code.loop else ", *pattern*" if code.pattern else ""
+    kinds = {"loop": code.loop, "pattern": code.pattern, "system": code.system}
+    about = next((f", *{kind}*" for kind, is_one in kinds.items() if is_one), "")
     yield f"**{code.severity.value}**{about}: {code.meaning}\n"
     if code.about:
         yield f"The rule: {code.about}\n"

@@ -15,18 +15,47 @@ HEAD = """\
 Coterie has twelve built-in loops. Each is the folder of a loop with its roles, the events between them, and the events
 required before it completes.
 
-```console shown
-$ coterie run autofix "Daily jobs run twice when summer time ends"
-$ coterie run autocode --max-iterations 30 -b claude-sdk "Add an export as CSV"
-```
-
-List them, show one, and rehearse one without calling a model:
+List them, show one, and run one without an agent: rehearsed in virtual time, or with simulated answers in a real run.
 
 ```sh
 coterie presets
 coterie presets show autofix
 coterie run autofix --rehearse
+coterie run autofix -b scripted "Daily jobs run twice when summer time ends"
 ```
+
+For real work a preset needs a coding agent. Its own backend is `claude-sdk`, Claude Code through its SDK. With the
+extra `claude` and a login of Claude Code, or a key in ANTHROPIC_API_KEY:
+
+```console shown
+$ coterie run autofix "Daily jobs run twice when summer time ends"
+$ coterie run autocode --max-iterations 30 "Add an export as CSV"
+```
+
+## Backends
+
+`coterie doctor` shows which of these can be used on this machine.
+
+| backend | for presets | what it does |
+|---|---|---|
+| `--rehearse` | trial | Rehearses roles and events in virtual time; changes nothing. |
+| `-b scripted` | trial | A real run, whose roles do nothing but emit their next event. |
+| `-b command` | yes | Starts `claude -p --dangerously-skip-permissions PROMPT` for each turn. |
+| `-b PROGRAM -- WORD…` | yes | Starts `PROGRAM WORD… PROMPT` for each turn. |
+| `-b model` | no | A model in a loop emits, but has no tools for files and programs. |
+| `-b acp:NAME:COMMAND`, `-b kiro` | yes | An agent of the Agent Client Protocol; needs the extra `acp`. |
+| `-b claude-sdk` | yes | Claude Code through its SDK: steered, interrupted and priced; needs the extra `claude`. |
+| `-b pi` | yes | The coding agent pi, a new session for each turn; needs `pi` on the PATH. |
+
+PROGRAM is a coding agent that works without a dialogue, such as `-b codex -- exec --sandbox workspace-write`.
+
+A preset allows every permission request, and its agents work in the current folder: use a work tree (`--worktree`),
+[a sandbox or permissions](coding-agents.md), a container or another machine if you do not trust them with that folder.
+Every coding agent can do what a preset needs:
+
+{needs}
+
+## Change one
 
 To change one, copy it, and run the copy. If the folder has the name of the preset, the preset's overrides of settings
 and agents in `agents.toml` apply to the copy too.
@@ -62,7 +91,9 @@ To change only a setting, you need no copy: `coterie config set --repo --preset 
 def page() -> str:
     """Return the page."""
     found = catalogue()
-    head = HEAD.format(most=max(one.max_iterations for one in found))
+    needs = ["| preset | its agents must |\n|---|---|"]
+    needs += [f"| [{one.name}](#{one.name}) | {one.needs} |" for one in found]
+    head = HEAD.format(most=max(one.max_iterations for one in found), needs="\n".join(needs))
     rows = [f"| [{one.name}](#{one.name}) | {one.about} | {_events(one.required)} |" for one in found]
     return "\n".join([head, *rows, "", *(line for one in found for line in _section(one))])
 
