@@ -9,6 +9,7 @@ import logging
 import re
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,8 @@ ATTENTION = 1.0
 """Seconds after which a request that is not answered yet is dropped if its client has gone."""
 SLOW_READER = 30.0
 """Seconds that a client may take to read one event."""
+LINGER = 2.0
+"""Seconds that the rest of a body is read and dropped before a response that does not need it."""
 SETTLED = 1.0
 """Seconds that the record of a failed ask may take to come from the node of its agent."""
 _CHARSET = re.compile(rb""";\s*charset\s*=\s*["']?([^\s;"']*)""")
@@ -143,18 +146,18 @@ class GatewayAgent(AgentProcess):
     # A request, within its limits
 
     async def _serve(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        body = _Body(scope, receive, self._config.max_body)
         if self._in_hand >= self._config.max_requests:
-            await _problem(503, "too many requests in hand", {"retry-after": "1"})(scope, receive, send)
+            await body.respond(_problem(503, "too many requests in hand", {"retry-after": "1"}), send)
             return
         self._in_hand += 1
-        body = _Body(receive, self._config.max_body)
         try:
             with _WhileClientWaits(body):
                 response = await self._answer(Request(scope, body.receive), body)
-            await response(scope, receive, send)
+            await body.respond(response, send)
         except ClientDisconnect:
             if body.is_awaited:  # or what came is no body
-                await _problem(400, "the body was cut off")(scope, receive, send)
+                await body.respond(_problem(400, "the body was cut off"), send)
         except Exception:
             _LOG.exception("gateway %r: a response failed", self.name)
             raise
@@ -367,8 +370,8 @@ class _Body:
         is_awaited: Whether it was begun to be read, and is not complete.
     """
 
-    def __init__(self, receive: Receive, limit: int) -> None:
-        self._receive, self._left = receive, limit
+    def __init__(self, scope: MutableMapping[str, Any], receive: Receive, limit: int) -> None:
+        self._scope, self._receive, self._left = scope, receive, limit
         self.is_awaited = self.is_complete = False
 
     async def receive(self) -> MutableMapping[str, Any]:
@@ -380,6 +383,32 @@ class _Body:
         self.is_complete |= message["type"] == "http.request" and not message.get("more_body", False)
         self.is_awaited = not self.is_complete
         return message
+
+    async def respond(self, response: Response, send: Send) -> None:
+        """Read the rest of the body, for a while, and send *response*; if the body did not end, the connection does.
+
+        A server that closes a connection on which the client still sends resets it, and the response can be lost.
+        """
+        if not self.is_complete and self._is_on_its_way() and not await self._drop():
+            response.headers["connection"] = "close"
+        await response(self._scope, self._receive, send)
+
+    def _is_on_its_way(self) -> bool:
+        """Whether the client sends a body over HTTP/1.1; HTTP/2 ends a request without its connection."""
+        headers = dict(self._scope["headers"])
+        has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+        return has_body and self._scope["http_version"].startswith("1")
+
+    async def _drop(self) -> bool:
+        """Read the rest and drop it; whether that was all. A client that asks before it sends is not made to."""
+        if any(name == b"expect" for name, _ in self._scope["headers"]):
+            return False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER):
+                while (message := await self._receive()).get("more_body", False):
+                    pass
+                return bool(message["type"] == "http.request")
+        return False
 
     async def disconnected(self) -> None:
         """Return when the client has gone; the body must be complete."""
