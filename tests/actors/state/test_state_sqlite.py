@@ -109,6 +109,25 @@ def test_several_processes_write_at_the_same_time(tmp_path: Path) -> None:
     assert shared["by"] == shared["again"]
 
 
+def test_a_database_that_another_process_is_opening_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite itself fails at once when two processes choose the journal mode together."""
+    path = tmp_path / "state.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        other.execute("COMMIT")
+
+    monkeypatch.setattr("coterie.actors.state.sqlite.time.sleep", wait)
+    assert stored(path, "a") is None
+    assert len(waits) == 1
+    other.close()
+
+
 def test_states_set_together_share_a_commit(tmp_path: Path) -> None:
     """A hundred agents that checkpoint at once wait for a few syncs of the disk, not for a hundred."""
     commits: list[int] = []

@@ -8,6 +8,7 @@ import asyncio
 import os
 import sqlite3
 import stat
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -25,6 +26,8 @@ DB_PATH = "agency_state.db"
 """The database, unless another is named."""
 _BUSY = 5000
 """Milliseconds to wait while another process writes."""
+_PAUSE = 0.01
+"""Seconds between two attempts to change the journal mode."""
 _TABLE = "CREATE TABLE IF NOT EXISTS agent_state (agent_name TEXT PRIMARY KEY, state TEXT NOT NULL)"
 
 
@@ -156,7 +159,7 @@ class SQLiteStateStore(Configured):
             _make_private(self.path)
             connection = sqlite3.connect(self.path.absolute(), isolation_level=None, timeout=_BUSY / 1000)
             try:
-                connection.execute("PRAGMA journal_mode = WAL")
+                _write_ahead(connection)
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute(_TABLE)
             except BaseException:
@@ -177,6 +180,19 @@ class _Batch:
     def __init__(self) -> None:
         self.rows: dict[str, str | None] = {}
         self.done = asyncio.get_running_loop().create_future()
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Choose the journal mode WAL. SQLite does not wait for another process while it changes the mode: we do."""
+    until = time.monotonic() + _BUSY / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(_PAUSE)
 
 
 def _make_private(path: Path) -> None:
