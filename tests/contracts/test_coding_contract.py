@@ -154,8 +154,10 @@ class Stage:
         assert await end_orphans(request.ref.marker, ()) == []
         assert SECRET not in played.transcript
         assert SECRET not in repr((result, list(heard)))
-        assert isinstance(heard[0], Launched)
-        assert heard[0].pid > 0
+        gaps = ("sandbox (", "this agent runs without a sandbox")  # said first, where the machine has no better one
+        first = next(one for one in heard if not (isinstance(one, Text) and one.text.startswith(gaps)))
+        assert isinstance(first, Launched)
+        assert first.pid > 0
         return played
 
     def transcript(self) -> str:
