@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from free_ports import free_port
 
 from coterie import Runtime
 from coterie.cli import app
@@ -120,13 +121,11 @@ def test_a_system_that_does_not_run_is_said_not_to(capsys: pytest.CaptureFixture
 
 def test_the_real_server_is_understood(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """From a system that runs here."""
-    import socket
-
     from coterie import AgentProcess
 
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    Path("topology.yaml").write_text(TEAM.format(port=port, root="root").replace("test_cli_live_topology.Clerk", "C"))
+    Path("topology.yaml").write_text(
+        TEAM.format(port=free_port(), root="root").replace("test_cli_live_topology.Clerk", "C")
+    )
 
     async def main() -> int:
         async with Runtime.from_config("topology.yaml", agent_classes={"C": AgentProcess}):

@@ -186,14 +186,13 @@ def test_a_stall_is_a_line_at_once(place: Place) -> None:
     (place.folder / "talk.at").write_text(TEAM.replace('["sh", "agent.sh"]', '["cat", "end"] stall-after: "200ms"'))
     process = place.start("run", "talk.at", "go")
     try:
-        while not (place.folder / ".coterie/runs").is_dir():
-            assert process.poll() is None
+        next(line for line in process.stderr or () if "first#1 started" in line)
         reader = follow(place)
         assert reader.stdout is not None
-        assert reader.stdout.readline().startswith("first#1 ? first#1 may be stuck: for 0.")
+        assert reader.stdout.readline().startswith("first#1 ? first#1 may be stuck: for ")
         assert "\nfirst#1 may be stuck: " in place.look("inspect", "last", "turn", "first#1").out
         (place.folder / "end").write_text("well\n")
-        assert reader.communicate(timeout=30)[0].splitlines()[-1] == "second#1 | done"
+        assert reader.communicate(timeout=60)[0].splitlines()[-1] == "second#1 | done"
     finally:
         process.kill()
         process.communicate()

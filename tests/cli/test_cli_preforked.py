@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +102,14 @@ def test_a_command_that_takes_too_long_is_killed(place: Place) -> None:
     """Nothing is left that would hold the test up."""
     with pytest.raises(subprocess.TimeoutExpired):
         preforked.run("run", "slow.at", cwd=place.folder, timeout=0.0)
+
+
+@pytest.mark.skipif(not preforked.can_fork(os.environ), reason="commands are to be real here")
+def test_a_caller_that_is_killed_before_it_asks_does_no_harm(place: Place) -> None:
+    """An agent may be killed at any moment; the commands after it are forked as before."""
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(preforked._address())
+    place.call("runs")
 
 
 @pytest.mark.parametrize("name", ["PYTHONIOENCODING", "PYTHONHASHSEED", "PYTHONPATH"])

@@ -89,5 +89,5 @@ def test_waiting_here_for_a_quota_says_until_when(quota: Place) -> None:
 
     assert "a#1 waits until 2" in next(line for line in lines if "quota" in line)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
     assert process.returncode == 130

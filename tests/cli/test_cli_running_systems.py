@@ -14,7 +14,6 @@ from command_line import Place
 
 AGENTS = '''
 import asyncio
-import asyncio
 import os
 
 from coterie.actors.message import Message
@@ -54,6 +53,7 @@ class Stubborn(AgentProcess):
         self.send_after(0.01, "stay")
 
     async def handle(self, message: Message) -> Message | None:
+        open("ready", "w").close()
         while True:
             try:
                 await asyncio.sleep(600)
@@ -152,7 +152,7 @@ def test_a_signal_is_the_normal_end(place: Place, number: signal.Signals) -> Non
     """Everything stops in reverse order, and the status is 0."""
     with started(place, "run", "-t", "asked.yaml", until="supervisor root started") as process:
         process.send_signal(number)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=60)
 
     assert process.returncode == 0
     assert re.findall(r"(\w+) was stopped", said) == ["front", "back", "root"]
@@ -164,7 +164,7 @@ def test_a_signal_during_the_start_does_not_wait_for_it(place: Place) -> None:
     """What has started stops, as at any other time."""
     with started(place, "run", "-t", "slow.yaml", until="a started") as process:
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=60)
 
     assert process.returncode == 0
     assert re.findall(r"(\w+) was stopped", said) == ["a"]
@@ -173,9 +173,10 @@ def test_a_signal_during_the_start_does_not_wait_for_it(place: Place) -> None:
 def test_an_agent_that_ignores_its_cancellation_does_not_hold_up_the_end(place: Place) -> None:
     """It is left behind after a moment, and said to be."""
     with started(place, "run", "-t", "stubborn.yaml", until="supervisor root started") as process:
-        time.sleep(0.1)  # its message arrives
+        while not (place.folder / "ready").exists():  # its message has arrived
+            time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=60)
 
     assert process.returncode == 0
     assert "a was cancelled: it did not stop in time" in said
@@ -202,7 +203,7 @@ def test_topology_yaml_of_the_directory_runs_without_a_target(place: Place) -> N
     (place.folder / "topology.yaml").write_text((place.folder / "idle.yaml").read_text())
     with started(place, "run", until="supervisor root started") as process:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
 
     assert process.returncode == 0
 
@@ -282,7 +283,7 @@ def test_a_flow_that_was_asked_goes_on_when_its_system_is_resumed_after_a_kill(p
     (place.folder / "resumed").touch()
     with started(place, "resume", "last", until="team#1 answered") as process:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
 
     assert process.returncode == 0
     assert (place.folder / "log").read_text().split() == ["first", "second", "second"]

@@ -130,7 +130,7 @@ def test_no_secret_of_an_agent_reaches_a_journal(place: Place, prompt: str, stat
     process = place.start(
         "run", "-t", "leaking.yaml", prompt, env={**os.environ, "SHOP_API_KEY": "sk-very-secret", "NO_COLOR": "1"}
     )
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
 
     assert process.returncode == status
     assert "***" in out + err

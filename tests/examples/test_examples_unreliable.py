@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Place
+from free_ports import free_port
 
 UNRELIABLE = Path(__file__).parents[2] / "examples" / "unreliable"
 QUESTION = ("--input", "question=Is 91 a prime number?")
@@ -18,9 +18,7 @@ QUESTION = ("--input", "question=Is 91 a prime number?")
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """A copy of the example whose server listens at a free port."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     for source in (one for one in UNRELIABLE.iterdir() if one.is_file()):
         (tmp_path / source.name).write_text(source.read_text().replace("8765", port))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)

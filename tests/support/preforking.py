@@ -63,6 +63,9 @@ class Server:
     def _accept(self) -> None:
         client, _ = self._listener.accept()
         length, streams, _, _ = socket.recv_fds(client, NUMBER.size, 3)
+        if not length:  # it was killed before it could ask
+            client.close()
+            return
         with client.makefile("rb") as sent:
             asked = sent.read(*NUMBER.unpack(length))
         pid = os.fork()

@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 import jwt
 import pytest
+from free_ports import free_port
 from gateways import Echo, events, gateway
 from http_clients import OPEN, client, close_all, connect, get_over_http3, tls_files, trusting
 
@@ -684,8 +685,7 @@ def test_a_port_that_is_busy_at_a_restart_is_tried_again() -> None:
     """Each time is a failure that its supervisor counts; the agents beside it go on."""
 
     async def scene() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         api = AgentNode(Echo("echo"))
         tree = Supervisor("root", backoff_base=0.05, max_restarts=50, children=[api, HTTPGateway("api", port=port)])
         async with Runtime(tree) as runtime, client() as one:

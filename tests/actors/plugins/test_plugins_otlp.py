@@ -1,7 +1,6 @@
 """The exporter `otlp`, against a real collector that decodes what it gets."""
 
 import asyncio
-import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +12,7 @@ import pytest
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra 'otel' is not installed")
 
 from collector import Collector
+from free_ports import free_port
 
 from coterie.actors.message import Message
 from coterie.actors.plugins.otlp import OtlpExporter, number
@@ -140,12 +140,6 @@ def test_many_spans_go_in_batches() -> None:
 
     assert len(collector.spans) == 2000
     assert len(collector.requests) <= 20
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @pytest.mark.parametrize("collector", ["nothing listens", "never answers", "refuses"])
