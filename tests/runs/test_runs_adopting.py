@@ -284,10 +284,10 @@ def test_an_adopted_attempt_can_be_interrupted(folder: Path) -> None:
 
 def test_the_time_out_of_an_adopted_attempt_began_when_it_was_started(folder: Path) -> None:
     """What it took without an owner counts."""
-    make_team(folder, own="timeout: 2s")
+    make_team(folder, own="timeout: 5s")
     killed_at_work(folder)
     ended = preforked.run("resume", "last", cwd=folder)
 
     assert ended.returncode == 1
     assert topics(folder, "attempt.failed")[0]["kind"] == "timeout"
-    assert topics(folder, "attempt.failed")[0]["usage"]["seconds"] < 10  # type: ignore[index]
+    assert topics(folder, "attempt.failed")[0]["usage"]["seconds"] < 60  # type: ignore[index]

@@ -203,11 +203,11 @@ def test_a_full_disk_stops_a_run_and_room_lets_it_go_on(tiny: Path, tmp_path: Pa
 
 def test_too_few_descriptors_stop_a_run(tmp_path: Path) -> None:
     """Forty agents at once where there is room for a few: 3, and all of them are asked under another limit."""
-    names = [f"a{n}" for n in range(40)]
+    names, waits = [f"a{n}" for n in range(40)], '["sh", "-c", "[ -e room ] || exec sleep 600"]'
     (tmp_path / "team.at").write_text(
         "topology work : [fan-out] {\n  flow { start -> [" + ", ".join(names) + "] }\n"
         + "".join(
-            f'  agent {name} {{ retry: 0 extensions {{ coterie {{ command: ["sleep", "1"] }} }} }}\n' for name in names
+            f'  agent {name} {{ retry: 0 extensions {{ coterie {{ command: {waits} }} }} }}\n' for name in names
         )
         + '  agent start { extensions { coterie { command: ["true"] } } }\n}\n'
     )  # fmt: skip
@@ -221,6 +221,7 @@ def test_too_few_descriptors_stop_a_run(tmp_path: Path) -> None:
     assert (first.returncode, again.returncode) == (3, 3), first.stdout + first.stderr + again.stderr
     assert "Too many open files" in first.stdout + first.stderr
 
+    (tmp_path / "room").touch()
     last = coterie("resume", "last", *words, cwd=tmp_path)
     assert last.returncode == 0, last.stderr
     assert not [one for one in records(tmp_path / ".coterie") if isinstance(one, AttemptFailed | TurnFailed)]
@@ -239,7 +240,7 @@ def test_what_a_killed_attempt_left_half_done_is_cleared(tmp_path: Path) -> None
     """
     project(tmp_path, agent)
     owner = subprocess.Popen([*COMMAND, "run", "team.at", "go", "--no-snapshots"], cwd=tmp_path)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not (found := list(tmp_path.glob(".coterie/runs/*/turns/*/ready"))) and time.monotonic() < deadline:
         time.sleep(0.01)  # a real process
     [ready] = found
