@@ -170,7 +170,7 @@ def test_a_follower_is_notified(new_export: Callable[[], str]) -> None:
         archive.close()
         return seen
 
-    assert asyncio.run(asyncio.wait_for(main(), 10)) == [*range(1, 10)]
+    assert asyncio.run(asyncio.wait_for(main(), 60)) == [*range(1, 10)]
 
 
 def test_a_password_is_in_no_message() -> None:

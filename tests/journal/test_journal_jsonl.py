@@ -261,7 +261,7 @@ def test_a_reader_does_not_see_half_a_line(store: JsonlStore) -> None:
                 asyncio.get_running_loop().call_later(0.04, path.write_bytes, whole)
         return seen
 
-    assert asyncio.run(asyncio.wait_for(main(), 20)) == [1, 2, 3, 4]
+    assert asyncio.run(asyncio.wait_for(main(), 60)) == [1, 2, 3, 4]
 
 
 # -- owners -----------------------------------------------------------------------------------------------------------

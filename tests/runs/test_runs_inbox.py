@@ -55,7 +55,7 @@ async def with_owner(state: Path, meanwhile: Callable[[Path], object]) -> Outcom
         await asyncio.sleep(0)
     try:
         await asyncio.to_thread(meanwhile, folder)
-        return await asyncio.wait_for(owner, 10)
+        return await asyncio.wait_for(owner, 60)
     finally:
         owner.cancel()
 
@@ -262,7 +262,7 @@ def test_a_question_at_the_terminal_is_taken_down_when_it_is_answered_elsewhere(
                 if request.agent.kind == "human":
                     return await HumanBackend(terminal).start(request, on_event)
                 if request.agent.name == "b":
-                    await asyncio.wait_for(taken_down.wait(), 5)
+                    await asyncio.wait_for(taken_down.wait(), 60)
                 return await super().start(request, on_event)
 
         owner = asyncio.create_task(
@@ -297,7 +297,7 @@ def test_an_operators_message_that_is_not_rung_for_waits_for_the_next_owner(
         left = RunMessage(id="m1", kind="answer", turn="boss#1", text="left there")
         signed = msgspec.structs.replace(left, token=Tokens(folder).operator(left.signed))
         delivery.put(str(folder), "m1", msgspec.to_builtins(signed))
-        assert looked.wait(10)
+        assert looked.wait(60)
         assert send(folder, answer("m2")).status == "accepted"
 
     assert asyncio.run(with_owner(tmp_path, meanwhile)).status == "completed"

@@ -187,7 +187,7 @@ def test_a_follower_stays_past_run_stopped_while_the_run_is_owned(tmp_path: Path
         assert not more.done()
         owner.append([RunOwned(seq=3, epoch=2), RunFinished(seq=4, outcome="completed")])
         await owner.durable(4)
-        seen.append((await asyncio.wait_for(more, 5))[1].seq)
+        seen.append((await asyncio.wait_for(more, 60))[1].seq)
         await owner.close()
         seen += [record.seq async for _, record in news]
         return seen

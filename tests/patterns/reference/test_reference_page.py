@@ -202,7 +202,7 @@ def test_the_session_is_left_alone_while_agents_are_asked(
     wrote: list[int] = []
 
     def write() -> None:
-        with closing(sqlite3.connect("rows.sqlite", timeout=2.0)) as other, other:
+        with closing(sqlite3.connect("rows.sqlite", timeout=60.0)) as other, other:
             other.execute("CREATE TABLE IF NOT EXISTS other (n int)")
             other.execute("INSERT INTO other VALUES (1)")
         wrote.append(1)

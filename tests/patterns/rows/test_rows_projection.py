@@ -153,7 +153,7 @@ def test_two_runs_in_one_file_do_not_wait_for_each_other(new_sqlite: NewDatabase
             seen.append(await stage.contents(url, "executions"))
             over.set()
 
-        async with asyncio.timeout(20), Projection(url) as rows, asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), Projection(url) as rows, asyncio.TaskGroup() as group:
             first = stage.play(stage.debate("first"), ASKED, run="first", says=slow, observe=rows.observe)
             running = group.create_task(first)
             await asyncio.sleep(0)
