@@ -60,7 +60,7 @@ def test_the_question_leaves_the_terminal_when_it_is_called_off(how: str) -> Non
                 waiting.cancel()
             case _:
                 await backend.close()
-        await asyncio.wait_for(left.wait(), 5)
+        await asyncio.wait_for(left.wait(), 60)
         await asyncio.wait({waiting})
         assert waiting.cancelled() or getattr(waiting.result(), "kind", "") == "interrupted"
 

@@ -44,7 +44,7 @@ class Heard(list[Event]):
         """Wait until *holds* is true of what was heard."""
         while not holds(self):
             self._changed.clear()
-            await asyncio.wait_for(self._changed.wait(), 20)
+            await asyncio.wait_for(self._changed.wait(), 300)
 
     def said(self, channel: str = "answer") -> str:
         """All that was said on *channel*."""
@@ -55,7 +55,7 @@ async def asked(backend: Backend, asking: Request) -> tuple[Result, Heard]:
     """Ask *backend* and wait for its result."""
     heard = Heard()
     session = await backend.start(asking, heard)
-    return await asyncio.wait_for(session.result(), 30), heard
+    return await asyncio.wait_for(session.result(), 300), heard
 
 
 async def asked_alone(backend: Backend, asking: Request) -> tuple[Result, Heard]:
@@ -75,6 +75,23 @@ async def started(backend: Backend, agent: AgentPlan, **values: Any) -> tuple[Se
     """Start an attempt and return while it is under way."""
     heard = Heard()
     return await backend.start(request(agent, **values), heard), heard
+
+
+async def timed_out(
+    backend: Backend, agent: AgentPlan, holds: Callable[[Heard], bool], **values: Any
+) -> tuple[Result, Heard]:
+    """Ask *backend* and let the time-out of *agent* pass once *holds* is true of what was heard."""
+    session, heard = await started(backend, agent, **values)
+    await heard.until(holds)
+    pass_time(agent.timeout or 0.0)
+    return await session.result(), heard
+
+
+def pass_time(seconds: float) -> None:
+    """Let *seconds* pass at once for what waits on the running loop."""
+    loop = asyncio.get_running_loop()
+    time = loop.time
+    loop.time = lambda: time() + seconds  # type: ignore[method-assign]
 
 
 def pids(folder: Path) -> list[int]:

@@ -76,7 +76,7 @@ class Neighbourhood:
     def sh(self, script: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         """The outcome of a shell script in the sandbox."""
         with self.confined("sh", "-c", script, cwd=cwd) as given:
-            return subprocess.run(**given, capture_output=True, text=True, timeout=30)  # type: ignore[call-overload,no-any-return]
+            return subprocess.run(**given, capture_output=True, text=True, timeout=300)  # type: ignore[call-overload,no-any-return]
 
     def tried(self, script: str, cwd: Path | None = None) -> str:
         """What *script* writes; it must not have succeeded."""

@@ -15,7 +15,7 @@ PRINTS = "head -c 30000000 /dev/zero | tr '\\0' x; echo; echo the end; echo oops
 def kept(folder: Path, *command: str, merged: bool = False) -> KeptCommand:
     """What a keeper leaves of *command* in *folder*."""
     made = KeptCommand(folder)
-    subprocess.run(made.command(command, merged), check=True, stdin=subprocess.DEVNULL, timeout=60)
+    subprocess.run(made.command(command, merged), check=True, stdin=subprocess.DEVNULL, timeout=300)
     return made
 
 
@@ -57,7 +57,7 @@ def test_both_outputs_can_be_one(tmp_path: Path) -> None:
 def test_a_process_that_holds_the_outputs_open_does_not_keep_the_keeper(tmp_path: Path) -> None:
     """What the command wrote is there; the process that it left behind is for its owner to end."""
     made = kept(
-        tmp_path, sys.executable, "-c", "import os, time; pid = os.fork(); print(pid) if pid else time.sleep(60)"
+        tmp_path, sys.executable, "-c", "import os, time; pid = os.fork(); print(pid) if pid else time.sleep(600)"
     )
     os.kill(int(heard(made)[0][1]), signal.SIGKILL)
 

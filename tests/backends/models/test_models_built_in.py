@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import Heard, asked_alone, pids, request
+from asking import Heard, asked_alone, pass_time, pids, request
+from asking import started as begun
 from asking_models import answered, plan, put, results_of, tools_of
 from fake_models import FakeModels, Say
 
-from coterie.backends.base import Answer, Launched, Tool
+from coterie.backends.base import Answer, Launched, Result, Tool
 from coterie.backends.models.backend import ModelBackend
 from coterie.backends.processes import alive, started
 
@@ -163,16 +164,24 @@ def test_a_program_that_takes_too_long_is_ended_with_what_it_started(tmp_path: P
     (tmp_path / "busy.py").write_text(BUSY)
     (tmp_path / "check.py").write_text(CHECK)
     calls = [
-        ("Bash", {"command": f"{sys.executable} busy.py", "seconds": 1}),
+        ("Bash", {"command": f"{sys.executable} busy.py", "seconds": 500}),
         ("Bash", {"command": f"{sys.executable} -c \"print('x' * 100000, 'end')\""}),
         ("Bash", {"command": f"{sys.executable} check.py"}),
     ]
+
+    async def main(models: FakeModels) -> Result:
+        agent = plan(options=options("Bash", allow=("Bash",)))
+        session, heard = await begun(ModelBackend(environment=models.environment), agent, cwd=tmp_path)
+        await heard.until(lambda heard: "ready" in heard.said("log"))
+        pass_time(500.0)
+        return await session.result()
+
     with FakeModels(Say(calls=calls), Say("Done.")) as models:
-        result, _ = bash(models, tmp_path)
+        result = asyncio.run(main(models))
 
     assert isinstance(result, Answer)
     told = results_of(models.requests[1])
-    assert "ended after 1 s, its limit of time" in told[0]
+    assert "ended after 500 s, its limit of time" in told[0]
     assert "busy" in told[0]
     assert len(told[1]) < 31_000
     assert "end" in told[1][-100:]

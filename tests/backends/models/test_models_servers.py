@@ -158,7 +158,7 @@ def test_what_a_server_started_ends_with_the_attempt(tmp_path: Path) -> None:
         assert getattr(await session.result(), "kind", "") == "interrupted"
         await backend.close()
 
-    with FakeModels(Say("slow", hold=lambda: None)) as models:
+    with FakeModels(Say("slow", hold=lambda: threading.Event().wait(0.01))) as models:
         asyncio.run(main(models))
 
     assert len(pids(tmp_path)) == 2

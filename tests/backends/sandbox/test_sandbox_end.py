@@ -43,7 +43,7 @@ def test_it_has_its_grace(agent: "subprocess.Popen[str]", around: Neighbourhood)
     """SIGTERM reaches the agent, which ends by itself; then nothing is left."""
     marker = around.request(around.tree).ref.marker
 
-    ended = asyncio.run(end_group(agent.pid, marker, grace=10.0))
+    ended = asyncio.run(end_group(agent.pid, marker, grace=120.0))
 
     assert agent.pid in ended
     assert agent.communicate()[0] == "bye\n"
