@@ -281,10 +281,7 @@ class CodingAttempt(Underway):
 
     async def _kill(self) -> None:
         """End what `_release` did not end in time."""
-        marker = marker_of(self.request)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.deadlines.end):
-                await end_orphans(marker, (), grace=0.0)
+        await end_orphans(marker_of(self.request), (), grace=0.0)
         self.text(f"the agent did not end within {self.deadlines.end:g} s: its processes were killed\n", "log")
 
     async def _safely(self, environment: ProcessEnvironment) -> Result:
