@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import Heard, agent, ask, request
+from asking import Heard, agent, ask, pass_time, request
 
 from coterie.backends.base import Failure, Permission, Result, SessionOpened, Tool, Used
 from coterie.backends.coding import claude
@@ -108,8 +108,11 @@ def test_guidance_that_is_not_taken_up_costs_no_answer() -> None:
 
     async def main() -> Heard:
         heard = Heard()
-        session = await ClaudeBackend(Deadlines(handshake=1.0)).start(request(plan(), prompt="answers"), heard)
-        assert await session.steer("do nothing") is False
+        session = await ClaudeBackend(Deadlines(handshake=600.0)).start(request(plan(), prompt="answers"), heard)
+        steering = asyncio.create_task(session.steer("do nothing"))
+        await heard.until(lambda heard: sum(isinstance(event, Used) for event in heard) == 2)  # the second is the total
+        pass_time(600.0)
+        assert await steering is False
         assert getattr(await session.result(), "text", "") == "an answer"
         return heard
 
