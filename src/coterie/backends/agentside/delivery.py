@@ -25,6 +25,8 @@ except ImportError:  # no Unix: no run can be owned there
 
 PATIENCE = 10.0
 """Seconds to wait for the verdict of a living owner."""
+REFUSED_FOR = 1.0
+"""Seconds for which a sender that cannot see the lock waits for an owner that no longer listens at its doorbell."""
 PAUSE = 0.05
 BELL = "bell"
 """In the folder of a run, a link to the socket of its owner's doorbell."""
@@ -62,7 +64,11 @@ def send(
     path = put(folder, name, message, outbox)
     deadline = time.monotonic() + patience
     while True:
-        if (verdict := _ring(folder, name, deadline)) is not None:
+        try:
+            verdict = _ring(folder, name, deadline)
+        except ConnectionRefusedError:
+            verdict, deadline = None, min(deadline, time.monotonic() + REFUSED_FOR) if outbox else deadline
+        if verdict is not None:
             if verdict[0] != CHECKING:
                 break
             deadline = time.monotonic() + patience
@@ -112,7 +118,11 @@ def is_owned(folder: str) -> bool:
 
 
 def _ring(folder: str, name: str, deadline: float) -> tuple[str, str] | None:
-    """The owner's verdict; None if its doorbell cannot be reached."""
+    """The owner's verdict; None if its doorbell cannot be reached.
+
+    Raises:
+        ConnectionRefusedError: If its owner no longer listens.
+    """
     try:
         path = os.readlink(os.path.join(folder, BELL))
         bell = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -125,6 +135,8 @@ def _ring(folder: str, name: str, deadline: float) -> tuple[str, str] | None:
         bell.sendall(f"{name} {PLAIN}\n".encode())
         while part := bell.recv(65536):
             heard += part
+    except ConnectionRefusedError:
+        raise
     except (OSError, UnicodeEncodeError):
         return None
     finally:
