@@ -26,7 +26,7 @@ def reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         if CODING[kind].library and importlib.util.find_spec(CODING[kind].library) is None:
             pytest.skip(f"the library {CODING[kind].library} is not installed")
     command = [sys.executable, str(DRIVER), str(tmp_path_factory.mktemp("killed")), *request.param.split()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
