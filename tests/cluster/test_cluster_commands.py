@@ -36,7 +36,7 @@ def test_a_team_is_submitted_waited_for_and_exported(temporal_server: Server, tm
         other = coterie("submit", "pair.at", "another", "--id", "note-1", cwd=tmp_path, cluster=cluster)
         assert (other.returncode, "with another input" in other.stderr) == (2, True)
         node.send_signal(signal.SIGTERM)
-        assert node.wait(60) == 0
+        assert node.wait(180) == 0
     records = list(JsonlStore(tmp_path / "export").read("note-1"))
     assert [one.turn for one in records if isinstance(one, TurnFinished)] == ["writer#1", "judge#1"]
 

@@ -12,6 +12,8 @@ from cluster_stage import MemoryExport, Server, node_of, server, serving, topics
 from stage import Cast, flow
 from temporalio.client import Client
 
+from coterie.backends import processes
+from coterie.backends.processes import alive
 from coterie.clock import SystemClock
 from coterie.cluster.address import ClusterAddress, connected
 from coterie.cluster.releases import is_newer
@@ -28,10 +30,12 @@ from coterie.runs.replay import replay
 
 pytestmark = pytest.mark.long
 
+FIRST_LONG = "$(( COTERIE_ATTEMPT == 1 ? 600 : 0 ))"
+"""The first attempt does not end by itself while a test waits."""
 WORK = 'echo "$COTERIE_TURN.$COTERIE_ATTEMPT $$" >> "{log}"; sleep {seconds}; echo "$COTERIE_TURN done"'
 
 
-def worker(name: str, log: Path, seconds: float, **fields: Any) -> AgentPlan:
+def worker(name: str, log: Path, seconds: float | str, **fields: Any) -> AgentPlan:
     words = ("sh", "-c", "cat > /dev/null; " + WORK.format(log=log, seconds=seconds))
     return AgentPlan(name=name, backend="command", argv=words, **fields)
 
@@ -65,7 +69,7 @@ async def drive(cluster: str, plan: Plan, run: str, meanwhile: Callable[[], Any]
 
 def test_a_node_killed_in_a_turn_interrupts_that_attempt_and_no_other(temporal_server: Server, tmp_path: Path) -> None:
     log, export = tmp_path / "log", tmp_path / "export"
-    plan = flow("before -> slow -> after", before=worker("before", log, 0.1), slow=worker("slow", log, 4.0))
+    plan = flow("before -> slow -> after", before=worker("before", log, 0.1), slow=worker("slow", log, FIRST_LONG))
     plan.agents["after"] = worker("after", log, 0.1)
     cluster = f"{temporal_server.url}?export={export}"
 
@@ -76,7 +80,7 @@ def test_a_node_killed_in_a_turn_interrupts_that_attempt_and_no_other(temporal_s
                 await until(lambda: "slow#1.1" in started(log))
                 agent = int(log.read_text().split()[-1])
                 one.kill()
-                await until(lambda: not Path(f"/proc/{agent}").exists(), 3)  # its agent has not ended by itself
+                await until(lambda: not alive(agent, processes.started(agent)))  # its agent has not ended by itself
                 spare.enter()
 
             with _Late(tmp_path, cluster, "two") as spare:
@@ -236,7 +240,7 @@ def test_a_terminated_run_is_resumed_from_its_export(temporal_server: Server, tm
     async def main() -> list[str]:
         async with connected(ClusterAddress.parse(cluster), MsgspecConverter) as (client, export):
             await submit(client, export, chain(12, log, 0.2), {"prompt": "go"}, run="terminated-1")
-            await until(lambda: "a5#1.1" in started(log))
+            await until(lambda: "a5#1.1" in started(log) and len(records(folder, "terminated-1", TurnFinished)) >= 3)
             await client.get_workflow_handle("terminated-1").terminate("stuck")
             await asyncio.sleep(1)
             known = [one.turn for one in records(folder, "terminated-1", TurnFinished)]

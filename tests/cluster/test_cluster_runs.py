@@ -187,7 +187,7 @@ def test_a_parked_run_is_handed_over_with_its_question(temporal_server: Server, 
 def test_a_cancelled_run_interrupts_its_attempts_and_goes_on_when_it_is_submitted_again(
     temporal_server: Server, tmp_path: Path
 ) -> None:
-    slow = Cast({"b": [Answer(text="late"), Answer(text="done")]}, seconds=30.0)
+    slow = Cast({"b": [Answer(text="late"), Answer(text="done")]}, seconds=600.0)
     quick = Cast({}, seconds=0.0)
 
     async def main() -> None:

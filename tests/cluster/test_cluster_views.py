@@ -23,7 +23,7 @@ from coterie.runs.repository import find
 
 _TIMES = (
     (r"\b\d+:\d\d\.\d\b", "00:00.0"),
-    (r"\d+(\.\d+)? (s|ms)\b", "0 s"),
+    (r"(\d+ min )?\d+(\.\d+)? (s|ms)\b", "0 s"),
     (r"process \d+", "process 0"),
     (r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d", "then"),
     (r"\b\d+\.\d\n", "0.0\n"),
@@ -58,7 +58,8 @@ class Stage:
 
     def until(self, word: str, *words: str) -> str:
         """What the command says once *word* is in it."""
-        for _ in range(600):
+        end = time.monotonic() + 180
+        while time.monotonic() < end:
             if word in (said := self.there(*words)):
                 return said
             time.sleep(0.1)

@@ -67,7 +67,8 @@ class Server:
         words += ["--dynamic-config-value", "history.transferProcessorMaxPollRPS=5000"]
         with (self._folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(words, stdout=log, stderr=log, cwd=self._folder)
-        for _ in range(1200):
+        end = time.monotonic() + 300
+        while time.monotonic() < end:
             if self._process.poll() is not None:
                 raise AssertionError((self._folder / "server.log").read_text())
             with socket.socket() as one:

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from coterie.backends.processes import alive, started
+
 _QUICK = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=100", "shared_buffers=16MB")
 
 
@@ -49,17 +51,17 @@ def start(folder: Path) -> None:
     """Start the server in *folder*; it may have been killed."""
     settings = [f"-c {word}" for word in (*_QUICK, "listen_addresses=", f"unix_socket_directories={folder}")]
     log = str(folder / "log")
-    _run(folder, "pg_ctl", "-D", str(folder / "data"), "-w", "-l", log, "-o", " ".join(settings), "start")
+    _run(folder, "pg_ctl", "-D", str(folder / "data"), "-w", "-t", "300", "-l", log, "-o", " ".join(settings), "start")
 
 
 def kill(folder: Path) -> None:
     """SIGKILL the server in *folder*, and wait until its other processes have noticed."""
     pid = int((folder / "data" / "postmaster.pid").read_text().split()[0])
     children = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split()
+    began = {int(child): started(int(child)) for child in children}
     os.kill(pid, signal.SIGKILL)
-    for child in children:
-        while Path(f"/proc/{child}").exists():
-            time.sleep(0.02)
+    while any(alive(*child) for child in began.items()):  # nobody may wait for those that have ended
+        time.sleep(0.02)
 
 
 def _run(folder: Path, *words: str) -> None:
@@ -69,7 +71,7 @@ def _run(folder: Path, *words: str) -> None:
         capture_output=True,
         text=True,
         cwd=folder,
-        timeout=60,
+        timeout=300,
         check=False,
         user=owner.pw_uid if owner else None,
         group=owner.pw_gid if owner else None,

@@ -56,7 +56,7 @@ os._exit(status)
 
 
 def run(
-    *words: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 60.0, kill: str = ""
+    *words: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 300.0, kill: str = ""
 ) -> "subprocess.CompletedProcess[str]":
     """Run `coterie` with *words* in *cwd*, with nothing to read, and return what it said once both outputs are closed.
 
@@ -88,7 +88,7 @@ def run(
 
 
 def really(
-    *words: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 60.0, kill: str = ""
+    *words: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 300.0, kill: str = ""
 ) -> "subprocess.CompletedProcess[str]":
     """The same with a process of its own."""
     return subprocess.run(
