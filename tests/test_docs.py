@@ -134,6 +134,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(source, template / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
         else:
             shutil.copy(source, template / name)
+    incident = template / "examples" / "incident" / "incident.at"
+    incident.write_text(incident.read_text().replace("timeout: 2s", "timeout: 6s"))  # long enough for a busy machine
     for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "A copy"]):
         identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false"]
         subprocess.run(["git", *identity, *arguments], cwd=template, check=True)
@@ -159,7 +161,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "XDG_RUNTIME_DIR": str(tmp_path),
         "COLUMNS": "120",
         "PYTHONUNBUFFERED": "1",
-        "THINK": "0.3",  # how long an agent of the tutorial works, in seconds
+        "THINK": "4",  # how long an agent of the tutorial works, in seconds: longer than the one beside it
     }
 
 
@@ -168,7 +170,7 @@ def test_the_commands_of_a_page_do_what_it_says(block: Block, copy: Path, enviro
     """Every line of an `sh` block runs, and ends with 0 or with the status that the page names."""
     for command, status in commands(block):
         done = subprocess.run(
-            ["bash", "-c", command], cwd=copy, env=environment, input="", capture_output=True, text=True, timeout=120
+            ["bash", "-c", command], cwd=copy, env=environment, input="", capture_output=True, text=True, timeout=300
         )
         assert done.returncode == status, f"{command}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
@@ -213,7 +215,7 @@ def session(entries: list[Typed], folder: Path, environment: dict[str, str]) -> 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=180,
+        timeout=600,
     )
     *found, rest = re.split(rf"\n{mark} (\d+)\n", done.stdout)
     assert not rest.strip(), rest
@@ -266,7 +268,7 @@ def test_the_python_of_a_page_runs(block: Block, copy: Path, environment: dict[s
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
 

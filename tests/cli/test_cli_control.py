@@ -270,7 +270,7 @@ def test_what_a_failed_iteration_printed_is_kept_and_shown(loop: Place, monkeypa
     """Live, by `inspect`, in the earlier system's journal with the real exit code, and in the next prompt."""
     monkeypatch.setenv("MY_API_KEY", "secret-1234567890")
     (loop.folder / "looper.py").write_text(FAILS)
-    settings = SETTINGS.replace("max_failures = 1", "max_failures = 9") + "backend.timeout_ms = 2000\n"
+    settings = SETTINGS.replace("max_failures = 1", "max_failures = 9") + "backend.timeout_ms = 10000\n"
     (loop.folder / "pair" / "autoloops.toml").write_text(settings)
     said = loop.call("run", "pair", "Fix it", status=1)
 

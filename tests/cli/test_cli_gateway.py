@@ -130,7 +130,7 @@ def test_an_agent_in_a_worker_streams(place: Place) -> None:
     )
     file = place.folder / "topology.yaml"
     text = file.read_text().replace("staff.Teller", "staff.Teller, process: worker")
-    file.write_text(f"transport: {{type: zmq, start_proxy: true, heartbeat_timeout: 0.5, {addresses}}}\n{text}")
+    file.write_text(f"transport: {{type: zmq, start_proxy: true, heartbeat_timeout: 5, {addresses}}}\n{text}")
     worker = place.start("run", "-t", "topology.yaml", "-p", "worker")
     try:
         with started(place, "run", "-t", "topology.yaml") as (process, client):

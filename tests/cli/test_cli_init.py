@@ -36,7 +36,7 @@ def test_what_is_made_runs_and_its_own_test_passes(tmp_path: Path) -> None:
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr
     assert "Ran 3 tests" in done.stderr
@@ -52,7 +52,7 @@ def test_what_is_made_runs_and_its_own_test_passes(tmp_path: Path) -> None:
         cwd=project.folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert tested.returncode == 0, tested.stdout
     assert "3 passed" in tested.stdout
@@ -74,7 +74,7 @@ def test_a_system_runs_at_once_and_its_test_passes(tmp_path: Path) -> None:
         cwd=project.folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert tested.returncode == 0, tested.stderr
     assert "Ran 2 tests" in tested.stderr

@@ -203,12 +203,12 @@ def test_a_run_that_was_killed_asks_only_what_was_in_flight(
     with FakeModels(choose=choose_slowly) as models:
         process = models_place.start("run", "team.at", "Tea", "-b", "model", env=os.environ | models.environment)
         try:
-            assert reached.wait(60)
+            assert reached.wait(300)
             process.send_signal(signal.SIGKILL)
         finally:
             process.kill()
             process.communicate()
-        assert models.dropped.wait(10)
+        assert models.dropped.wait(60)
         asked = len(models.requests)
         reach(models, monkeypatch)
         resumed = models_place.look("resume", "last")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 from command_line import Place
 from screen import Screen
 
-INCIDENT = str(Path(__file__).parents[2] / "examples" / "incident" / "incident.at")
+EXAMPLE = Path(__file__).parents[2] / "examples" / "incident"
+INCIDENT = "incident/incident.at"
 # Started by a small process, since the peak of a process that this one starts begins with the memory of this one.
 PEAK = """
 import resource, subprocess, sys
@@ -23,7 +25,9 @@ REPLACED = "2 failed turns skipped or replaced: status#1 and tracer#1"
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    """An empty folder, and `coterie` in it."""
+    """A folder with a copy of the example, whose time-out is long enough for a busy machine."""
+    file = Path(shutil.copytree(EXAMPLE, tmp_path / "incident")) / "incident.at"
+    file.write_text(file.read_text().replace("timeout: 2s", "timeout: 6s"))
     return Place(tmp_path)
 
 
