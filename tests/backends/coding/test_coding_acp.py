@@ -176,6 +176,19 @@ def test_an_agent_that_cannot_be_ended_is_killed(tmp_path: Path) -> None:
     assert not alive(launched.pid, launched.started)
 
 
+@pytest.mark.parametrize(("name", "kind"), [("npx", Failure), ("agent", Answer)])
+def test_an_agent_that_npx_runs_has_a_deadline_of_its_own(tmp_path: Path, name: str, kind: type[Result]) -> None:
+    """A long one, for the download; the others have that of a handshake."""
+    program = tmp_path / name
+    program.write_text(f"#!/bin/sh\nsleep 1\nexec {sys.executable} {AGENT}\n")
+    program.chmod(0o755)
+    plan = asking.agent("acp-npx", backend="acp", argv=(str(program),))
+    backend = AcpBackend(Deadlines(download=0.2))
+
+    result, _ = asyncio.run(asking.asked_alone(backend, asking.request(plan, prompt="answers", cwd=tmp_path)))
+    assert isinstance(result, kind)
+
+
 @pytest.mark.parametrize("mood", ["window", "unnamed"])
 def test_a_window_that_is_used_up_is_a_quota(tmp_path: Path, mood: str) -> None:
     """Whether the text says it, or the limit that was reported before an error without a kind."""

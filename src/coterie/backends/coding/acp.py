@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,11 +22,12 @@ from coterie.backends.base import Abilities, Failure, OnEvent, Request, Result
 from coterie.backends.classify import classify
 from coterie.backends.coding import acp_messages as messages
 from coterie.backends.coding.acp_messages import AgentAbout, AgentError, SessionSetting, ToolCall
-from coterie.backends.coding.attempt import CodingAttempt, Deadlines, Gone, ProtocolBackend, Wedged
+from coterie.backends.coding.attempt import CodingAttempt, Deadlines, Gone, ProtocolBackend, Wedged, in_time
 from coterie.backends.coding.claude_code import DEFAULTS
 from coterie.backends.coding.permissions import Wish
 from coterie.backends.coding.wire import WireProcess
 from coterie.backends.models.threads import start as start_thread
+from coterie.waits import waiting
 
 if TYPE_CHECKING:
     from coterie.backends.coding.acp_connection import AgentConnection
@@ -121,7 +123,7 @@ class _Attempt(CodingAttempt):
             "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
             "clientInfo": {"name": "coterie", "version": "1"},
         }
-        self._about = AgentAbout.read(await self._ask("initialize", client))
+        self._about = AgentAbout.read(await self._shake_hands(client))
         if self._about.version != VERSION:
             what = f"the agent speaks version {self._about.version} of the protocol, not version {VERSION}"
             raise AgentError("initialize", 0, what)
@@ -131,6 +133,14 @@ class _Attempt(CodingAttempt):
             await self._set(messages.mode_setting(session, mode), f"the mode {mode!r}")
         if model := self.agent.model:
             await self._set(messages.model_setting(session, model), f"the model {model!r}")
+
+    async def _shake_hands(self, client: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to `initialize`; `npx` may have to download the agent before."""
+        if Path(self.agent.argv[0]).name != "npx":
+            return await self._ask("initialize", client)
+        with waiting("`npx`, which downloads an agent when it is first used"):
+            answer = self._ask("initialize", client, bounded=False)
+            return await in_time(answer, "initialize", self.deadlines.download)
 
     async def _open(self, place: Mapping[str, Any]) -> dict[str, Any]:
         """Open the session, the wanted one if the agent can; the agent's answer."""

@@ -42,6 +42,7 @@ from coterie.errors import Unconfined, shortage
 from coterie.journal.records import NO_USAGE, Usage
 
 HANDSHAKE = 30.0
+DOWNLOAD = 900.0
 CANCEL = 5.0
 DETAIL_MOST = 300
 """Characters of a tool's input or result in an event."""
@@ -58,6 +59,7 @@ class Deadlines(Struct, frozen=True, kw_only=True):
 
     Attributes:
         handshake: Seconds for each answer before its work begins: start, handshake, new session.
+        download: Seconds for the first answer of an agent that `npx` runs, which may download 400 MB before.
         cancel: Seconds to stop when it is interrupted, before its processes are ended.
         late: Seconds in which it may still say something, and end by itself, after its answer.
         grace: Seconds between asking its processes to end and killing them.
@@ -65,6 +67,7 @@ class Deadlines(Struct, frozen=True, kw_only=True):
     """
 
     handshake: float = HANDSHAKE
+    download: float = DOWNLOAD
     cancel: float = CANCEL
     late: float = 1.0
     grace: float = GRACE
