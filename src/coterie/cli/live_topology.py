@@ -10,8 +10,8 @@ from coterie.topology.system.fields import TopologyServerFields, is_loopback
 from coterie.topology.system.model import System
 from coterie.topology.system.outline import OutlinedChild, SystemOutline
 
-PATIENCE = 1.0
-"""Seconds that the server has to answer."""
+PATIENCE = 5.0
+"""Seconds that the server has to answer; a busy system may take one or two."""
 _LIMIT = 16 * 2**20
 
 
