@@ -19,6 +19,9 @@ except ImportError:  # no Unix: a claim is refused with that reason
     fcntl = None  # type: ignore[assignment]
 
 _TRIES = 20
+"""How often an owner is met until it counts: a program that a killed owner was starting has its lock for a moment."""
+_PATIENCE = 10.0
+"""Seconds to wait for others that only look."""
 _PAUSE = 0.005
 
 
@@ -77,15 +80,22 @@ def is_held(path: Path) -> bool:
 
 
 def _acquire(run: str, path: Path, fd: int) -> bool:
-    """Lock *fd* unless an owner has it; someone who only looks (`is_held`) has it for a moment, and is waited for."""
-    for tries_left in reversed(range(_TRIES)):
+    """Lock *fd* unless an owner has it; someone who only looks (`is_held`) has it for a moment, and is waited for.
+
+    Those who look share the lock with us, an owner does not.
+    """
+    until, met = time.monotonic() + _PATIENCE, 0
+    while met < _TRIES and time.monotonic() < until:
         try:
             if _try_lock(fd, shared=False):
                 return True
+            if _try_lock(fd, shared=True):
+                fcntl.flock(fd, fcntl.LOCK_UN)
+            else:
+                met += 1
         except OSError as error:
             raise JournalFailed(run, _useless(path, error.strerror or str(error))) from error
-        if tries_left:
-            time.sleep(_PAUSE)
+        time.sleep(_PAUSE)
     return False
 
 
