@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import fcntl
 import json
 import os
 import resource
@@ -20,6 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coterie import files
 from coterie.errors import Fenced, JournalFailed, JournalUnreadable, RunDeleted, RunIsOwned
 from coterie.journal import lines
 from coterie.journal import lock as lock_module
@@ -264,6 +266,21 @@ def test_a_reader_does_not_see_half_a_line(store: JsonlStore) -> None:
     assert asyncio.run(asyncio.wait_for(main(), 60)) == [1, 2, 3, 4]
 
 
+def test_a_run_that_is_deleted_meanwhile_is_not_listed(store: JsonlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look at the folder and the look into the journal."""
+    for run in ("r1", "r2"):
+        write(store, run, RECORDS)
+    opened = files.open_private
+
+    def late(path: Path, mode: str) -> Any:
+        if path.parent.name == "r1":
+            path.unlink()
+        return opened(path, mode)
+
+    monkeypatch.setattr(files, "open_private", late)
+    assert store.list() == ["r2"]
+
+
 # -- owners -----------------------------------------------------------------------------------------------------------
 
 CHILD = """
@@ -349,21 +366,12 @@ def test_a_program_we_start_does_not_keep_the_run(store: JsonlStore) -> None:
 def test_someone_who_looks_does_not_keep_an_owner_out(store: JsonlStore, tmp_path: Path) -> None:
     """Asking whether a run is owned takes its lock for a moment; a claim waits that out."""
     close(store.claim("r1"))
-    stop = threading.Event()
-    path = tmp_path / "runs/r1/lock"
-
-    def look() -> None:
-        while not stop.is_set():
-            lock_module.is_held(path)
-
-    looker = threading.Thread(target=look)
-    looker.start()
-    try:
-        for _ in range(50):
-            close(store.claim("r1"))
-    finally:
-        stop.set()
-        looker.join()
+    with (tmp_path / "runs/r1/lock").open() as looker:
+        fcntl.flock(looker, fcntl.LOCK_SH)
+        timer = threading.Timer(0.5, fcntl.flock, [looker, fcntl.LOCK_UN])
+        timer.start()
+        close(store.claim("r1"))
+        timer.join()
 
 
 def test_an_owner_whose_lock_was_replaced_is_fenced(store: JsonlStore, tmp_path: Path) -> None:

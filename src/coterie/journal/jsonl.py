@@ -229,8 +229,13 @@ def _news(path: Path, decoder: Decoder) -> list[Record]:
 
 
 def _began(path: Path) -> float | None:
-    """When the run began, or if that cannot be read, when its journal last changed; None if nothing was written."""
-    try:
-        return next((record.at for record in _records(path)), None)
-    except JournalUnreadable:
-        return path.stat().st_mtime
+    """When the run began, or if that cannot be read, when its journal last changed.
+
+    None if nothing was written, or it was deleted meanwhile.
+    """
+    with suppress(FileNotFoundError):
+        try:
+            return next((record.at for record in _records(path)), None)
+        except JournalUnreadable:
+            return path.stat().st_mtime
+    return None

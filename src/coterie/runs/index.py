@@ -180,17 +180,16 @@ def _here(state_dir: Path | None, named: Mapping[str, Entry], beginning: str) ->
 
 def _read(folder: str) -> Entry | None:
     """The run in *folder*, from its journal; None if it has none."""
-    run, journal = unquote(os.path.basename(folder)), Path(folder, "journal.jsonl")
+    run, journal, first = unquote(os.path.basename(folder)), Path(folder, "journal.jsonl"), None
     try:
-        with files.open_private(journal, "rb") as file:
+        with files.open_private(journal, "rb") as file, suppress(JournalUnreadable):
+            changed = os.fstat(file.fileno()).st_mtime
             first = next(Decoder(str(journal)).read(file), None)
-    except JournalUnreadable:
-        first = None
     except OSError:
         return None
     if isinstance(first, RunStarted):
         return Entry(run=run, folder=folder, topology=first.topology, started=first.at)
-    return Entry(run=run, folder=folder, started=journal.stat().st_mtime)
+    return Entry(run=run, folder=folder, started=changed)
 
 
 def _lines() -> list[bytes]:
