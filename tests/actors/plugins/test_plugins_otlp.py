@@ -45,10 +45,18 @@ def nothing_is_sent_any_more() -> Iterator[None]:
             thread.join(30)
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing waits for the last spans however slow the machine is."""
+    monkeypatch.setattr("coterie.actors.plugins.otlp._LAST", 60.0)
+    monkeypatch.setattr("coterie.actors.plugins.plugins.CLOSING", 60.0)
+
+
 def span(name: str = "work", **fields: object) -> TraceSpan:
     return TraceSpan(name=name, trace_id="run-1", span_id=f"id of {name}", start=1.5, end=2.0, **fields)  # type: ignore[arg-type]
 
 
+@pytest.mark.usefixtures("patient")
 def test_spans_of_a_system_reach_the_collector(capsys: pytest.CaptureFixture[str]) -> None:
     """Linked across agents; declared in the plan, sent by the time the system has stopped, and nothing printed."""
 
@@ -65,7 +73,8 @@ def test_spans_of_a_system_reach_the_collector(capsys: pytest.CaptureFixture[str
         await system.start()
         assert (await system.ask("front", "hello")).payload == "done"
         await system.send("back", "crash")
-        await asyncio.sleep(0.05)
+        while not any(one.crashes for one in system.describe()):  # noqa: ASYNC110 - nothing tells a crash
+            await asyncio.sleep(0.005)
         await system.stop()
 
     with Collector() as collector:
@@ -87,6 +96,7 @@ def test_spans_of_a_system_reach_the_collector(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_span_keeps_its_times_attributes_and_kind() -> None:
     """In nanoseconds, typed."""
 
@@ -108,6 +118,7 @@ def test_a_span_keeps_its_times_attributes_and_kind() -> None:
     assert len(sent.span_id) == len(sent.parent_span_id) == 8
 
 
+@pytest.mark.usefixtures("patient")
 def test_the_variables_of_opentelemetry_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Address, headers and service, so that no key is in a file."""
 
@@ -126,6 +137,7 @@ def test_the_variables_of_opentelemetry_hold(monkeypatch: pytest.MonkeyPatch) ->
     assert collector.placed[0][0]["service.name"] == "named"
 
 
+@pytest.mark.usefixtures("patient")
 def test_many_spans_go_in_batches() -> None:
     """None is lost, and they are not sent one by one."""
 
@@ -142,13 +154,28 @@ def test_many_spans_go_in_batches() -> None:
     assert len(collector.requests) <= 20
 
 
+def test_a_close_that_is_cancelled_says_what_was_lost(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time for it had passed before the exporter gave up, as on a slow machine."""
+    monkeypatch.setattr("coterie.actors.plugins.plugins.CLOSING", 0.0)
+
+    async def main() -> None:
+        plugins = Plugins(exporters=[OtlpExporter(f"http://127.0.0.1:{free_port()}")])
+        plugins.tracer.export(span())
+        await plugins.close()
+
+    asyncio.run(main())
+    assert "1 spans were not sent to http://127.0.0.1:" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("collector", ["nothing listens", "never answers", "refuses"])
 def test_a_dead_collector_never_holds_up_the_end(collector: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The system has stopped within a second, and one line says that spans were lost."""
+    """The system does not wait for it, and one line says that spans were lost."""
     release = threading.Event()
 
     async def main(url: str, server: Collector | None = None) -> float:
-        plugins = Plugins(exporters=[OtlpExporter(url)])
+        plugins = Plugins(exporters=[OtlpExporter(url, timeout=60.0)])
         for n in range(3):
             plugins.tracer.export(span(f"s{n}"))
         if server is not None:
@@ -163,7 +190,7 @@ def test_a_dead_collector_never_holds_up_the_end(collector: str, capsys: pytest.
         with Collector(400 if collector == "refuses" else 200, None if collector == "refuses" else release) as server:
             took = asyncio.run(main(server.url, server))
             release.set()
-    assert took < 1.0
+    assert took < 20.0
     out, err = capsys.readouterr()
     assert out == ""
     assert "3 spans were not sent to http://127.0.0.1:" in err
@@ -176,7 +203,7 @@ def test_a_process_with_a_dead_collector_ends_at_once() -> None:
         "from coterie.actors.plugins.otlp import OtlpExporter\n"
         "from coterie.views.spans import TraceSpan\n"
         "async def main():\n"
-        f"    exporter = OtlpExporter('http://127.0.0.1:{free_port()}')\n"
+        f"    exporter = OtlpExporter('http://127.0.0.1:{free_port()}', timeout=60.0)\n"
         "    exporter.export([TraceSpan(name='a', trace_id='t', span_id='s')])\n"
         "    await exporter.close()\n"
         "    print('closed', time.time())\n"
@@ -187,7 +214,7 @@ def test_a_process_with_a_dead_collector_ends_at_once() -> None:
 
     word, at = done.stdout.split()
     assert word == "closed"
-    assert ended - float(at) < 1.0
+    assert ended - float(at) < 20.0
     lines = done.stderr.splitlines()
     assert all(line.startswith("coterie: ") for line in lines), done.stderr
     assert "1 spans were not sent" in lines[-1] or "1 span was not sent" in lines[-1]

@@ -50,7 +50,7 @@ class OtlpExporter(Configured):
             raise PluginError("exporter", "otlp", reason, place="endpoint")
         self._endpoint, self._service, self._timeout = endpoint, service_name, timeout
         self._waiting: deque[TraceSpan] = deque()
-        self._dropped = 0
+        self._given = self._sent = 0  # the one counts for the loop, the other for the thread
         self._news, self._is_closing = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._sender: Any = None
@@ -85,7 +85,7 @@ class OtlpExporter(Configured):
             self._start()
         room = _KEPT - len(self._waiting)
         self._waiting.extend(spans[: max(room, 0)])
-        self._dropped += len(spans) - len(spans[: max(room, 0)])
+        self._given += len(spans)
         self._news.set()
 
     async def close(self) -> None:
@@ -95,13 +95,14 @@ class OtlpExporter(Configured):
         ended, self._thread = self._ended, None
         self._is_closing.set()
         self._news.set()
-        await asyncio.wait([ended], timeout=_LAST)
-        lost = self._dropped + len(self._waiting)
-        self._gave_up = not ended.done()
-        if self._gave_up and self._sender is not None:
-            await asyncio.to_thread(self._sender.shutdown)  # the request in hand is not tried again
-        if lost:
-            report(f"{lost} spans were not sent to {self._address}")
+        try:
+            await asyncio.wait([ended], timeout=_LAST)
+        finally:  # cancelled, too: on a slow machine that took too long
+            self._gave_up = not ended.done()
+            if lost := self._given - self._sent:
+                report(f"{lost} spans were not sent to {self._address}")
+        if self._gave_up and (sender := self._sender) is not None:
+            await asyncio.to_thread(sender.shutdown)  # the request in hand is not tried again
 
     @property
     def _address(self) -> str:
@@ -148,9 +149,8 @@ class OtlpExporter(Configured):
             self._is_closing.wait(_LINGER)
             while self._waiting and not self._gave_up:
                 batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
-                self._dropped += len(batch)
                 if sender.export([translate(span) for span in batch]) is SpanExportResult.SUCCESS:
-                    self._dropped -= len(batch)
+                    self._sent += len(batch)
                 elif not has_failed and not self._is_closing.is_set():
                     has_failed = True
                     report(f"the collector at {self._address} takes no spans: they are dropped")
