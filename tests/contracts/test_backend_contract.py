@@ -184,7 +184,7 @@ def test_an_interruption_ends_it(case: Case) -> None:
         await asyncio.sleep(0)
         await session.interrupt()
         await session.interrupt()
-        result = await asyncio.wait_for(waiting, 10)
+        result = await asyncio.wait_for(waiting, 60)
         assert isinstance(result, Failure)
         assert (result.kind, bool(result.reason)) == ("interrupted", True)
         assert await session.result() == result
@@ -200,7 +200,7 @@ def test_an_interruption_at_once_ends_it_too(case: Case) -> None:
         backend = case.make()
         session = await backend.start(request(case.plans["waits"]), Heard())
         await session.interrupt()
-        assert getattr(await asyncio.wait_for(session.result(), 10), "kind", "") == "interrupted"
+        assert getattr(await asyncio.wait_for(session.result(), 60), "kind", "") == "interrupted"
         await backend.close()
 
     asyncio.run(main())
@@ -217,7 +217,7 @@ def test_cancelling_the_wait_ends_it(case: Case) -> None:
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        assert getattr(await asyncio.wait_for(session.result(), 10), "kind", "") == "interrupted"
+        assert getattr(await asyncio.wait_for(session.result(), 60), "kind", "") == "interrupted"
         await backend.close()
 
     asyncio.run(main())
@@ -246,7 +246,7 @@ def test_closing_ends_what_still_runs(case: Case) -> None:
         sessions = [await backend.start(request(plan, turn=f"{plan.name}#{n}"), Heard()) for n in range(1, 4)]
         await backend.close()
         await backend.close()
-        results = [await asyncio.wait_for(session.result(), 10) for session in sessions]
+        results = [await asyncio.wait_for(session.result(), 60) for session in sessions]
         assert [getattr(result, "kind", "") for result in results] == ["interrupted"] * 3
 
     asyncio.run(main())

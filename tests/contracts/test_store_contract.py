@@ -331,7 +331,7 @@ def test_a_follower_sees_everything_and_ends_with_the_run(store: Kept) -> None:
         await writer.close()
         assert await follow(1) == [1, 2, 3, 4, 5, 6]
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(asyncio.wait_for(main(), 60))
     assert seen == [1, 2, 3, 4, 5, 6]
 
 
@@ -353,7 +353,7 @@ def test_a_follower_of_a_stopped_run_stays_while_somebody_owns_it(store: Kept) -
 
         await follow()
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(asyncio.wait_for(main(), 60))
     assert seen == ["RunStarted", "RunStopped", "RunOwned", "RunStopped"]
 
 

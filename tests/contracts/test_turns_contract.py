@@ -103,7 +103,7 @@ def test_an_attempt_gives_one_result(case: Case, tmp_path: Path) -> None:
     async def play() -> None:
         turns = case.make(World())
         session = await turns.start(asking(tmp_path), Heard())
-        assert isinstance(await asyncio.wait_for(session.result(), 30), Answer)
+        assert isinstance(await asyncio.wait_for(session.result(), 60), Answer)
         await turns.close()
         await turns.close()
 
@@ -120,7 +120,7 @@ def test_a_request_that_travelled_as_data_starts_the_same_attempt(case: Case, tm
     async def play(one: Request) -> Any:
         turns = case.make(World())
         session = await turns.start(one, Heard())
-        result = await asyncio.wait_for(session.result(), 30)
+        result = await asyncio.wait_for(session.result(), 60)
         await turns.close()
         return result.text if isinstance(result, Answer) else result
 
@@ -151,9 +151,9 @@ def test_an_attempt_that_outlives_its_owner_is_found_with_its_result(case: Case,
         world = World()
         first, second = case.make(world), case.make(world)
         session = await first.start(asking(tmp_path), Heard())
-        answer = await asyncio.wait_for(session.result(), 30)
+        answer = await asyncio.wait_for(session.result(), 60)
         heard = Heard()
-        found = await asyncio.wait_for(second.find(asking(tmp_path, epoch=1), heard), 30)
+        found = await asyncio.wait_for(second.find(asking(tmp_path, epoch=1), heard), 60)
         if case.lasting:
             assert isinstance(found, Finished | Running)
             again = found.result if isinstance(found, Finished) else await found.session.result()
@@ -185,9 +185,9 @@ def test_what_is_ended_is_not_found_any_more_and_what_is_spared_is(case: Case, t
             while not (tmp_path / "attempt" / "kept.out").exists():  # noqa: ASYNC110 - another process makes it
                 await asyncio.sleep(0)
         await second.end(RUN, [], [one.ref])
-        assert isinstance(await asyncio.wait_for(second.find(one, Heard()), 30), Unknown) is not case.lasting
+        assert isinstance(await asyncio.wait_for(second.find(one, Heard()), 60), Unknown) is not case.lasting
         await asyncio.wait_for(
-            second.end(RUN, launched(heard)), 30
+            second.end(RUN, launched(heard)), 60
         )  # what a program says when it is ended may be found
         assert not isinstance(await second.find(one, Heard()), Running)
         await second.close()

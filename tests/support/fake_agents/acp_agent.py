@@ -127,7 +127,8 @@ class Agent:
                 self.end(id)
             case "slow":
                 self.say("an ")
-                time.sleep(0.3)
+                while not os.path.exists("go"):
+                    time.sleep(0.02)
                 self.say("answer")
                 self.end(id)
             case "streams":

@@ -168,7 +168,8 @@ def prompt(agent: Agent, heard: Iterator[dict[str, Any]], mood: str) -> None:
         case "slow":
             message = agent.begin()
             agent.write("an ")
-            time.sleep(0.3)
+            while not os.path.exists("go"):
+                time.sleep(0.02)
             agent.write("answer")
             agent.end(message, {"type": "text", "text": "an answer"})
             agent.result("an answer")

@@ -153,7 +153,8 @@ class Agent:
             case "slow":
                 self.begin()
                 self.piece("an ")
-                time.sleep(0.3)
+                while not os.path.exists("go"):
+                    time.sleep(0.02)
                 self.piece("answer")
                 self.end("an answer")
             case "streams":
