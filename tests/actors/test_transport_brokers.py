@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from actor_stage import Echo
+from actor_stage import Echo, Held
 from free_ports import free_address
+from msgspec.structs import replace
 from nats_servers import NatsServer
 
 from coterie.actors.child import AgentChild
@@ -46,7 +47,9 @@ def server() -> Iterator[NatsServer]:
 
 
 def zmq_plan(**fields: Any) -> TransportPlan:
-    return TransportPlan(type="zmq", pub_addr=free_address(), sub_addr=free_address(), **fields)
+    return TransportPlan(
+        **{"type": "zmq", "pub_addr": free_address(), "sub_addr": free_address(), "connect_timeout": 60.0} | fields
+    )
 
 
 @contextmanager
@@ -138,7 +141,7 @@ def test_a_broker_with_keys_serves_only_processes_that_have_them() -> None:
     plan = zmq_plan()
     pairs = [{PUBLIC: public, SECRET: secret} for public, secret in (new_key_pair(), new_key_pair())]
 
-    def carrier(environment: dict[str, str], timeout: float = 5.0) -> Carrier:
+    def carrier(environment: dict[str, str], timeout: float = 60.0) -> Carrier:
         return ZmqCarrier(plan.pub_addr, plan.sub_addr, system="s", timeout=timeout, environment=environment)
 
     async def scene() -> None:
@@ -177,15 +180,14 @@ def test_a_worker_waits_for_the_broker_of_its_supervisor(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """However long, since the plan starts it there; it says so."""
-    monkeypatch.setattr(zmq_carrier, "UNHEARD", 0.1)
-    plan = zmq_plan(start_proxy=True, connect_timeout=0.1)
+    monkeypatch.setattr(zmq_carrier, "UNHEARD", 0.2)
+    plan = zmq_plan(start_proxy=True)
 
     async def scene() -> None:
-        worker = ActorNode(transport=transport_for(plan, system="s", process="w"))
+        worker = ActorNode(transport=transport_for(replace(plan, connect_timeout=0.1), system="s", process="w"))
         starting = asyncio.create_task(worker.start())
-        await asyncio.sleep(0.3)
+        await until(lambda: f"no broker answers at {plan.pub_addr} and {plan.sub_addr} yet" in caplog.text)
         assert not starting.done()
-        assert f"no broker answers at {plan.pub_addr} and {plan.sub_addr} yet" in caplog.text
         async with node(transport_for(plan, system="s"), Echo("echo")):
             await starting
             await meet(worker, "echo")
@@ -197,7 +199,7 @@ def test_a_worker_waits_for_the_broker_of_its_supervisor(
 
 def test_the_command_runs_the_broker(tmp_path: Path) -> None:
     """With the addresses of a file; killed and started again, nothing is lost."""
-    plan = zmq_plan()
+    plan = zmq_plan(heartbeat_timeout=10.0)
     file = tmp_path / "topology.yaml"
     file.write_text(
         f"transport: {{type: zmq, pub_addr: '{plan.pub_addr}', sub_addr: '{plan.sub_addr}'}}\n"
@@ -225,25 +227,27 @@ def test_the_command_runs_the_broker(tmp_path: Path) -> None:
         play(scene)
     finally:
         proxy.terminate()
-        assert proxy.wait(5) == 0
+        assert proxy.wait(60) == 0
 
 
 def test_the_credentials_for_nats_come_from_the_environment() -> None:
     """Without them the server refuses, and the error has no secret in it."""
 
     async def scene() -> None:
-        def carrier(**environment: str) -> NatsCarrier:
+        def carrier(timeout: float, **environment: str) -> NatsCarrier:
             given = {f"COTERIE_NATS_{key}": value for key, value in environment.items()}
-            return NatsCarrier((one.url,), system="s", timeout=0.4, environment=given)
+            return NatsCarrier((one.url,), system="s", timeout=timeout, environment=given)
 
-        async with node(Link(carrier(USER="ada", PASSWORD="lovelace"))):
-            pass  # it has connected
-        for wrong in ({}, {"USER": "ada", "PASSWORD": "wrong-word"}):
+        async def refused(**environment: str) -> None:
             with pytest.raises(CannotStart, match=r"refuses this process \(.*COTERIE_NATS_USER") as raised:
-                await ActorNode(transport=Link(carrier(**wrong))).start()
+                await ActorNode(transport=Link(carrier(3.0, **environment))).start()
             assert "wrong-word" not in str(raised.value)
+
+        async with node(Link(carrier(60.0, USER="ada", PASSWORD="lovelace"))):
+            pass  # it has connected
+        await asyncio.gather(refused(), refused(USER="ada", PASSWORD="wrong-word"))
         with pytest.raises(CannotStart, match="cannot be used"):
-            carrier(CA="/no/such/file.pem")
+            carrier(3.0, CA="/no/such/file.pem")
 
     with NatsServer("--user", "ada", "--pass", "lovelace", jetstream=False) as one:
         play(scene)
@@ -262,7 +266,7 @@ def test_nats_with_tls(tmp_path: Path) -> None:
     async def scene() -> None:
         url = one.url.replace("nats:", "tls:")
         given = {"COTERIE_NATS_CA": str(certificate)}
-        async with node(Link(NatsCarrier((url,), system="s", timeout=3.0, environment=given))):
+        async with node(Link(NatsCarrier((url,), system="s", timeout=60.0, environment=given))):
             pass
         with pytest.raises(CannotStart):
             await ActorNode(transport=Link(NatsCarrier((url,), system="s", timeout=0.5, environment={}))).start()
@@ -283,17 +287,18 @@ def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         Broker("tcp://127.0.0.1:1", "tcp://127.0.0.1:2").start()
 
 
-class Attempts(Echo):
+class Attempts(Held):
     """Remembers payload and attempt."""
 
     async def handle(self, message: Message) -> Message | None:
-        await super().handle(message)
-        self.seen[-1] = (message.payload, message.attempt)
-        return self.reply(message.payload)
+        reply = await super().handle(message)
+        self.seen[self.seen.index(message.payload)] = (message.payload, message.attempt)
+        return reply
 
 
 def durable(server: NatsServer, system: str, process: str = "", **fields: Any) -> Link:
-    plan = TransportPlan(type="nats", servers=(server.url,), jetstream=True, heartbeat_timeout=1.0, **fields)
+    fields = {"heartbeat_timeout": 10.0, "connect_timeout": 60.0} | fields
+    plan = TransportPlan(type="nats", servers=(server.url,), jetstream=True, **fields)
     made = transport_for(plan, system=system, process=process)
     assert isinstance(made, Link)
     return made
@@ -310,7 +315,7 @@ def test_a_durable_mailbox_takes_messages_while_its_process_is_away(
         link.planned = {"echo"}
         async with node(link) as here:
             for n in range(5):
-                await asyncio.wait_for(here.send("echo", n), 5)
+                await asyncio.wait_for(here.send("echo", n), 60)
             sends = [asyncio.create_task(here.send("echo", n)) for n in range(5, 20)]
             await asyncio.sleep(0.3)
             assert not any(send.done() for send in sends)
@@ -355,13 +360,14 @@ def test_an_ask_that_timed_out_leaves_the_stream(server: NatsServer) -> None:
         agent = Attempts("echo")
         async with node(durable(server, "busy", "w"), agent), node(durable(server, "busy")) as here:
             await meet(here, "echo")
-            await here.send("echo", {"hang": 1})
+            await here.send("echo", "held")
             await here.send("echo", "queued")
             await until(lambda: bool(agent.seen))
             with pytest.raises(AskTimedOut):
                 await here.ask("echo", "late", timeout=0.2)
-            assert (await here.ask("echo", {"__op__": "state"}, timeout=0.5)).payload == {}
+            assert (await here.ask("echo", {"__op__": "state"}, timeout=60)).payload == {}
             await here.send("echo", "urgent", priority=1)
+            agent.release.set()
             await here.ask("echo", "end", timeout=60)
             assert [payload for payload, _ in agent.seen[1:]] == ["urgent", "queued", "end"]
 
@@ -373,17 +379,18 @@ def test_a_stopped_agent_leaves_its_messages_in_the_stream(server: NatsServer) -
 
     async def scene() -> None:
         first = Attempts("echo")
-        async with node(durable(server, "again")) as here:
-            async with node(durable(server, "again", "w"), first):
+        beats: Any = {"heartbeat_timeout": 2.0}  # what was on its way to the first is sent again after this time
+        async with node(durable(server, "again", **beats)) as here:
+            async with node(durable(server, "again", "w", **beats), first):
                 await meet(here, "echo")
-                await here.send("echo", {"hang": 0.3})
+                await here.send("echo", "held")
                 await here.send("echo", "left")
                 ask = asyncio.create_task(here.ask("echo", "asked", timeout=30))
                 await until(lambda: bool(first.seen))
             with pytest.raises(AgentStopped):
                 await ask
             second = Attempts("echo")
-            async with node(durable(server, "again", "w"), second):
+            async with node(durable(server, "again", "w", **beats), second):
                 await until(lambda: bool(second.seen))
                 await meet(here, "echo")
                 await here.ask("echo", "end", timeout=60)
@@ -398,11 +405,14 @@ def test_a_long_handler_is_not_repeated(server: NatsServer) -> None:
 
     async def scene() -> None:
         agent = Attempts("echo")
-        async with node(durable(server, "long", "w"), agent), node(durable(server, "long")) as here:
+        beats: Any = {"heartbeat_timeout": 1.0}
+        async with node(durable(server, "long", "w", **beats), agent), node(durable(server, "long", **beats)) as here:
             await meet(here, "echo")
-            await here.ask("echo", {"hang": 3}, timeout=10)
+            await here.ask("echo", {"hang": 3}, timeout=60)
             await here.ask("echo", "end", timeout=60)
             assert [attempt for _, attempt in agent.seen] == [1, 1]
+
+    play(scene)
 
 
 @pytest.mark.long
@@ -410,7 +420,8 @@ def test_a_message_that_crashed_its_agent_is_not_repeated(server: NatsServer) ->
     """It is a dead letter, and has left the stream."""
 
     async def scene() -> None:
-        async with node(durable(server, "boom", "w")) as there, node(durable(server, "boom")) as here:
+        beats: Any = {"heartbeat_timeout": 1.0}
+        async with node(durable(server, "boom", "w", **beats)) as there, node(durable(server, "boom", **beats)) as here:
             child = AgentChild(ChildSpec(name="echo", factory=lambda: Attempts("echo")), there)
             await child.start(1)
             await meet(here, "echo")

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from actor_stage import Echo
+from actor_stage import Echo, Held
 from free_ports import free_address
 from memory_carrier import MemoryHub
 from nats_servers import NatsServer
@@ -31,20 +31,6 @@ from coterie.planning.system import TransportPlan
 
 SOON = 0.1
 """Seconds in which what must not happen would happen."""
-
-
-class Held(Echo):
-    """Holds the message `held` until *release* is set: both nodes are in one loop."""
-
-    def __init__(self, name: str, **options: Any) -> None:
-        super().__init__(name, **options)
-        self.release = asyncio.Event()
-
-    async def handle(self, message: Message) -> Message | None:
-        reply = await super().handle(message)
-        if message.payload == "held":
-            await self.release.wait()
-        return reply
 
 
 class Sides:
@@ -70,7 +56,7 @@ class Sides:
         return child
 
     async def hold(self, child: AgentChild) -> None:
-        """Give an agent a message that it holds."""
+        """Give an agent a message that it holds; both nodes are in one loop."""
         await self.here.send(child.spec.name, "held")
         await until(lambda: "held" in seen(child))
 

@@ -30,6 +30,20 @@ class Echo(AgentProcess):
         return self.reply(payload)
 
 
+class Held(Echo):
+    """Holds the message `held` until *release* is set."""
+
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(name, **options)
+        self.release = asyncio.Event()
+
+    async def handle(self, message: Message) -> Message | None:
+        reply = await super().handle(message)
+        if message.payload == "held":
+            await self.release.wait()
+        return reply
+
+
 class Stage:
     """One node, the records it gave, and the ends that its agents reported."""
 

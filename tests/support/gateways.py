@@ -15,7 +15,9 @@ from coterie.actors.runtime import Runtime
 
 
 class Echo(AgentProcess):
-    """Replies with its payload and the type of the message; `boom` crashes it, `hang` makes it wait."""
+    """Replies with its payload and the type of the message; `boom` crashes it, `hang` and `hold` make it wait."""
+
+    released: asyncio.Event
 
     async def handle(self, message: Message) -> Message | None:
         payload = message.payload
@@ -25,6 +27,8 @@ class Echo(AgentProcess):
             raise ValueError(payload["boom"])
         if "hang" in payload:
             await asyncio.sleep(float(payload["hang"]))
+        if "hold" in payload:
+            await self.released.wait()
         return self.reply({"payload": payload, "as": message.type, "agent": self.name, "from": message.sender})
 
 
@@ -81,6 +85,7 @@ async def gateway(
     http2: bool = False, options: Mapping[str, Any] | None = None, **config: Any
 ) -> AsyncIterator[Reached]:
     """A system of `echo`, `counter` and `odd` with a gateway `api` on a free port."""
+    Echo.released = asyncio.Event()
     agents = [AgentNode(make(), shutdown=0.1) for make in AGENTS]
     runtime = Runtime(
         Supervisor("root", backoff_base=0.0, max_restarts=50, children=[*agents, HTTPGateway("api", port=0, **config)])

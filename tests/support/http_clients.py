@@ -40,7 +40,7 @@ async def close_all() -> None:
 def client(**options: Any) -> httpx.AsyncClient:
     """A client that asks no proxy; making the usual TLS context costs more than a test."""
     return httpx.AsyncClient(
-        **{"timeout": 10.0, "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), "trust_env": False} | options
+        **{"timeout": 60.0, "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), "trust_env": False} | options
     )
 
 
@@ -126,7 +126,7 @@ async def get_over_http3(port: int, path: str, files: TlsFiles) -> tuple[int, by
         head = [(b":method", b"GET"), (b":scheme", b"https"), (b":authority", b"localhost"), (b":path", path.encode())]
         client.http.send_headers(stream, head, end_stream=True)
         client.transmit()
-        await asyncio.wait_for(client.ended, 5)
+        await asyncio.wait_for(client.ended, 60)
         return client.status, client.body
 
 

@@ -26,16 +26,20 @@ from coterie.planning.system import TransportPlan
 
 
 class Noting(AgentProcess):
-    """Waits a moment, notes the message, replies."""
+    """Waits a moment, or for the file *gate*, notes the message, replies."""
 
-    def __init__(self, name: str, log: int, pause: float = 0.0, every: int = 1) -> None:
+    def __init__(self, name: str, log: int, pause: float = 0.0, every: int = 1, gate: str = "") -> None:
         super().__init__(name)
-        self.log, self.pause, self.every, self.count = log, pause, every, 0
+        self.log, self.pause, self.every, self.count, self.gate = log, pause, every, 0, gate
 
     async def handle(self, message: Message) -> Message:
         self.count += 1
         if self.pause and self.count % self.every == 0:
             await asyncio.sleep(self.pause)
+        if self.gate:
+            Path(f"{self.gate}.begun").touch()  # noqa: ASYNC240 - another process looks for it
+            while not Path(self.gate).exists():  # noqa: ASYNC110, ASYNC240 - another process makes it
+                await asyncio.sleep(0.02)
         os.write(self.log, f"{self.name} {message.payload['n']} {message.attempt}\n".encode())
         return self.reply(message.payload)
 

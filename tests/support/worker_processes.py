@@ -77,7 +77,7 @@ class CoterieProcess:
     def send_signal(self, number: int) -> None:
         self.popen.send_signal(number)
 
-    def wait(self, timeout: float = 20) -> int:
+    def wait(self, timeout: float = 120) -> int:
         return self.popen.wait(timeout)
 
     @property
@@ -103,7 +103,7 @@ def processes(folder: Path) -> Iterator[Any]:
             one.wait()
 
 
-async def until(condition: Any, seconds: float = 15.0) -> None:
+async def until(condition: Any, seconds: float = 120.0) -> None:
     """Wait until *condition()* is true."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - of another process

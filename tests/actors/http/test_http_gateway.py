@@ -182,11 +182,10 @@ def test_each_failure_of_an_agent_has_its_status() -> None:
 
     async def scene() -> None:
         async with gateway(routes=ROUTES, request_timeout=0.3) as api:
+            assert (await api.post("/v1/chat", json={"hang": 600})).status_code == 504
+        async with gateway(routes=ROUTES) as api:
             answer = await api.post("/v1/chat", json={"boom": "secret detail"})
             assert (answer.status_code, answer.json()) == (502, {"error": "agent 'echo' crashed", "kind": "crashed"})
-            began = time.monotonic()
-            assert (await api.post("/v1/chat", json={"hang": 60})).status_code == 504
-            assert time.monotonic() - began < 5
             assert (await api.client.delete("/v1/users/7")).status_code == 500
             await api.runtime.stop_agent("counter")
             answer = await api.get("/v1/count")
@@ -217,7 +216,7 @@ def test_a_body_that_does_not_come_is_408() -> None:
         async with gateway(request_timeout=0.2) as api:
             head = b"POST /agents/echo HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
             reader, _ = await connect(api, head + b"content-length: 9\r\n\r\n{")
-            assert b" 408 " in await asyncio.wait_for(reader.readline(), 5)
+            assert b" 408 " in await asyncio.wait_for(reader.readline(), 60)
 
     asyncio.run(scene())
 
@@ -231,7 +230,7 @@ def test_a_body_that_is_cut_off_is_400() -> None:
             for rest in (b"content-length: 9\r\n\r\n{", b"transfer-encoding: chunked\r\n\r\nno size\r\n"):
                 reader, writer = await connect(api, head + rest)
                 writer.write_eof()
-                assert b" 400 " in await asyncio.wait_for(reader.readline(), 5)
+                assert b" 400 " in await asyncio.wait_for(reader.readline(), 60)
 
     asyncio.run(scene())
 
@@ -252,12 +251,14 @@ def test_requests_above_the_limit_get_503() -> None:
 
     async def scene() -> None:
         async with gateway(max_requests=2) as api:
-            held = [asyncio.create_task(api.post("/agents/echo", json={"hang": 0.2})) for _ in range(2)]
-            await asyncio.sleep(0.1)
+            held = [asyncio.create_task(api.post("/agents/echo", json={"hold": 1})) for _ in range(2)]
+            await until(lambda: in_hand(api) == 2)
             for _ in range(3):
                 answer = await api.post("/agents/echo", json={})
                 assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+            Echo.released.set()
             assert [answer.status_code for answer in await asyncio.gather(*held)] == [200, 200]
+            await until(lambda: in_hand(api) == 0)
             assert (await api.post("/agents/echo", json={})).status_code == 200
 
     asyncio.run(scene())
@@ -306,7 +307,7 @@ def test_a_body_that_does_not_end_ends_its_connection() -> None:
             head = b"POST /v1/chat HTTP/1.1\r\nhost: localhost\r\ncontent-length: 500000\r\n"
             for rest in (b"\r\n" + b"x" * 1000, b"expect: 100-continue\r\n\r\n"):
                 reader, _ = await connect(api, head + rest)
-                answer = await asyncio.wait_for(reader.read(), 10)
+                answer = await asyncio.wait_for(reader.read(), 60)
                 assert answer.startswith(b"HTTP/1.1 413 ")
                 assert b"connection: close\r\n" in answer
 
@@ -331,13 +332,13 @@ def test_malformed_http_does_no_harm(sent: bytes) -> None:
     """The connection ends or gets an error, and others are served."""
 
     async def scene() -> None:
-        async with gateway(request_timeout=1.0) as api:
+        async with gateway() as api:
             reader, writer = await connect(api)
             try:
                 writer.write(sent)
                 await writer.drain()
                 writer.write_eof()
-                got = await asyncio.wait_for(reader.read(), 5)
+                got = await asyncio.wait_for(reader.read(), 60)
             except OSError:
                 got = b""
             assert b" 200 " not in got
@@ -370,8 +371,7 @@ def test_http_2_streams_that_are_reset_at_once_do_no_harm(monkeypatch: pytest.Mo
                     writer.write(attack.data_to_send())
                     await writer.drain()
             assert (await api.post("/v1/chat", json={})).status_code == 200
-            agent = api.runtime._started.node.registry.entries["api"].agent
-            await until(lambda: agent._in_hand == 0)
+            await until(lambda: in_hand(api) == 0)
 
     asyncio.run(scene())
 
@@ -382,13 +382,14 @@ def test_an_ask_ends_when_its_client_has_gone(monkeypatch: pytest.MonkeyPatch) -
 
     async def scene() -> None:
         async with gateway(routes=ROUTES) as api:
-            asks = [asyncio.create_task(api.post("/v1/chat", json={"hang": 0.6})) for _ in range(3)]
-            await asyncio.sleep(0.3)
+            asks = [asyncio.create_task(api.post("/v1/chat", json={"hold": 1})) for _ in range(3)]
+            mailbox = api.runtime._started.node.registry.entries["echo"].mailbox
+            await until(lambda: len(mailbox) == 2)
             for ask in asks:
                 ask.cancel()
-            entries = api.runtime._started.node.registry.entries
-            await until(lambda: entries["api"].agent._in_hand == 0)
-            assert len(entries["echo"].mailbox) == 0
+            await until(lambda: in_hand(api) == 0)
+            assert len(mailbox) == 0
+            Echo.released.set()
             assert (await api.post("/v1/chat", json={})).status_code == 200
 
     asyncio.run(scene())
@@ -699,15 +700,19 @@ def test_a_port_that_is_busy_at_a_restart_is_tried_again() -> None:
             await until(lambda: child.phase.value == "running")
             assert (await one.post(f"http://127.0.0.1:{port}/agents/echo")).status_code == 200
 
-    asyncio.run(asyncio.wait_for(scene(), 20))
+    asyncio.run(asyncio.wait_for(scene(), 120))
 
 
 async def until(is_so: Any) -> None:
-    for _ in range(2000):
-        if is_so():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it did not become so")
+    async with asyncio.timeout(60):
+        while not is_so():  # noqa: ASYNC110 - nothing tells it
+            await asyncio.sleep(0.005)
+
+
+def in_hand(api: Any) -> int:
+    """How many requests the gateway has in hand."""
+    number: int = api.runtime._started.node.registry.entries["api"].agent._in_hand
+    return number
 
 
 async def fail() -> None:
@@ -806,13 +811,14 @@ def test_a_stream_ends_with_what_became_of_the_ask() -> None:
     """A crash, a time without pieces, and an agent that is not there."""
 
     async def scene() -> None:
-        async with gateway(request_timeout=0.2) as api:
+        async with gateway() as api:
             found = await read_post(api, "/agents/counter", {"to": 1, "boom": "bad"})
             assert [one["event"] for one in found] == ["open", "piece", "error"]
             assert json.loads(found[-1]["data"]) == {"error": "agent 'counter' crashed", "kind": "crashed"}
-            found = await read_post(api, "/agents/counter", {"to": 9, "pause": 0.35})
+        async with gateway(request_timeout=2.0) as api:
+            found = await read_post(api, "/agents/counter", {"to": 9, "pause": 600})
             assert [one["event"] for one in found] == ["open", "piece", "error"]
-            found = await read_post(api, "/agents/echo", {"hang": 60})
+            found = await read_post(api, "/agents/echo", {"hang": 600})
             assert json.loads(found[-1]["data"])["kind"] == "timeout"
             answer = await api.post("/agents/nobody", headers={"accept": "text/event-stream"})
             assert answer.status_code == 404
@@ -827,7 +833,7 @@ async def read_post(api: Any, path: str, payload: Any) -> list[dict[str, str]]:
 
 def test_a_client_that_does_not_read_does_not_hold_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its stream ends after a time, and what it took of the limit is free."""
-    monkeypatch.setattr("coterie.actors.http.gateway.SLOW_READER", 0.2)
+    monkeypatch.setattr("coterie.actors.http.gateway.SLOW_READER", 3.0)
 
     async def scene() -> None:
         async with gateway(routes=ROUTES, max_requests=1) as api:
@@ -835,10 +841,9 @@ def test_a_client_that_does_not_read_does_not_hold_its_place(monkeypatch: pytest
             head = b"GET %s HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n" % path
             _, writer = await connect(api, head)
             writer.transport.pause_reading()
-            await asyncio.sleep(0.1)
+            await until(lambda: in_hand(api) == 1)
             assert (await api.get("/v1/users/7")).status_code == 503
-            agent = api.runtime._started.node.registry.entries["api"].agent
-            await until(lambda: agent._in_hand == 0)
+            await until(lambda: in_hand(api) == 0)
             assert (await api.get("/v1/users/7")).status_code == 200
 
     asyncio.run(scene())
@@ -851,14 +856,12 @@ def test_open_streams_do_not_delay_the_end() -> None:
         sse = {"accept": "text/event-stream"}
         async with (
             gateway() as api,
-            api.client.stream("POST", "/agents/counter", json={"to": 2, "pause": 60}, headers=sse) as answer,
+            api.client.stream("POST", "/agents/counter", json={"to": 2, "pause": 600}, headers=sse) as answer,
         ):
             lines = answer.aiter_lines()
             while "piece" not in await anext(lines):
                 pass
-            began = time.monotonic()
-            await api.runtime.stop()
-            assert time.monotonic() - began < 20
+            await asyncio.wait_for(api.runtime.stop(), 60)
             async for _ in lines:
                 pass
 
@@ -967,7 +970,7 @@ def test_slow_senders_keep_nobody_out() -> None:
     )
 
     async def scene() -> None:
-        async with gateway(routes=ROUTES, request_timeout=2.0) as api:
+        async with gateway(routes=ROUTES, request_timeout=5.0) as api:
 
             async def drip(data: bytes) -> bytes:
                 reader, writer = await connect(api)

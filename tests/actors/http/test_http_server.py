@@ -99,12 +99,12 @@ def test_a_connection_without_a_request_is_closed() -> None:
     """Whatever part of a request it has sent; one with a request in hand lives on."""
 
     async def scene() -> None:
-        async with serving(app, limits=ServerLimits(idle=0.3)) as server:
+        async with serving(app, limits=ServerLimits(idle=1.0)) as server:
             hanging, _ = await connect(server, b"GET /hang HTTP/1.1\r\nhost: x\r\n\r\n")
             parts = (b"", b"P", b"PRI * HTTP/2.0\r\n\r\n", b"GET / HTTP/1.1\r\nhos")
             held = [(sent, await connect(server, sent)) for sent in parts]
             for sent, (reader, _) in held:
-                assert await asyncio.wait_for(reader.read(), 20) == b"", sent
+                assert await asyncio.wait_for(reader.read(), 60) == b"", sent
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(hanging.read(1), 0.2)
 
@@ -128,10 +128,12 @@ def test_stop_lets_requests_end_then_cancels_them() -> None:
     """The port is free at once, idle connections are closed, and a request that hangs is cut off after the time."""
 
     async def scene() -> None:
-        release, entered = asyncio.Event(), asyncio.Event()
+        release, entered, both = asyncio.Event(), [], asyncio.Event()
 
         async def slow(scope: Any, receive: Any, send: Any) -> None:
-            entered.set()
+            entered.append(scope["path"])
+            if len(entered) == 2:
+                both.set()
             await (asyncio.Event() if scope["path"] == "/hang" else release).wait()
             await app({**scope, "path": "/"}, receive, send)
 
@@ -140,16 +142,12 @@ def test_stop_lets_requests_end_then_cancels_them() -> None:
         reader, _ = await connect(server, b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         hanging, _ = await connect(server, b"GET /hang HTTP/1.1\r\nhost: x\r\n\r\n")
         silent, _ = await connect(server)
-        await asyncio.wait_for(entered.wait(), 5)
-        await asyncio.sleep(0.05)
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        stopping = loop.create_task(server.stop(within=0.4))
+        await asyncio.wait_for(both.wait(), 60)
+        stopping = asyncio.create_task(server.stop(within=2.0))
         await asyncio.sleep(0.1)
         release.set()
         assert b"200 OK" in await reader.read()
-        await stopping
-        assert loop.time() - began < 10
+        await asyncio.wait_for(stopping, 60)
         cut = await hanging.read()
         assert b"503 Service" in cut
         assert cut.endswith(b'{"error":"the system is stopping"}')

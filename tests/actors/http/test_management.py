@@ -78,13 +78,19 @@ def served(system: ActorSystem) -> Any:
     return system.node.registry.entries["topo"].agent
 
 
+async def restarted(system: ActorSystem, name: str = "desk") -> None:
+    async with asyncio.timeout(60):
+        while system.node.health(name).restarts < 1:  # noqa: ASYNC110 - nothing tells the end of a start
+            await asyncio.sleep(0.01)
+
+
 def test_it_shows_the_running_tree() -> None:
     """Nested in `/topology`, flat in `/agents`, one in `/agents/{name}` with its dead letters; spawned agents too."""
 
     async def scene(system: ActorSystem, http: Any, at: str) -> None:
         await system.ask("desk", {"spawn": "helper"})
         await system.send("desk", {"crash": 1}, "order")
-        await asyncio.sleep(0.02)
+        await restarted(system)
         tree = (await http.get(f"{at}/topology")).json()
         assert (tree["transport"], tree["root"]["name"], tree["root"]["state"]) == ("in_process", "root", "running")
         desk, pool, _ = tree["root"]["children"]
@@ -126,7 +132,7 @@ def test_metrics_are_those_of_the_system() -> None:
 
     async def scene(system: ActorSystem, http: Any, at: str) -> None:
         await system.send("desk", {"crash": 1})
-        await asyncio.sleep(0.02)
+        await restarted(system)
         waiting = asyncio.ensure_future(system.ask("desk", {"wait": 1}))
         await asyncio.sleep(0)
         await system.send("desk", {})
@@ -214,9 +220,7 @@ def test_it_can_be_told_to_restart_itself(monkeypatch: pytest.MonkeyPatch) -> No
     async def scene(system: ActorSystem, http: Any, at: str) -> None:
         answer = await http.post(f"{at}/agents/topo/restart", headers={"authorization": f"Bearer {TOKEN}"})
         assert (answer.status_code, answer.json()["status"]) == (202, "accepted")
-        async with asyncio.timeout(5):
-            while system.node.health("topo").restarts < 1:  # noqa: ASYNC110 - nothing tells the end of a start
-                await asyncio.sleep(0.01)
+        await restarted(system, "topo")
 
     play(scene, token_env="TOPO_TOKEN")
 

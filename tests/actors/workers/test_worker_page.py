@@ -32,7 +32,7 @@ class Orchestrator(AgentProcess):
 
     async def work(self):
         for round in range(2):
-            texts = [(await self.ask(name, {"prompt": "go"}, timeout=60)).payload["text"] for name in self.others]
+            texts = [(await self.ask(name, {"prompt": "go"}, timeout=120)).payload["text"] for name in self.others]
             with open("unfinished", "w") as file:
                 file.write("\\n".join(texts))
             os.rename("unfinished", f"round{round}")
@@ -55,7 +55,7 @@ def test_the_affinity_example_runs_as_two_processes(tmp_path: Path) -> None:
         options = ("--transport", "nats", "--nats-url", server.url)
         worker = start("run", "--topology", "topology.yaml", "--process", "worker", *options)
         supervisors = start("run", "--topology", "topology.yaml", *options)
-        asyncio.run(until((tmp_path / "round1").exists, 30))
+        asyncio.run(until((tmp_path / "round1").exists))
         assert outcome(tmp_path, 1) == [["researcher", "2", str(worker.popen.pid)]]
         for process in (worker, supervisors):
             process.send_signal(signal.SIGTERM)
@@ -77,7 +77,7 @@ def test_the_production_example_runs_with_jetstream(tmp_path: Path, monkeypatch:
         options = ("--topology", "production.yaml", "--nats-url", server.url)
         supervisors = start("run", *options)
         worker = start("run", *options, "--process", "worker")
-        asyncio.run(until((tmp_path / "round1").exists, 30))
+        asyncio.run(until((tmp_path / "round1").exists))
         pids = [str(worker.popen.pid)] * 3 + [str(supervisors.popen.pid)]
         assert outcome(tmp_path, 1) == [[name, "2", pid] for name, pid in zip(names, pids, strict=True)]
         worker.send_signal(signal.SIGKILL)

@@ -40,11 +40,11 @@ def transport(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "zmq":
         pytest.importorskip("zmq")
         addresses = [f"{name}: 'tcp://127.0.0.1:{free_port()}'" for name in ("pub_addr", "sub_addr")]
-        yield f"{{type: zmq, start_proxy: true, heartbeat_timeout: 1, {', '.join(addresses)}}}"
+        yield f"{{type: zmq, start_proxy: true, heartbeat_timeout: 3, {', '.join(addresses)}}}"
     else:
         with NatsServer() as server:
             durable = str(request.param == "jetstream").lower()
-            yield f"{{type: nats, servers: '{server.url}', jetstream: {durable}, heartbeat_timeout: 1}}"
+            yield f"{{type: nats, servers: '{server.url}', jetstream: {durable}, heartbeat_timeout: 3}}"
 
 
 @over("nats")
@@ -60,13 +60,11 @@ def test_a_worker_is_killed_with_a_message_in_hand(folder: Path, transport: str)
             assert pid == first.popen.pid
             assert (await runtime.ask("b", {"ask": "c"})).payload["pid"] == os.getpid()
             start("run", "-p", "w")
-            hanging = asyncio.create_task(runtime.ask("a", {"n": 2, "hang": 60}))
+            hanging = asyncio.create_task(runtime.ask("a", {"n": 2, "hang": 600}, timeout=60))
             await until(lambda: "begin 2 1" in log_of(folder, "a"))
-            began = asyncio.get_running_loop().time()
             first.send_signal(signal.SIGKILL)
-            with pytest.raises(WorkerLost):
+            with pytest.raises(WorkerLost):  # by its heartbeats: the handler hangs for ten minutes
                 await hanging
-            assert asyncio.get_running_loop().time() - began < 10  # by its heartbeats: the handler hangs a minute
             await until(lambda: state_of(runtime, "a") == "running")
             answer = (await runtime.ask("a", {"n": 3})).payload
             assert answer["text"] == "a 3"  # the count is a checkpoint, in the store of the file

@@ -1,13 +1,13 @@
 """Turns of a flow that ask agents in a worker: the worker and the process of the run are killed, the run is resumed."""
 
+import asyncio
 import re
 import signal
-import time
 from pathlib import Path
 
 import pytest
 from nats_servers import NatsServer
-from worker_processes import CoterieProcess, log_of, processes, write_system
+from worker_processes import CoterieProcess, log_of, processes, until, write_system
 
 REVIEW = """
 topology review : [pipeline] {
@@ -40,10 +40,7 @@ class Agent(AgentProcess):
 
 def wait_for(folder: Path, name: str, lines: int) -> None:
     """Wait until the agent *name* has noted so many lines."""
-    deadline = time.monotonic() + 120
-    while len(log_of(folder, name)) < lines:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    asyncio.run(until(lambda: len(log_of(folder, name)) >= lines))
 
 
 @pytest.mark.long
@@ -51,7 +48,7 @@ def wait_for(folder: Path, name: str, lines: int) -> None:
 def test_a_run_survives_the_death_of_a_worker_and_its_own(tmp_path: Path, jetstream: str) -> None:
     """Each attempt that was cut off is made again, when its agent is back; nothing that was answered is repeated."""
     with NatsServer() as server, processes(tmp_path) as start:
-        transport = f"{{type: nats, servers: '{server.url}', jetstream: {jetstream}, heartbeat_timeout: 1}}"
+        transport = f"{{type: nats, servers: '{server.url}', jetstream: {jetstream}, heartbeat_timeout: 3}}"
         path = write_system(tmp_path, transport, "a@w", "b@w", more="entry: review")
         path.write_text(path.read_text() + "    - flow: {name: review, source: review.at}\n")
         (tmp_path / "review.at").write_text(REVIEW)
@@ -60,7 +57,7 @@ def test_a_run_survives_the_death_of_a_worker_and_its_own(tmp_path: Path, jetstr
         run: CoterieProcess = start("run", "-t", "topology.yaml", "look at it")
         wait_for(tmp_path, "a", 1)
         first.send_signal(signal.SIGKILL)
-        time.sleep(2)
+        asyncio.run(until(lambda: "was cut off: lost" in run.text))
         start("run", "-p", "w")
         wait_for(tmp_path, "a", 2)
         (tmp_path / "go-a").touch()
@@ -105,7 +102,7 @@ def test_a_flow_in_a_worker_goes_on_when_its_run_is_resumed(tmp_path: Path) -> N
     """Its journal is on the worker's disk; the attempt that asks again gets the turn that is open there."""
     with NatsServer() as server, processes(tmp_path) as start:
         path = write_system(
-            tmp_path, f"{{type: nats, servers: '{server.url}', heartbeat_timeout: 1}}", "c@", more="entry: front"
+            tmp_path, f"{{type: nats, servers: '{server.url}', heartbeat_timeout: 3}}", "c@", more="entry: front"
         )
         teams = (
             "    - flow: {name: review, source: review.at, process: w}\n    - flow: {name: front, source: front.at}\n"
@@ -119,7 +116,7 @@ def test_a_flow_in_a_worker_goes_on_when_its_run_is_resumed(tmp_path: Path) -> N
         worker.send_signal(signal.SIGKILL)
         found = re.search(r"run (\S+) of the team root@w", worker.text)
         assert found is not None
-        time.sleep(2)
+        asyncio.run(until(lambda: "attempt 1 of only#1 was cut off: lost" in run.text))
         (tmp_path / "go").touch()
         resumed: CoterieProcess = start("resume", found[1])
         assert run.wait(120) == 0, run.text
