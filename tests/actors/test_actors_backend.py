@@ -66,7 +66,7 @@ def people(tmp_path: Path) -> Iterator[Path]:
     sys.path[:] = [path for path in sys.path if path != str(tmp_path)]
 
 
-def request(folder: Path, task: str, turn: str = "teller#1", attempt: int = 1, timeout: float | None = 5) -> Request:
+def request(folder: Path, task: str, turn: str = "teller#1", attempt: int = 1, timeout: float | None = 60) -> Request:
     agent = AgentPlan(name="teller", backend="actor", options={"type": "people.Teller"}, timeout=timeout)
     context = {"task": task, "input": {"prompt": task}, "inputs": []}
     key = f"run/{turn}"

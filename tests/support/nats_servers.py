@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Self
 
@@ -38,17 +39,14 @@ class NatsServer:
     def start(self) -> None:
         store = ["-js", "-sd", self._folder] if self._jetstream else []
         command = [program(), "-a", self._host, "-p", str(self.port), *store, *self._options]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        assert self.process.stderr is not None
-        seen = []
-        for line in self.process.stderr:  # its own words: another server on the port cannot be taken for it
-            seen.append(line)
-            if "Server is ready" in line:
-                return
-        raise RuntimeError("".join(seen))
+        log = Path(self._folder) / "log"  # a pipe would be full after some warnings about a slow machine
+        with log.open("w") as errors:
+            self.process = subprocess.Popen(command, stderr=errors)
+        while "Server is ready" not in (text := log.read_text()):  # another server on the port is not taken for it
+            if self.process.poll() is not None:
+                raise RuntimeError(text)
+            time.sleep(0.01)
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
-        assert self.process.stderr is not None
-        self.process.stderr.close()
