@@ -191,11 +191,11 @@ class WorkTrees:
         """
         root = self._home / folder_name(root_of(run))
         store = root / "files.git"
-        if not store.exists():
-            files.make_folder(root)
-            await in_thread(_checked, root, "init", "--quiet", "--bare", str(store))
+        files.make_folder(root)
         tree, lock = root / "trees" / folder_name(name), self._locks.setdefault(store, asyncio.Lock())
         async with lock:
+            # again, if it is there: a node may have been killed while it made it
+            await in_thread(_checked, root, "init", "--quiet", "--bare", str(store))
             await _fetch(store, place, self._export)
             await in_thread(_add_tree, store, place, tree)
         try:

@@ -38,13 +38,12 @@ class Relay:
         run, folder, attempt = root_of(request.run), request.root, request.folder
         assert folder is not None
         assert attempt is not None
-        post = self._open.get(run)
-        if post is None:
-            post = self._open[run] = _Post(self._client, run, folder)
-            await post.open()
+        post = self._open.get(run) or _Post(self._client, run, folder)
+        self._open[run] = post
         post.users += 1
         looking = asyncio.create_task(post.keep_collecting(attempt))
         try:
+            await post.open()
             yield
             await post.collect(attempt)
         finally:
@@ -62,13 +61,17 @@ class _Post:
         self._client, self._run, self._folder = client, run, folder
         self._bell = Doorbell(folder, self._judge)
         self._lock: RunLock | None = None
+        self._opening = asyncio.Lock()
         self._tokens = Tokens(folder)
         self.users = 0
 
     async def open(self) -> None:
-        files.make_folder(self._folder / "inbox")
-        self._lock = RunLock(self._run, self._folder / "lock")
-        await self._bell.open()
+        """Open the doorbell, unless it is open; several attempts may begin at once."""
+        async with self._opening:
+            files.make_folder(self._folder / "inbox")
+            if self._lock is None:
+                self._lock = RunLock(self._run, self._folder / "lock")
+            await self._bell.open()
 
     def close(self) -> None:
         self._bell.close()
