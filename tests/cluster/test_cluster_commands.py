@@ -77,11 +77,11 @@ def test_a_run_that_no_node_can_perform_is_submitted_with_a_warning(temporal_ser
         assert (done.returncode, done.stdout) == (0, "stuck-1\n")
         assert "serves the queue 'nowhere' now: run stuck-1 waits" in done.stderr
         assert "accepted" in coterie("control", "interrupt", "stuck-1", cwd=tmp_path, cluster=cluster).stdout
-        for _ in range(1200):
-            records = list(JsonlStore(tmp_path / "export").read("stuck-1"))
-            if found := [one.reason for one in records if isinstance(one, AttemptInterrupted)]:
-                break
+        end, store, found = time.monotonic() + 120, JsonlStore(tmp_path / "export"), list[str]()
+        while not found and time.monotonic() < end:
             time.sleep(0.05)
+            records = store.read("stuck-1") if store.has("stuck-1") else ()
+            found = [one.reason for one in records if isinstance(one, AttemptInterrupted)]
     assert found == ["interrupted"]
 
 

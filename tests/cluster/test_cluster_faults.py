@@ -57,7 +57,8 @@ async def until(condition: Callable[[], bool], seconds: float = 180) -> None:
 
 
 def records(export: Path, run: str, *kinds: type[Record]) -> list[Any]:
-    return [one for one in JsonlStore(export).read(run) if isinstance(one, kinds)]
+    store = JsonlStore(export)
+    return [one for one in store.read(run) if isinstance(one, kinds)] if store.has(run) else []
 
 
 async def drive(cluster: str, plan: Plan, run: str, meanwhile: Callable[[], Any]) -> Ended:
