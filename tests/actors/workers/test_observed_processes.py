@@ -36,7 +36,7 @@ class Judge(EvalAgent):
             return Correction(kind="nudge", reason="be brief", payload=100)
 """
 SYSTEM = """
-transport: {{ type: nats, servers: "{nats}", heartbeat_timeout: 3 }}
+transport: {{ type: nats, servers: "{nats}", heartbeat_timeout: 5 }}
 supervision:
   name: root
   backoff_base: 0.1

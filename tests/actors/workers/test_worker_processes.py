@@ -40,11 +40,11 @@ def transport(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "zmq":
         pytest.importorskip("zmq")
         addresses = [f"{name}: 'tcp://127.0.0.1:{free_port()}'" for name in ("pub_addr", "sub_addr")]
-        yield f"{{type: zmq, start_proxy: true, heartbeat_timeout: 3, {', '.join(addresses)}}}"
+        yield f"{{type: zmq, start_proxy: true, heartbeat_timeout: 5, {', '.join(addresses)}}}"
     else:
         with NatsServer() as server:
             durable = str(request.param == "jetstream").lower()
-            yield f"{{type: nats, servers: '{server.url}', jetstream: {durable}, heartbeat_timeout: 3}}"
+            yield f"{{type: nats, servers: '{server.url}', jetstream: {durable}, heartbeat_timeout: 5}}"
 
 
 @over("nats")

@@ -48,7 +48,7 @@ def wait_for(folder: Path, name: str, lines: int) -> None:
 def test_a_run_survives_the_death_of_a_worker_and_its_own(tmp_path: Path, jetstream: str) -> None:
     """Each attempt that was cut off is made again, when its agent is back; nothing that was answered is repeated."""
     with NatsServer() as server, processes(tmp_path) as start:
-        transport = f"{{type: nats, servers: '{server.url}', jetstream: {jetstream}, heartbeat_timeout: 3}}"
+        transport = f"{{type: nats, servers: '{server.url}', jetstream: {jetstream}, heartbeat_timeout: 5}}"
         path = write_system(tmp_path, transport, "a@w", "b@w", more="entry: review")
         path.write_text(path.read_text() + "    - flow: {name: review, source: review.at}\n")
         (tmp_path / "review.at").write_text(REVIEW)
@@ -102,7 +102,7 @@ def test_a_flow_in_a_worker_goes_on_when_its_run_is_resumed(tmp_path: Path) -> N
     """Its journal is on the worker's disk; the attempt that asks again gets the turn that is open there."""
     with NatsServer() as server, processes(tmp_path) as start:
         path = write_system(
-            tmp_path, f"{{type: nats, servers: '{server.url}', heartbeat_timeout: 3}}", "c@", more="entry: front"
+            tmp_path, f"{{type: nats, servers: '{server.url}', heartbeat_timeout: 5}}", "c@", more="entry: front"
         )
         teams = (
             "    - flow: {name: review, source: review.at, process: w}\n    - flow: {name: front, source: front.at}\n"
