@@ -204,6 +204,24 @@ def test_a_worker_that_leaves_finishes_what_its_agents_have() -> None:
     assert kinds == [ActorStarted, ActorStopped, ActorStarted, ActorStopped]
 
 
+def test_nothing_is_sent_to_a_worker_that_leaves() -> None:
+    """From the moment at which its supervisors know it, messages wait for the next one."""
+
+    async def scene(stage: WorkerStage) -> None:
+        first = await stage.worker()
+        await stage.state("a", "running")
+        leaving = asyncio.create_task(first.stop())
+        while stage.states()["a"] == "running":  # noqa: ASYNC110 - the very moment
+            await asyncio.sleep(0)
+        answer = asyncio.create_task(ask(stage, "a", hang=1))
+        await leaving
+        await stage.worker()
+        assert (await answer)["name"] == "a"
+        assert Worker.log == ["stop a", "begin a", "end a"]
+
+    WorkerStage(agent("a", "w")).play(scene)
+
+
 def test_a_worker_whose_supervisor_went_away_serves_the_next() -> None:
     """It stops its agents, and waits; the next supervisor finds it as it was at first."""
 

@@ -284,6 +284,8 @@ class WorkerSystem:
         if self._releasing is not None:
             await asyncio.wait({self._releasing})
         if self._supervisor:
+            for name in self._children:  # first, so that nothing is sent here once the supervisor knows
+                self._link.withdraw(name, "")
             with suppress(ActorError):  # it is gone, too
                 await call(self._link, self._supervisor, Leave(), timeout=2.0)
                 await self._drain()
@@ -295,8 +297,6 @@ class WorkerSystem:
 
     async def _drain(self) -> None:
         """Handle what is in the mailboxes; no more comes, since the names are withdrawn."""
-        for name in self._children:
-            self._link.withdraw(name, "")
         deadline = self.node.loop.time() + DRAINING
         while any(child.mailbox or child.current for child in self._children.values()):
             if self.node.loop.time() > deadline:
