@@ -231,14 +231,14 @@ def test_the_file_of_a_message_stays_until_its_record_is_durable(
 
 def test_messages_that_waited_count_in_the_order_they_came(tmp_path: Path) -> None:
     """Whatever their ids: the first answer is the one that counts."""
-    cast = Asked(lambda: None)
-    asyncio.run(launch.start(PLAN, {}, state_dir=tmp_path, park=True, turns=cast, run_id="r", cwd=tmp_path))
+    cast, run = Asked(lambda: None), "r-with-three-answers"  # no other test's processes bear its mark
+    asyncio.run(launch.start(PLAN, {}, state_dir=tmp_path, park=True, turns=cast, run_id=run, cwd=tmp_path))
     for second, name in enumerate(("z", "a", "m")):
-        send(tmp_path / "runs/r", RunMessage(id=name, kind="answer", turn="boss#1", text=name))
-        os.utime(tmp_path / "runs/r/inbox" / f"{name}.json", (1000 + second, 1000 + second))
+        send(tmp_path / "runs" / run, RunMessage(id=name, kind="answer", turn="boss#1", text=name))
+        os.utime(tmp_path / "runs" / run / "inbox" / f"{name}.json", (1000 + second, 1000 + second))
 
-    assert asyncio.run(launch.resume("r", state_dir=tmp_path, turns=Asked(lambda: None))).status == "completed"
-    finished = {one.turn: one for one in JsonlStore(tmp_path).read("r") if isinstance(one, TurnFinished)}
+    assert asyncio.run(launch.resume(run, state_dir=tmp_path, turns=Asked(lambda: None))).status == "completed"
+    finished = {one.turn: one for one in JsonlStore(tmp_path).read(run) if isinstance(one, TurnFinished)}
     assert finished["boss#1"].text == "z"
 
 

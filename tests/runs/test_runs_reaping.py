@@ -17,14 +17,15 @@ def test_a_process_of_another_run_of_the_same_name_is_left_alone(
     tmp_path: Path, places: list[str], status: int | None
 ) -> None:
     """Runs that are counted have the same names in every project: `run-1` here must not end the agents of one there."""
+    run = f"run-{os.getpid()}"  # no other test's processes bear its mark
     for place in places:
-        folder = tmp_path / place / "runs" / "run-1"
+        folder = tmp_path / place / "runs" / run
         folder.mkdir(parents=True)
         (folder / "journal.jsonl").touch()
-        index.add(index.Entry(run="run-1", folder=str(folder)))
-    stray = subprocess.Popen(["sleep", "60"], env=os.environ | {MARK: "run-1/a#1.1"})
+        index.add(index.Entry(run=run, folder=str(folder)))
+    stray = subprocess.Popen(["sleep", "60"], env=os.environ | {MARK: f"{run}/a#1.1"})
     try:
-        asyncio.run(LocalTurns({}).end("run-1", []))
+        asyncio.run(LocalTurns({}).end(run, []))
 
         assert stray.poll() == status
     finally:

@@ -325,17 +325,17 @@ def test_a_note_that_cannot_be_written_stops_the_run_and_is_written_by_the_next_
     )
     (tmp_path / "agent.sh").chmod(0o755)
     (tmp_path / "slow").write_text("")
-    state = tmp_path / "state"
+    state, run = tmp_path / "state", "r-without-room"  # no other test's processes bear its mark
 
     def full(self: EntryFiles, change: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(self.run))
 
     with monkeypatch.context() as patch:
         patch.setattr(EntryFiles, "add", full)
-        ended = asyncio.run(launch.start(plan, {"prompt": "go"}, state_dir=state, run_id="r", cwd=tmp_path))
-    assert (ended.exit, ended.reason) == (3, f"shortage: No space left on device: {state}/runs/r/memory.jsonl")
+        ended = asyncio.run(launch.start(plan, {"prompt": "go"}, state_dir=state, run_id=run, cwd=tmp_path))
+    assert (ended.exit, ended.reason) == (3, f"shortage: No space left on device: {state}/runs/{run}/memory.jsonl")
     (tmp_path / "slow").unlink()
 
-    assert asyncio.run(launch.resume("r", state_dir=state)).exit == 0
-    assert "green" in (state / "runs/r/memory.jsonl").read_text()
+    assert asyncio.run(launch.resume(run, state_dir=state)).exit == 0
+    assert "green" in (state / "runs" / run / "memory.jsonl").read_text()
     assert not [one for one in records(state) if isinstance(one, AttemptFailed | TurnFailed)]
