@@ -14,7 +14,7 @@ def drive(salt: int, *sabotage: str) -> subprocess.CompletedProcess[str]:
     """Drive all runs in a process of their own, with other hashes of texts and of tasks for each *salt*."""
     env = os.environ | {"PYTHONHASHSEED": str(salt + 10), "PYTHONPATH": str(SUPPORT)}
     words = [sys.executable, str(SUPPORT / "foreign_loop.py"), str(salt), *sabotage]
-    return subprocess.run(words, env=env, capture_output=True, text=True, timeout=120)
+    return subprocess.run(words, env=env, capture_output=True, text=True, timeout=600)
 
 
 def test_journals_are_equal_whatever_the_hashes() -> None:

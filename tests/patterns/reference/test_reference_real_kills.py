@@ -18,7 +18,7 @@ ASKED = {"planner": 1, "finder": 3, "broken": 1, "writer": 1, "ensemble_0": 1, "
 def reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Sequence[dict[str, Any]]:
     """What became of the run left alone, of those killed after every fourth append, and of the first that ended."""
     command = [sys.executable, str(DRIVER), str(tmp_path_factory.mktemp("killed")), str(request.param)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

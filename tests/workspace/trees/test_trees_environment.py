@@ -174,8 +174,9 @@ def test_a_cancelled_task_ends_its_call(tmp_path: Path, monkeypatch: pytest.Monk
     assert gone(pids)
 
 
-def test_a_cancelled_call_may_finish(tmp_path: Path) -> None:
+def test_a_cancelled_call_may_finish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Git that is nearly done is not cut off: what it writes is whole."""
+    monkeypatch.setattr(calls, "GRACE", 60.0)
     folder = repository(tmp_path / "r")
     go = tmp_path / "go"
     git(folder, "config", "filter.slow.clean", f"sh -c 'touch {tmp_path}/on; until [ -e {go} ]; do :; done; cat'")
