@@ -50,3 +50,15 @@ def test_a_file_that_is_no_secret_is_replaced(tmp_path: Path, trap: str) -> None
 def test_a_secret_that_cannot_be_made_ends_the_owner_resumably(tmp_path: Path) -> None:
     with pytest.raises(JournalFailed, match="No such file"):
         Tokens(tmp_path / "gone")
+
+
+def test_two_processes_that_make_the_secret_at_once_share_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The owner and a sender, say: the first one to put it there has made it."""
+    first: list[Tokens] = []
+
+    def meanwhile(fd: int) -> None:
+        monkeypatch.setattr(os, "fsync", lambda fd: None)
+        first.append(Tokens(tmp_path))
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    assert Tokens(tmp_path).operator(b"go") == first[0].operator(b"go")

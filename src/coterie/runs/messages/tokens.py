@@ -9,7 +9,6 @@ import errno
 import hmac
 import os
 import secrets
-from contextlib import suppress
 from pathlib import Path
 
 from coterie import files
@@ -60,11 +59,11 @@ def _secret_of(folder: Path) -> bytes:
                 file.write(secrets.token_bytes(_SIZE))
                 file.flush()
                 os.fsync(file.fileno())
-            if os.path.lexists(path):
-                os.replace(part, path)
-            else:
-                with suppress(FileExistsError):  # another process has just made it
-                    os.link(part, path)
+            try:
+                os.link(part, path)
+            except FileExistsError:
+                if _read(path) is None:  # else another process has just made it
+                    os.replace(part, path)
         finally:
             part.unlink(missing_ok=True)
     return found
