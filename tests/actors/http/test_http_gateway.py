@@ -299,8 +299,26 @@ def test_a_response_that_needs_no_body_arrives() -> None:
     asyncio.run(scene())
 
 
-def test_a_body_that_does_not_end_ends_its_connection() -> None:
+def test_a_body_that_comes_slowly_is_read_to_its_end() -> None:
+    """Its connection is not closed while the client still sends, which would reset it."""
+
+    async def scene() -> None:
+        async with gateway(routes=ROUTES, max_body=100) as api:
+            head = b"POST /v1/chat HTTP/1.1\r\nhost: localhost\r\ncontent-length: 500\r\n\r\n"
+            reader, writer = await connect(api, head)
+            for _ in range(5):
+                await asyncio.sleep(0.6)
+                writer.write(b"x" * 100)
+            answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)
+            assert answer.startswith(b"HTTP/1.1 413 ")
+            assert b"connection: close" not in answer
+
+    asyncio.run(scene())
+
+
+def test_a_body_that_does_not_end_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that never sends the rest, and one that asks first, are told that the connection is closed."""
+    monkeypatch.setattr("coterie.actors.http.gateway.SILENCE", 0.5)
 
     async def scene() -> None:
         async with gateway(routes=ROUTES, max_body=100) as api:

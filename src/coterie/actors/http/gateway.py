@@ -62,8 +62,10 @@ ATTENTION = 1.0
 """Seconds after which a request that is not answered yet is dropped if its client has gone."""
 SLOW_READER = 30.0
 """Seconds that a client may take to read one event."""
-LINGER = 2.0
+LINGER = 30.0
 """Seconds that the rest of a body is read and dropped before a response that does not need it."""
+SILENCE = 5.0
+"""Seconds without a part of that rest after which it is not awaited any more."""
 SETTLED = 1.0
 """Seconds that the record of a failed ask may take to come from the node of its agent."""
 _CHARSET = re.compile(rb""";\s*charset\s*=\s*["']?([^\s;"']*)""")
@@ -405,8 +407,11 @@ class _Body:
             return False
         with suppress(TimeoutError):
             async with asyncio.timeout(LINGER):
-                while (message := await self._receive()).get("more_body", False):
-                    pass
+                more = True
+                while more:
+                    async with asyncio.timeout(SILENCE):
+                        message = await self._receive()
+                    more = message.get("more_body", False)
                 return bool(message["type"] == "http.request")
         return False
 
