@@ -149,7 +149,7 @@ def test_an_attempt_that_still_runs_is_adopted(folder: Path) -> None:
         assert owner.poll() is None
     release(folder)
 
-    assert owner.wait(60) == 0
+    assert owner.wait(300) == 0
     check_adopted(folder)
 
 
@@ -208,7 +208,7 @@ def test_an_attempt_whose_answer_was_not_recorded_is_adopted(folder: Path) -> No
     )
     (folder / "begun").read_text()
     release(folder)
-    assert owner.wait(60) == -signal.SIGKILL
+    assert owner.wait(300) == -signal.SIGKILL
     ended = preforked.run("resume", "last", cwd=folder)
 
     assert ended.returncode == 0, ended.stderr
@@ -226,7 +226,7 @@ def test_what_a_finished_attempt_left_is_removed_by_the_next_owner(folder: Path)
     )
     (folder / "begun").read_text()
     release(folder)
-    assert owner.wait(60) == -signal.SIGKILL
+    assert owner.wait(300) == -signal.SIGKILL
     assert [one["turn"] for one in topics(folder, "turn.finished")] == ["slow#1"]
     assert [path for path in attempt(folder).iterdir() if keeper.owns(path.name)]
     ended = preforked.run("resume", "last", cwd=folder)
@@ -262,7 +262,7 @@ def test_an_attempt_that_was_killed_with_its_owner_is_asked_again(folder: Path) 
     (folder / "begun").read_text()
     release(folder)
 
-    assert owner.wait(60) == 0
+    assert owner.wait(300) == 0
     assert [one["reason"] for one in topics(folder, "attempt.interrupted")] == ["crash"]
     assert (folder / "ledger").read_text().split() == ["slow#1", "1", "slow#1", "2", "last#1", "1"]
 
@@ -278,7 +278,7 @@ def test_an_adopted_attempt_can_be_interrupted(folder: Path) -> None:
     release(folder)
 
     assert said.returncode == 0, said.stderr
-    assert owner.wait(60) == 0
+    assert owner.wait(300) == 0
     assert [one["reason"] for one in topics(folder, "attempt.interrupted")] == ["interrupted"]
 
 

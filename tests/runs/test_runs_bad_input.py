@@ -16,7 +16,7 @@ from command_line import Place, Said, make
 
 from coterie.runs.repository import Runs
 
-ENOUGH = 60.0
+ENOUGH = 300.0
 
 
 @pytest.fixture

@@ -154,7 +154,7 @@ def test_two_processes_resume_at_once(tmp_path: Path) -> None:
         subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    said = [one.communicate(timeout=60) for one in both]
+    said = [one.communicate(timeout=300) for one in both]
 
     refused = [err for one, (_, err) in zip(both, said, strict=True) if one.returncode != 0]
     assert len(refused) == 1, said

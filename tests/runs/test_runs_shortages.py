@@ -146,7 +146,7 @@ LINE = """topology work : [pipeline] {
 
 
 def coterie(*words: str, cwd: Path, limit: Callable[[], None] | None = None) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([*COMMAND, *words], cwd=cwd, capture_output=True, text=True, timeout=60, preexec_fn=limit)
+    return subprocess.run([*COMMAND, *words], cwd=cwd, capture_output=True, text=True, timeout=300, preexec_fn=limit)
 
 
 def project(folder: Path, agent: str) -> None:

@@ -48,7 +48,7 @@ topology two : [pipeline] {
 def run(folder: Path, target: str) -> Path:
     """Run *target* to completion; the folder of the run."""
     words = [*preforked.REAL, "run", target, "go"]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     [found] = folder.glob(".*/runs/*/")
     return found

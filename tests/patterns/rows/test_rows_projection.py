@@ -512,7 +512,7 @@ def test_a_run_whose_process_was_killed_is_told_by_its_journal(new_sqlite: NewDa
     """Its execution stays `running` until somebody looks: then it is paused, and after a resume it is complete."""
     url, folder = new_sqlite(), tmp_path / ".coterie"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run([sys.executable, "-c", KILLED, url, str(folder)], env=env, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", KILLED, url, str(folder)], env=env, timeout=300, check=False)
     assert done.returncode == -signal.SIGKILL
 
     async def main() -> list[dict[str, Any]]:

@@ -63,7 +63,9 @@ def folder(tmp_path: Path) -> Path:
         f'backend.kind = "pi"\nbackend.command = {sys.executable!r}\nbackend.args = ["{AGENTS["pi"]}"]\n'
         "review.enabled = false\nevent_loop.max_iterations = 9\n"
     )
-    done = subprocess.run([*preforked.REAL, "run", ".", "go"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [*preforked.REAL, "run", ".", "go"], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     [found] = tmp_path.glob(".autoloop/runs/*/")
     return found

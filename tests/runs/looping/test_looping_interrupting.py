@@ -44,7 +44,7 @@ def test_what_was_accepted_stands_over_ctrl_c(tmp_path: Path) -> None:
         with (tmp_path / "started").open() as started:
             assert started.read() == "up\n"
         running.send_signal(signal.SIGINT)
-        assert running.wait(timeout=60) == 130
+        assert running.wait(timeout=300) == 130
 
     ended = preforked.run("resume", "last", cwd=tmp_path)
 

@@ -38,7 +38,7 @@ def project(folder: Path, *roles: str, settings: str = "") -> None:
 
 
 def run(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([*preforked.REAL, *words], cwd=folder, capture_output=True, text=True, timeout=60)
+    return subprocess.run([*preforked.REAL, *words], cwd=folder, capture_output=True, text=True, timeout=300)
 
 
 def records(folder: Path, *topics: str) -> list[dict[str, Any]]:
