@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,26 @@ def test_a_database_that_another_process_is_opening_is_waited_for(
     monkeypatch.setattr("coterie.actors.state.sqlite.time.sleep", wait)
     assert stored(path, "a") is None
     assert len(waits) == 1
+    other.close()
+
+
+@pytest.mark.long
+def test_a_long_write_of_another_process_is_waited_for(tmp_path: Path) -> None:
+    """As on a slow disk, where several others may go first."""
+    path = tmp_path / "state.db"
+    assert stored(path, "a") is None
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    end = threading.Timer(6, other.execute, ["COMMIT"])
+    end.start()
+
+    async def main() -> None:
+        store = SQLiteStateStore(path)
+        await store.set("a", {"n": 1})
+        await store.close()
+
+    asyncio.run(main())
+    end.join()
     other.close()
 
 

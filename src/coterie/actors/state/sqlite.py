@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 DB_PATH = "agency_state.db"
 """The database, unless another is named."""
-_BUSY = 5000
-"""Milliseconds to wait while another process writes."""
+_BUSY = 60_000
+"""Milliseconds to wait while other processes write; SQLite lets one go first again and again."""
 _PAUSE = 0.01
 """Seconds between two attempts to change the journal mode."""
 _TABLE = "CREATE TABLE IF NOT EXISTS agent_state (agent_name TEXT PRIMARY KEY, state TEXT NOT NULL)"
