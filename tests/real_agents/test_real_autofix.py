@@ -55,7 +55,7 @@ def test_a_bug_is_found_fixed_tested_and_merged(
         env=real.environment,
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=600,
         check=False,
     )
 
