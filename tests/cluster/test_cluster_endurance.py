@@ -136,7 +136,7 @@ def test_all_runs_complete_whatever_is_killed(
                 await submit(client, export, made[kind](), {"prompt": "go"}, run=run)
             suffering = asyncio.create_task(nodes.suffer(dice, one, times))
             for run in names:
-                assert (await asyncio.wait_for(ended(client, run), 500)).status == "completed", run
+                assert (await asyncio.wait_for(ended(client, run), 1800)).status == "completed", run
             await suffering
             return {run: await _loaded(export, run) for run in names}
 

@@ -59,7 +59,7 @@ def test_runs_outlive_a_database_that_is_killed(temporal_server: Server, tmp_pat
             assert (away.returncode, time.monotonic() - began > 4) == (1, True)
             assert re.search(r"postgresql:///postgres: .", away.stderr), away.stderr
             postgres_server.start(folder)
-            shown, said = watching.communicate(timeout=180)
+            shown, said = watching.communicate(timeout=600)
             assert watching.returncode == 0, shown[-600:] + said
             seen = [json.loads(line)["record"]["seq"] for line in shown.splitlines()]
             assert seen == list(range(1, len(seen) + 1))

@@ -108,7 +108,7 @@ def test_a_loop_goes_on_here_with_the_files_that_it_left_there(
 
     with serving(tmp_path, cluster):
         coterie("submit", "loop", "work", "--id", "loop-2", cwd=home, cluster=cluster)
-        end = time.monotonic() + 120
+        end = time.monotonic() + 600
         while "iteration#2 started" not in coterie("inspect", "loop-2", cwd=home, cluster=cluster).stdout:
             assert time.monotonic() < end
         asyncio.run(terminate())

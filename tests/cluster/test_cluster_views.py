@@ -58,7 +58,7 @@ class Stage:
 
     def until(self, word: str, *words: str) -> str:
         """What the command says once *word* is in it."""
-        end = time.monotonic() + 180
+        end = time.monotonic() + 600
         while time.monotonic() < end:
             if word in (said := self.there(*words)):
                 return said
