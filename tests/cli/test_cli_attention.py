@@ -15,7 +15,17 @@ from asking_team import make_asking
 from command_line import Place
 from screen import Screen
 
-from coterie.journal.records import AttentionAsked, OperatorSaid, Record, RunFinished, RunOwned, RunStarted, TreeMerged
+from coterie.journal.records import (
+    AttentionAsked,
+    OperatorSaid,
+    Record,
+    RunFinished,
+    RunOwned,
+    RunStarted,
+    TreeMerged,
+    TurnStarted,
+)
+from coterie.runs.attention import follow
 from coterie.runs.repository import Runs, find
 from coterie.workspace.trees import worktree
 from coterie.workspace.trees.worktree import WorkTree
@@ -198,6 +208,23 @@ def test_a_parked_turn_is_decided(place: Place) -> None:
     runs, run = find("last", place.folder / ".coterie")
     assert [one.what for one in runs.read(run) if isinstance(one, OperatorSaid)] == ["cancel"]
     assert "has completed" in place.look("attention", "last", "cancel", status=1).err
+
+
+def test_a_permission_is_not_open_again_while_a_new_owner_takes_the_run(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who follows the run may look between the new owner's lock and its first record."""
+    runs = Runs(place.folder / ".coterie")
+    started = RunStarted(run="r", engine="flow", engine_version=1)
+    asked = AttentionAsked(id="a#1?1", turn="a#1", attempt=1, tool="Bash")
+    _write(runs, "r", started, RunOwned(epoch=1), TurnStarted(turn="a#1", agent="a"), asked)
+    owned = iter([False])
+    monkeypatch.setattr(Runs, "is_owned", lambda runs, run: next(owned, True))
+
+    async def changes() -> list[object]:
+        return [one async for one in follow(runs.root, (runs, "r"))]
+
+    assert asyncio.run(changes()) == []
 
 
 @pytest.mark.parametrize(("status", "kinds"), [("conflict", ["conflict"]), ("merged", [])])
