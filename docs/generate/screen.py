@@ -44,7 +44,7 @@ class Screen:
 
     def until(self, text: str) -> str:
         """Read until *text* is shown, and return what was written up to then since the last call."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while text not in self.shown:
             ready, _, _ = select.select([self._terminal], [], [], max(deadline - time.monotonic(), 0))
             assert ready, f"{text!r} was never shown: {self.shown[-2000:]!r}"

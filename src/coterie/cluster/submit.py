@@ -43,7 +43,7 @@ TASK_TIMEOUT = timedelta(seconds=5)
 """After so long without an answer another node takes a run over."""
 RUN_ID = re.compile(r"(?!.*\.lock$)[a-z0-9_](\.?[a-z0-9_@+=-]){0,99}", re.IGNORECASE | re.ASCII)
 """An id that can be given to a run: it also names folders and a git branch."""
-LOOKS, LOOK_EVERY = 5, 0.2
+LOOKS, LOOK_EVERY = 25, 0.2
 """How often, and at which interval in seconds, a node is looked for: the server notices one after a moment."""
 AWAY_EVERY = 1.0
 """Seconds between two attempts to reach a server that is away, beside those of its client."""
