@@ -126,7 +126,8 @@ async def connected(address: ClusterAddress, converter: Any = None) -> AsyncIter
         from temporalio.service import RPCError
 
         try:
-            await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
+            asked = DescribeNamespaceRequest(namespace=client.namespace)
+            await client.workflow_service.describe_namespace(asked, retry=True)  # a server that starts is slow
             await export.load("none")  # a wrong password shows here, not in the first turn
             yield client, export
         except RPCError as error:
