@@ -169,7 +169,7 @@ class _Followed:
                 self._task = asyncio.create_task(self._follow())
             elif status != self._status:
                 may_need = _may_need(self.runs, self._run, status)
-                found = _open(self.runs, self._run, _read(self.runs, self._run)) if may_need else ()
+                found = _open(self.runs, self._run, _read(self.runs, self._run)) if may_need else iter(())
                 self.open = [one for one in found if one.kind not in OF_OWNERS]  # an owner may come just now
             self._status = status
 
