@@ -125,16 +125,17 @@ async def unserved(client: Client, plan: Plan) -> list[str]:
     needed = {"drives runs": (QUEUE, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW)}
     for queue in named:
         needed[f"serves the queue {queue!r}"] = turn_queue(queue), TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
-    for _ in range(LOOKS):
-        for what, (name, kind) in list(needed.items()):
-            asked = DescribeTaskQueueRequest(
-                namespace=client.namespace, task_queue=TaskQueue(name=name), task_queue_type=kind
-            )
-            if (await client.workflow_service.describe_task_queue(asked)).pollers:
-                del needed[what]
-        if not needed:
-            break
-        await asyncio.sleep(LOOK_EVERY)
+    with waiting("a node of the cluster"):
+        for _ in range(LOOKS):
+            for what, (name, kind) in list(needed.items()):
+                asked = DescribeTaskQueueRequest(
+                    namespace=client.namespace, task_queue=TaskQueue(name=name), task_queue_type=kind
+                )
+                if (await client.workflow_service.describe_task_queue(asked)).pollers:
+                    del needed[what]
+            if not needed:
+                break
+            await asyncio.sleep(LOOK_EVERY)
     return list(needed)
 
 
