@@ -140,6 +140,7 @@ def test_a_process_that_does_not_begin_anew_is_replaced(
 
 def test_what_comes_late_from_an_earlier_turn_is_not_heard(tmp_path: Path) -> None:
     """The next turn begins with its session."""
+    (tmp_path / "go").touch()
 
     async def work(turns: Turns) -> None:
         for _ in range(2):
