@@ -1,6 +1,7 @@
 """What is particular to ZeroMQ, NATS and JetStream: systems apart, keys, credentials, durable mailboxes."""
 
 import asyncio
+import contextlib
 import re
 import subprocess
 import sys
@@ -251,6 +252,23 @@ def test_the_credentials_for_nats_come_from_the_environment() -> None:
 
     with NatsServer("--user", "ada", "--pass", "lovelace", jetstream=False) as one:
         play(scene)
+
+
+def test_a_lost_cancellation_does_not_make_a_start_endless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library waits in ways that can swallow one."""
+
+    async def connect(*_: object, **__: object) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(600)
+        await asyncio.sleep(600)
+
+    async def scene() -> None:
+        carrier = NatsCarrier(("nats://127.0.0.1:1",), system="s", timeout=0.05, environment={})
+        monkeypatch.setattr(carrier.client, "connect", connect)
+        with pytest.raises(CannotStart, match="no NATS server"):
+            await ActorNode(transport=Link(carrier)).start()
+
+    play(scene)
 
 
 @pytest.mark.long

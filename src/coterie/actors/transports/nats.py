@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
@@ -63,24 +63,26 @@ class NatsCarrier:
         async def reconnected() -> None:
             self.on_reconnect()
 
+        async def connected() -> None:
+            await self.client.connect(
+                self._servers,
+                name=f"{self._prefix} {address}",
+                error_cb=failed,
+                reconnected_cb=reconnected,
+                connect_timeout=max(1, round(self._timeout)),
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=RECONNECT,  # type: ignore[arg-type]
+                ping_interval=PING,
+                skip_subject_validation=True,
+                **self._options,
+            )
+            for subject in (f"{self._prefix}.node.{address}", f"{self._prefix}.all"):
+                await self.client.subscribe(subject, cb=take)
+            await self.client.flush()
+
         try:
             with waiting(f"the NATS server at {self._places()}"):
-                async with asyncio.timeout(self._timeout):
-                    await self.client.connect(
-                        self._servers,
-                        name=f"{self._prefix} {address}",
-                        error_cb=failed,
-                        reconnected_cb=reconnected,
-                        connect_timeout=max(1, round(self._timeout)),
-                        max_reconnect_attempts=-1,
-                        reconnect_time_wait=RECONNECT,  # type: ignore[arg-type]
-                        ping_interval=PING,
-                        skip_subject_validation=True,
-                        **self._options,
-                    )
-                    for subject in (f"{self._prefix}.node.{address}", f"{self._prefix}.all"):
-                        await self.client.subscribe(subject, cb=take)
-                    await self.client.flush()
+                await _in_time(connected(), self._timeout)
         except (TimeoutError, OSError, errors.Error) as error:
             with suppress(Exception):
                 await self.client.close()
@@ -113,6 +115,23 @@ class NatsCarrier:
             if self.client.is_connected:
                 await self.client.flush(1)
             await self.client.close()
+
+
+async def _in_time(work: Coroutine[Any, Any, None], seconds: float) -> None:
+    """Do *work*. It is cancelled until it ends: the client can lose a cancellation, and would try to connect for ever.
+
+    Raises:
+        TimeoutError: If it takes longer than *seconds*.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        if not (await asyncio.wait({task}, timeout=seconds))[0]:
+            raise TimeoutError
+        task.result()
+    finally:
+        while not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=0.1)
 
 
 def _credentials(environment: Mapping[str, str]) -> dict[str, Any]:
