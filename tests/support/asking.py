@@ -80,11 +80,14 @@ async def started(backend: Backend, agent: AgentPlan, **values: Any) -> tuple[Se
 async def timed_out(
     backend: Backend, agent: AgentPlan, holds: Callable[[Heard], bool], **values: Any
 ) -> tuple[Result, Heard]:
-    """Ask *backend* and let the time-out of *agent* pass once *holds* is true of what was heard."""
-    session, heard = await started(backend, agent, **values)
-    await heard.until(holds)
-    pass_time(agent.timeout or 0.0)
-    return await session.result(), heard
+    """Ask *backend*, let the time-out of *agent* pass once *holds* is true of what was heard, and close it."""
+    try:
+        session, heard = await started(backend, agent, **values)
+        await heard.until(holds)
+        pass_time(agent.timeout or 0.0)
+        return await session.result(), heard
+    finally:
+        await backend.close()
 
 
 def pass_time(seconds: float) -> None:

@@ -171,10 +171,14 @@ def test_a_program_that_takes_too_long_is_ended_with_what_it_started(tmp_path: P
 
     async def main(models: FakeModels) -> Result:
         agent = plan(options=options("Bash", allow=("Bash",)))
-        session, heard = await begun(ModelBackend(environment=models.environment), agent, cwd=tmp_path)
-        await heard.until(lambda heard: "ready" in heard.said("log"))
-        pass_time(500.0)
-        return await session.result()
+        backend = ModelBackend(environment=models.environment)
+        try:
+            session, heard = await begun(backend, agent, cwd=tmp_path)
+            await heard.until(lambda heard: "ready" in heard.said("log"))
+            pass_time(500.0)
+            return await session.result()
+        finally:
+            await backend.close()
 
     with FakeModels(Say(calls=calls), Say("Done.")) as models:
         result = asyncio.run(main(models))
