@@ -178,11 +178,14 @@ def test_an_agent_that_cannot_be_ended_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "kind"), [("npx", Failure), ("agent", Answer)])
 def test_an_agent_that_npx_runs_has_a_deadline_of_its_own(tmp_path: Path, name: str, kind: type[Result]) -> None:
-    """A long one, for the download; the others have that of a handshake."""
+    """A long one, for the download; the others have that of a handshake.
+
+    The file of the agent is an argument, so that the sandbox lets it be read wherever the checkout is.
+    """
     program = tmp_path / name
-    program.write_text(f"#!/bin/sh\nsleep 1\nexec {sys.executable} {AGENT}\n")
+    program.write_text('#!/bin/sh\nsleep 1\nexec "$@"\n')
     program.chmod(0o755)
-    plan = asking.agent("acp-npx", backend="acp", argv=(str(program),))
+    plan = asking.agent("acp-npx", backend="acp", argv=(str(program), sys.executable, str(AGENT)))
     backend = AcpBackend(Deadlines(download=0.2))
 
     result, _ = asyncio.run(asking.asked_alone(backend, asking.request(plan, prompt="answers", cwd=tmp_path)))
