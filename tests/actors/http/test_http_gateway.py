@@ -318,7 +318,7 @@ def test_a_body_that_comes_slowly_is_read_to_its_end() -> None:
 
 def test_a_body_that_does_not_end_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that never sends the rest, and one that asks first, are told that the connection is closed."""
-    monkeypatch.setattr("coterie.actors.http.gateway.SILENCE", 0.5)
+    monkeypatch.setattr("coterie.actors.http.body.SILENCE", 0.5)
 
     async def scene() -> None:
         async with gateway(routes=ROUTES, max_body=100) as api:
@@ -367,7 +367,7 @@ def test_malformed_http_does_no_harm(sent: bytes) -> None:
 
 def test_http_2_streams_that_are_reset_at_once_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that begins requests only to cancel them takes no more room than others, and leaves nothing in hand."""
-    monkeypatch.setattr("coterie.actors.http.gateway.ATTENTION", 0.2)
+    monkeypatch.setattr("coterie.actors.http.body.ATTENTION", 0.2)
     from h2.config import H2Configuration
     from h2.connection import H2Connection
 
@@ -396,7 +396,7 @@ def test_http_2_streams_that_are_reset_at_once_do_no_harm(monkeypatch: pytest.Mo
 
 def test_an_ask_ends_when_its_client_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes no room any more, and its message is withdrawn if the agent has not begun with it."""
-    monkeypatch.setattr("coterie.actors.http.gateway.ATTENTION", 0.1)
+    monkeypatch.setattr("coterie.actors.http.body.ATTENTION", 0.1)
 
     async def scene() -> None:
         async with gateway(routes=ROUTES) as api:
@@ -851,7 +851,7 @@ async def read_post(api: Any, path: str, payload: Any) -> list[dict[str, str]]:
 
 def test_a_client_that_does_not_read_does_not_hold_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its stream ends after a time, and what it took of the limit is free."""
-    monkeypatch.setattr("coterie.actors.http.gateway.SLOW_READER", 3.0)
+    monkeypatch.setattr("coterie.actors.http.responses.SLOW_READER", 3.0)
 
     async def scene() -> None:
         async with gateway(routes=ROUTES, max_requests=1) as api:

@@ -6,16 +6,12 @@ JSON object of the body with the parameters of the query and the path.
 
 import asyncio
 import logging
-import re
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
-
-import msgspec
 
 from coterie.actors.classes import load_middleware
 from coterie.actors.feed import ReplyFeed, ReplyRecord
@@ -25,7 +21,6 @@ from coterie.actors.http.routes import NoRoute, Router
 from coterie.actors.http.server import HttpServer, Receive, Send, TlsFiles
 from coterie.actors.http.streams import crashed, cursor, event, event_of, read_cursor
 from coterie.actors.message import TURN_FAILED, Message
-from coterie.actors.plain import written
 from coterie.actors.process import AgentProcess
 from coterie.errors import (
     ActorError,
@@ -44,7 +39,10 @@ from coterie.topology.system.fields import AuthFields, is_loopback
 try:
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect, Request
-    from starlette.responses import Response, StreamingResponse
+    from starlette.responses import Response
+
+    from coterie.actors.http.body import BodyTooLarge, RequestBody, WhileClientWaits, payload_of
+    from coterie.actors.http.responses import NOSNIFF, EventStream, json_response, problem
 except ImportError as missing:
     raise CannotStart(f"an http_gateway needs starlette ({missing}): pip install 'coterie[http]'") from None
 
@@ -58,19 +56,8 @@ UNLIMITED = 30.0
 """Seconds that a gateway with an unlimited shutdown time waits for requests to end."""
 MARGIN = 0.5
 """Seconds of the shutdown time that are left to close the server."""
-ATTENTION = 1.0
-"""Seconds after which a request that is not answered yet is dropped if its client has gone."""
-SLOW_READER = 30.0
-"""Seconds that a client may take to read one event."""
-LINGER = 30.0
-"""Seconds that the rest of a body is read and dropped before a response that does not need it."""
-SILENCE = 5.0
-"""Seconds without a part of that rest after which it is not awaited any more."""
 SETTLED = 1.0
 """Seconds that the record of a failed ask may take to come from the node of its agent."""
-_CHARSET = re.compile(rb""";\s*charset\s*=\s*["']?([^\s;"']*)""")
-_NOSNIFF = {"x-content-type-options": "nosniff"}
-_NOSNIFF_RAW = ((b"x-content-type-options", b"nosniff"),)
 
 _FAILURES: Mapping[type[Exception], tuple[int, str]] = {
     AskTimedOut: (504, "timeout"),
@@ -148,48 +135,48 @@ class GatewayAgent(AgentProcess):
     # A request, within its limits
 
     async def _serve(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        body = _Body(scope, receive, self._config.max_body)
+        body = RequestBody(scope, receive, self._config.max_body)
         if self._in_hand >= self._config.max_requests:
-            await body.respond(_problem(503, "too many requests in hand", {"retry-after": "1"}), send)
+            await body.respond(problem(503, "too many requests in hand", {"retry-after": "1"}), send)
             return
         self._in_hand += 1
         try:
-            with _WhileClientWaits(body):
+            with WhileClientWaits(body):
                 response = await self._answer(Request(scope, body.receive), body)
             await body.respond(response, send)
         except ClientDisconnect:
             if body.is_awaited:  # or what came is no body
-                await body.respond(_problem(400, "the body was cut off"), send)
+                await body.respond(problem(400, "the body was cut off"), send)
         except Exception:
             _LOG.exception("gateway %r: a response failed", self.name)
             raise
         finally:
             self._in_hand -= 1
 
-    async def _answer(self, request: Request, body: "_Body") -> Response:
+    async def _answer(self, request: Request, body: RequestBody) -> Response:
         """The response to a request, its errors included."""
         limit = self._config.request_timeout
         try:
             if self._config.is_open and self._config.auth is None and _is_foreign(request):
-                return _problem(403, "this gateway has no authentication: it is for this machine only")
+                return problem(403, "this gateway has no authentication: it is for this machine only")
             if self._check is not None and self._documentation(request) is None:
                 claims = self._check(request.headers.get("authorization", ""))
                 if claims is None:
-                    return _problem(401, "a valid bearer token is needed", {"www-authenticate": "Bearer"})
+                    return problem(401, "a valid bearer token is needed", {"www-authenticate": "Bearer"})
                 request.state.claims = claims
             async with asyncio.timeout(limit):
                 return await self._respond(request)
         except TimeoutError:
-            return _problem(408 if body.is_awaited else 504, f"no answer within {limit:g} s")
-        except _TooLarge:
-            return _problem(413, f"the body has more than {self._config.max_body} bytes")
+            return problem(408 if body.is_awaited else 504, f"no answer within {limit:g} s")
+        except BodyTooLarge:
+            return problem(413, f"the body has more than {self._config.max_body} bytes")
         except HTTPException as refused:  # of middleware
-            return _problem(refused.status_code, refused.detail, refused.headers)
+            return problem(refused.status_code, refused.detail, refused.headers)
         except ClientDisconnect:
             raise
         except Exception:  # of middleware: its text is not for clients
             _LOG.exception("gateway %r: a request failed", self.name)
-            return _problem(500, "the gateway failed")
+            return problem(500, "the gateway failed")
 
     def _documentation(self, request: Request) -> Response | None:
         """The documentation that a request is for, unless a route has its path."""
@@ -205,14 +192,14 @@ class GatewayAgent(AgentProcess):
             if none.allowed or request.method not in ("GET", "HEAD"):
                 return None
         if path == openapi.OPENAPI:
-            return _json(openapi.document(self.name, self._config, self._router))
+            return json_response(openapi.document(self.name, self._config, self._router))
         if path == docs.path:
-            headers = {"content-security-policy": openapi.POLICY, **_NOSNIFF}
+            headers = {"content-security-policy": openapi.POLICY, **NOSNIFF}
             return Response(openapi.page(self.name, docs.path), 200, headers, "text/html")
         asset = openapi.asset(path.removeprefix(docs.path.rstrip("/") + "/"))
         if asset is None:
             return None
-        return Response(asset[0], 200, {"content-encoding": "gzip", "content-type": asset[1], **_NOSNIFF})
+        return Response(asset[0], 200, {"content-encoding": "gzip", "content-type": asset[1], **NOSNIFF})
 
     # What it is for
 
@@ -221,35 +208,35 @@ class GatewayAgent(AgentProcess):
         if (page := self._documentation(request)) is not None:
             return page
         if self._check is not None and not hasattr(request.state, "claims"):  # middleware changed its path
-            return _problem(401, "a valid bearer token is needed", {"www-authenticate": "Bearer"})
+            return problem(401, "a valid bearer token is needed", {"www-authenticate": "Bearer"})
         try:
             route, given = self._router.find(request.method, _raw_path(request))
             query = _query(request.scope["query_string"])
         except NoRoute as none:
             if none.allowed:
-                return _problem(405, "this path has other methods", {"allow": ", ".join(none.allowed)})
-            return _problem(404, "there is no such path")
+                return problem(405, "this path has other methods", {"allow": ", ".join(none.allowed)})
+            return problem(404, "there is no such path")
         except UnicodeDecodeError:
-            return _problem(422, "the path and the query must be UTF-8")
+            return problem(422, "the path and the query must be UTF-8")
         agent = route.agent or given["name"]
         if not route.agent:
             given = {name: value for name, value in given.items() if name != "name"}
             if not self._nodes.get(agent, True):
-                return _problem(404, f"there is no agent {agent!r}")
+                return problem(404, f"there is no agent {agent!r}")
         if route.mode == "state":
             return await self._ask(agent, {OP: "state"})
         headers = dict(request.scope["headers"])
-        payload = await _payload(request, headers, self._config.max_body)
+        payload = await payload_of(request, headers, self._config.max_body)
         if isinstance(payload, Response):
             return payload
         payload = {**query, **payload, **given}
         if OP in payload:
-            return _problem(422, f"{OP!r} is not a key of a payload")
+            return problem(422, f"{OP!r} is not a key of a payload")
         if route.mode == "cast":
             return await self._cast(agent, payload)
         last = headers[b"last-event-id"].decode("latin-1") if b"last-event-id" in headers else None
         if last is not None and read_cursor(last) is None:
-            return _problem(422, "Last-Event-ID is not the id of an event of this gateway")
+            return problem(422, "Last-Event-ID is not the id of an event of this gateway")
         if b"text/event-stream" in headers.get(b"accept", b""):
             return await self._stream(agent, payload, last)
         return await self._ask(agent, payload)
@@ -262,18 +249,18 @@ class GatewayAgent(AgentProcess):
         if reply.type == TURN_FAILED:
             kind = str(reply.payload.get("kind", "failed"))
             body = {"error": str(reply.payload.get("reason", "")), "kind": kind}
-            return _json(body, 504 if kind == "timeout" else 502)
+            return json_response(body, 504 if kind == "timeout" else 502)
         try:
-            return _json(reply.payload)
+            return json_response(reply.payload)
         except ValueError as error:
-            return _problem(500, str(error))
+            return problem(500, str(error))
 
     async def _cast(self, agent: str, payload: dict[str, Any]) -> Response:
         try:
             await self._child.node.send(agent, payload, "cast", sender=self.name)
         except ActorError as error:
             return _failure(error)
-        return _json({}, 202)
+        return json_response({}, 202)
 
     # Streams
 
@@ -290,8 +277,8 @@ class GatewayAgent(AgentProcess):
             self.start_task(self._ask_in_pieces(ask, agent, payload))
         records = await self._feed.follow(ask, agent, after)
         if records is None:
-            return _problem(404, "there is no such stream: send the request again, without Last-Event-ID")
-        return _EventStream(self._events(records, cursor(after, ask)))
+            return problem(404, "there is no such stream: send the request again, without Last-Event-ID")
+        return EventStream(self._events(records, cursor(after, ask)))
 
     async def _events(self, records: AsyncIterator[ReplyRecord | None], at: str) -> AsyncIterator[bytes]:
         """The events of *records*; the first has the cursor *at*, so that a client never asks twice."""
@@ -332,95 +319,6 @@ class GatewayAgent(AgentProcess):
                 node.sink(ReplyEnded(ask=ask, agent=agent, kind=kind, reason=reason))
 
 
-class _JsonResponse(Response):
-    """A response with a body that is JSON; made without the general way, which takes as long as all else here."""
-
-    def __init__(self, body: bytes, status: int, headers: Mapping[str, str] | None) -> None:
-        self.status_code, self.body, self.background = status, body, None
-        length = b"%d" % len(body)
-        self.raw_headers = [(b"content-type", b"application/json"), (b"content-length", length), *_NOSNIFF_RAW]
-        if headers:
-            self.headers.update(headers)
-
-
-class _EventStream(StreamingResponse):
-    """Server-sent events to a client that reads them."""
-
-    def __init__(self, events: AsyncIterator[bytes]) -> None:
-        headers = {"cache-control": "no-store", "x-accel-buffering": "no", **_NOSNIFF}
-        super().__init__(events, 200, headers, "text/event-stream")
-
-    async def stream_response(self, send: Send) -> None:
-        async def within(message: MutableMapping[str, Any]) -> None:
-            async with asyncio.timeout(SLOW_READER):
-                await send(message)
-
-        try:
-            await super().stream_response(within)
-        except TimeoutError:
-            raise ClientDisconnect from None
-
-
-class _TooLarge(Exception):
-    """A body above the limit."""
-
-
-class _Body:
-    """The body of a request, as it arrives.
-
-    Attributes:
-        is_awaited: Whether it was begun to be read, and is not complete.
-    """
-
-    def __init__(self, scope: MutableMapping[str, Any], receive: Receive, limit: int) -> None:
-        self._scope, self._receive, self._left = scope, receive, limit
-        self.is_awaited = self.is_complete = False
-
-    async def receive(self) -> MutableMapping[str, Any]:
-        self.is_awaited = not self.is_complete
-        message = await self._receive()
-        self._left -= len(message.get("body", b""))
-        if self._left < 0:
-            raise _TooLarge
-        self.is_complete |= message["type"] == "http.request" and not message.get("more_body", False)
-        self.is_awaited = not self.is_complete
-        return message
-
-    async def respond(self, response: Response, send: Send) -> None:
-        """Read the rest of the body, for a while, and send *response*; if the body did not end, the connection does.
-
-        A server that closes a connection on which the client still sends resets it, and the response can be lost.
-        """
-        if not self.is_complete and self._is_on_its_way() and not await self._drop():
-            response.headers["connection"] = "close"
-        await response(self._scope, self._receive, send)
-
-    def _is_on_its_way(self) -> bool:
-        """Whether the client sends a body over HTTP/1.1; HTTP/2 ends a request without its connection."""
-        headers = dict(self._scope["headers"])
-        has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
-        return has_body and self._scope["http_version"].startswith("1")
-
-    async def _drop(self) -> bool:
-        """Read the rest and drop it; whether that was all. A client that asks before it sends is not made to."""
-        if any(name == b"expect" for name, _ in self._scope["headers"]):
-            return False
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LINGER):
-                more = True
-                while more:
-                    async with asyncio.timeout(SILENCE):
-                        message = await self._receive()
-                    more = message.get("more_body", False)
-                return bool(message["type"] == "http.request")
-        return False
-
-    async def disconnected(self) -> None:
-        """Return when the client has gone; the body must be complete."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-
-
 def _is_foreign(request: Request) -> bool:
     """Whether a web page of another site may have sent it: by a name that leads here, or from another origin."""
     host, origin = b"", None
@@ -442,43 +340,6 @@ def _is_own(host: bytes, origin: bytes | None) -> bool:
         return False
 
 
-class _WhileClientWaits:
-    """Cancels the work on a request that takes long when its client has gone.
-
-    Raises:
-        ClientDisconnect: It has.
-    """
-
-    def __init__(self, body: _Body) -> None:
-        self._body = body
-        self._watch: asyncio.Task[None] | None = None
-        self._is_gone = False
-
-    def __enter__(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._task, self._loop = task, task.get_loop()
-        self._timer = self._loop.call_later(ATTENTION, self._look)
-
-    def _look(self) -> None:
-        if self._body.is_complete:
-            self._watch = self._loop.create_task(self._wait())
-        else:
-            self._timer = self._loop.call_later(ATTENTION, self._look)
-
-    async def _wait(self) -> None:
-        await self._body.disconnected()
-        self._is_gone = self._task.cancel()
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._timer.cancel()
-        if self._watch is not None:
-            self._watch.cancel()
-        if self._is_gone and isinstance(error, asyncio.CancelledError):
-            self._task.uncancel()
-            raise ClientDisconnect from None
-
-
 def _layer(middleware: Middleware, inner: Next) -> Next:
     async def run(request: Request) -> Response:
         response = await middleware(request, inner)
@@ -488,28 +349,6 @@ def _layer(middleware: Middleware, inner: Next) -> Next:
         return response
 
     return run
-
-
-async def _payload(request: Request, headers: Mapping[bytes, bytes], limit: int) -> dict[str, Any] | Response:
-    """The JSON object of the body, empty without one; or why there is none."""
-    length = headers.get(b"content-length", b"")
-    if length.isdigit() and int(length) > limit:
-        raise _TooLarge
-    body = await request.body()
-    if not body:
-        return {}
-    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if kind != b"application/json" and not kind.endswith(b"+json"):
-        return _problem(415, "the body must be application/json")
-    charset = _CHARSET.search(headers.get(b"content-type", b"").lower())
-    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
-    if encoding != b"identity" or (charset is not None and charset[1] not in (b"utf-8", b"utf8", b"us-ascii")):
-        return _problem(415, "the body must be JSON in UTF-8, without a content encoding")
-    try:
-        payload = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return _problem(422, f"the body is not JSON: {error}")
-    return payload if isinstance(payload, dict) else _problem(422, "the body must be a JSON object")
 
 
 def _query(query: bytes) -> dict[str, Any]:
@@ -532,17 +371,4 @@ def _raw_path(request: Request) -> str:
 def _failure(error: ActorError) -> Response:
     status, kind = _FAILURES.get(type(error), (500, "failed"))
     text = crashed(error.agent) if isinstance(error, AgentCrashed) else str(error)
-    return _json({"error": text, "kind": kind}, status, {"retry-after": "1"} if status == 503 else None)
-
-
-def _problem(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
-    return _json({"error": text}, status, headers)
-
-
-def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A response with *value*.
-
-    Raises:
-        ValueError: It cannot be written as JSON.
-    """
-    return _JsonResponse(written(value, "the reply"), status, headers)
+    return json_response({"error": text, "kind": kind}, status, {"retry-after": "1"} if status == 503 else None)
