@@ -34,6 +34,7 @@ def no_home_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     """What the fixtures of a module or a session find, which are made before a test has a home of its own."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
         patch.setenv("XDG_STATE_HOME", str(home))
         patch.setenv("XDG_CONFIG_HOME", str(home / "settings"))
         yield
@@ -43,6 +44,7 @@ def no_home_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state directory for the per-user index, and one for settings, shared by the subprocesses of a test."""
     home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_STATE_HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "settings"))
     monkeypatch.delenv("AUTOLOOP_CONFIG", raising=False)

@@ -162,7 +162,9 @@ def test_an_unfinished_merge_of_the_users_is_kept_as_its_files_are(tmp_path: Pat
     commit(folder, "other", a__txt="other\n")
     git(folder, "checkout", "--quiet", "main")
     commit(folder, "mine", a__txt="mine\n")
-    subprocess.run(["git", "merge", "other"], cwd=folder, capture_output=True)
+    git(folder, "config", "user.email", "test@localhost")  # git merges nothing without it
+    merged = subprocess.run(["git", "merge", "other"], cwd=folder, capture_output=True, text=True)
+    assert "CONFLICT" in merged.stdout
     before = untouched(folder)
     saved = keeper(folder, tmp_path).save("r", "a#1", 1)
 
