@@ -8,6 +8,9 @@ from typing import IO
 import pytest
 from command_line import Place
 
+from coterie.cli import views
+from coterie.journal.lock import RunLock
+
 LACKING = """topology t : [pipeline] {
   agent a { extensions { coterie { command: ["true"] } } }
   agent b { extensions { coterie { command: ["no-such-program"] } } }
@@ -320,6 +323,21 @@ def test_a_run_that_never_began_is_told_from_one_with_nothing_to_say(place: Plac
 
     for view in ("timeline", "usage", "journal"):
         assert "the run never began; start it anew" in place.look("inspect", "last", view, status=1).err
+
+
+def test_a_run_that_a_process_has_just_started_is_waited_for(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has a folder and an owner before its first record."""
+    place.call("run", "loop.at")
+    [journal] = (place.folder / ".coterie" / "runs").glob("*/journal.jsonl")
+    records = journal.read_text()
+    journal.write_text("")
+    monkeypatch.setattr(views.time, "sleep", lambda seconds: journal.write_text(records))
+
+    owner = RunLock(journal.parent.name, journal.parent / "lock")
+    try:
+        assert "the run has completed" in place.look("inspect", "last", "timeline").out
+    finally:
+        owner.release()
 
 
 def test_a_run_is_named_by_the_beginning_of_its_id(place: Place) -> None:

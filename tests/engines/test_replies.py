@@ -53,6 +53,8 @@ def fault_of(text: str, *wanted: Wanted) -> str:
         "__Verdict__: _Approve_",
         "## VERDICT: **approve**.",
         "**Verdict:** **Approve**.",
+        "1. Verdict: approve",
+        "2) **Verdict:** approve",
         "\x1b[1mVerdict:\x1b[0m \x1b[32mapprove\x1b[0m\n",
         '{"Verdict": "Approve."}',
         '{"VERDICT": "revise", "verdict": "approve"}',

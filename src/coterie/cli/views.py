@@ -1,5 +1,6 @@
 """The views of `coterie inspect`: each returns a value for `--json` and its text."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -18,19 +19,28 @@ from coterie.views import timeline as timeline_view
 from coterie.views import usage as usage_view
 from coterie.views import why as why_view
 from coterie.views.tree import notes_of
+from coterie.waits import waiting
 from coterie.workspace.notes import Memory, Tasks
 
 Shown = tuple[Any, str]
+BEGINS_WITHIN = 10.0
+"""Seconds for which a run is waited for that a process has just started."""
 
 
 def locate(run: str, where: Where) -> tuple[Runs, str]:
     """Return the run that *run* names: an id, the beginning of one, or `last`, with `/TURN.ATTEMPT` for a child run.
+
+    A run has a folder and an owner before its first record, which is waited for.
 
     Raises:
         NoSuchRun: If there is no such run.
         JournalUnreadable: If it has no records.
     """
     runs, found = find(run, where)
+    until = time.monotonic() + BEGINS_WITHIN
+    with waiting(f"run {found} to begin"):
+        while not runs.has_begun(found) and runs.is_owned(found) and time.monotonic() < until:
+            time.sleep(0.05)
     runs.first(found)
     return runs, found
 

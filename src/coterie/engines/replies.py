@@ -25,6 +25,7 @@ _NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
 _SCALAR = re.compile(rf"{_STRING}|{_NUMBER}|true|false|null")
 _TOKEN = re.compile(rf"[ \t\n\r]*+({_SCALAR.pattern}|[{{}}\[\],:])")
 _COLOUR = re.compile(r"\x1b\[[0-?]*+[ -/]*+[@-~]")
+_BULLET = r"(?:[-+>*]|#{1,6}|[0-9]{1,3}[.)])"
 _OPENING = re.compile(r'\{(?=[ \t\n\r]*+")')
 
 
@@ -164,11 +165,11 @@ def _number(value: Any, *, whole: bool) -> int | float | None:
 
 
 def _from_lines(text: str, wanted: Sequence[Wanted]) -> dict[str, Any]:
-    """Find lines `name: value`; the last line of a name counts, and bullets, headings and emphasis are ignored."""
+    """Find lines `name: value`; the last line of a name counts; bullets, numbers, headings and emphasis are ignored."""
     by_name = {want.name.lower(): want for want in wanted}
     names = "|".join(re.escape(want.name) for want in wanted)
     line = re.compile(
-        rf"^[ \t]*+(?:(?:[-+>*]|#{{1,6}})[ \t]++)?([*`_]*)({names})[*`_]*+[ \t]*+:(.*)$", re.MULTILINE | re.IGNORECASE
+        rf"^[ \t]*+(?:{_BULLET}[ \t]++)?([*`_]*)({names})[*`_]*+[ \t]*+:(.*)$", re.MULTILINE | re.IGNORECASE
     )
     outputs = {}
     for marks, name, value in line.findall(text):
