@@ -55,7 +55,9 @@ def test_a_program_that_is_not_there_is_known_before_the_run(tmp_path: Path) -> 
         agent("d", argv=("./later",)),
         agent("e", argv=("{python}",)),
         agent("f", kind="action", steps=(("true",), ("no-such-tool",), ("no-such-program",))),
-        agent("g", backend="scripted", argv=("no-such-tool",)),
+        agent(
+            "g", backend="scripted", argv=("no-such-tool",), options={"gates": (("no-such-gate", "x"), ("./later",))}
+        ),
         agent("unused", argv=("no-such-tool",)),
     )
     flow = FlowPlan(mentions=tuple("abcdefg"), groups=())
@@ -63,4 +65,5 @@ def test_a_program_that_is_not_there_is_known_before_the_run(tmp_path: Path) -> 
     assert absent_programs(Plan(name="t", agents={one.name: one for one in agents}, coordination=flow)) == (
         "the program 'no-such-program' is not on the PATH yet; a, f will need it",
         "the program 'no-such-tool' is not on the PATH yet; f will need it",
+        "the program 'no-such-gate' is not on the PATH yet; g will need it",
     )

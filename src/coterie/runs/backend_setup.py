@@ -81,17 +81,18 @@ async def unconfined(plan: Plan) -> tuple[str, ...]:
 
 
 def absent_programs(plan: Plan) -> tuple[str, ...]:
-    """A warning for each program that an agent of *plan* runs as a command and that is not on its PATH.
+    """A warning for each program that an agent of *plan* runs as a command or a gate and that is not on its PATH.
 
     It is no error, since an earlier agent may install it. A program given by a path may lie in a folder made later.
     """
     lacking: dict[str, dict[str, None]] = {}
     for name, agent in _asked(plan, ""):
-        if agent.backend != "command":
-            continue
+        commands = list(agent.gates)
+        if agent.backend == "command":
+            commands += agent.steps or (agent.argv,)
         path = variables_of(agent).get("PATH", os.environ.get("PATH", os.defpath))
         path = os.pathsep.join(os.path.join(agent.cwd, folder) for folder in path.split(os.pathsep))
-        for program in [words[0] for words in agent.steps or (agent.argv,) if words]:
+        for program in [words[0] for words in commands if words]:
             if "/" not in program and "{" not in program and not shutil.which(program, path=path):
                 lacking.setdefault(program, {})[name] = None
     return tuple(

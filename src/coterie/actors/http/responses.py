@@ -54,6 +54,7 @@ class EventStream(StreamingResponse):
         Raises:
             ClientDisconnect: The client has gone, or does not read.
         """
+
         async def within(message: MutableMapping[str, Any]) -> None:
             async with asyncio.timeout(SLOW_READER):
                 await send(message)
