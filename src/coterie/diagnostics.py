@@ -162,3 +162,17 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     close = get_close_matches(word, list(known))
     best = next((name for name in close if name.startswith(word)), close[0] if close else "")
     return f"did you mean {best!r}?" if best else ""
+
+
+def is_within_two_letters(word: str, known: Iterable[str]) -> bool:
+    """Whether two letters inserted, removed or replaced make *word* one of *known*."""
+    return any(_distance(word, name) <= 2 for name in known)
+
+
+def _distance(one: str, other: str) -> int:
+    row = list(range(len(other) + 1))
+    for at, letter in enumerate(one, 1):
+        above, row = row, [at]
+        for n, wanted in enumerate(other):
+            row.append(min(above[n] + (letter != wanted), above[n + 1] + 1, row[n] + 1))
+    return row[-1]

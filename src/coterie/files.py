@@ -17,6 +17,7 @@ from typing import IO, BinaryIO, cast
 NOTED: ContextVar[Callable[[str], object] | None] = ContextVar("noted", default=None)
 """Called in this context with each path before it is opened or looked up, missing ones included."""
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+SECRET_SIZE = 32
 
 _KINDS = {
     stat.S_IFIFO: "a pipe",
@@ -131,6 +132,62 @@ def write(path: str | Path, data: bytes, *, mode: int = PRIVATE_FILE) -> None:
         if stat.S_IMODE(os.fstat(fd).st_mode) != mode:
             os.fchmod(fd, mode)
         file.write(data)
+
+
+def write_once(path: Path, make: Callable[[], bytes], most: int, is_whole: Callable[[bytes], bool]) -> bytes:
+    """Return what the private file *path* holds; make it durably if it is missing or not whole.
+
+    Of several processes that make it at once, all return what the first has made.
+
+    Args:
+        most: Bytes that are read at most; a larger file is not whole.
+
+    Raises:
+        OSError: If it can neither be read nor made.
+    """
+
+    def found() -> bytes | None:
+        try:
+            data = read(path, most)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.EINVAL, errno.EOVERFLOW):
+                return None
+            raise
+        return data if is_whole(data) else None
+
+    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
+    while (known := found()) is None:
+        try:
+            with open(open_fd(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+                file.write(make())
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(part, path)
+            except FileExistsError:
+                if found() is None:  # else another process has just made it
+                    os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+    return known
+
+
+def secret(path: Path) -> bytes:
+    """The secret of 32 random bytes in the private file *path*, which is made if it is missing.
+
+    Raises:
+        OSError: As for `write_once`.
+    """
+    return write_once(path, lambda: os.urandom(SECRET_SIZE), SECRET_SIZE, lambda found: len(found) == SECRET_SIZE)
+
+
+def user_state() -> Path:
+    """The user's folder of state that belongs to no project: `coterie` in `XDG_STATE_HOME`.
+
+    Raises:
+        RuntimeError: If the user has no home.
+    """
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "coterie"
 
 
 def replace_text(path: Path, text: str) -> None:

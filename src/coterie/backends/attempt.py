@@ -9,7 +9,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -19,10 +19,11 @@ import msgspec
 from coterie import files
 from coterie.backends import reported, wrapper
 from coterie.backends.agentside import keeper
-from coterie.backends.agentside.client import ATTEMPT_FOLDER, MESSAGE, NOTES_FOLDER, RUN_FOLDER, TOKEN
+from coterie.backends.agentside.client import ATTEMPT_FOLDER, MESSAGE, NOTES_FOLDER, OWN, RUN_FOLDER, TOKEN
 from coterie.backends.base import Request
 from coterie.backends.coding.needs import sandbox_of
 from coterie.backends.processes import MARK
+from coterie.backends.sandbox import restoring
 from coterie.backends.secrets import without_secrets
 from coterie.planning.plan import AgentPlan
 from coterie.planning.providers import VARIABLE
@@ -79,7 +80,7 @@ class ProcessEnvironment:
 
 def is_temporary(name: str) -> bool:
     """Whether the file *name* in an attempt's folder is useless once the attempt is over."""
-    return name in (TURN_FILE, PROMPT_FILE, reported.FILE) or keeper.owns(name)
+    return name in (TURN_FILE, PROMPT_FILE, reported.FILE, restoring.FILE) or keeper.owns(name)
 
 
 def marker_of(request: Request) -> str:
@@ -99,6 +100,15 @@ def prepared(request: Request, say: Callable[[str], object] = str) -> Iterator[P
     """
     with ExitStack() as stack:
         folder = _folder(request, stack)
+        files.make_folder(folder / OWN)
+        stack.callback(_remove_empty, folder / OWN)
+        stack.callback(restoring.restore, folder, say, lives=True)
+        if request.team and sandbox_of(request.agent) != "off":
+            from coterie.backends.sandbox.choice import working
+            from coterie.backends.team_files import kept
+
+            if (one := working()) is not None:
+                stack.enter_context(kept(request.team, folder, say, restores=not one.PROTECTS))
         turn_file = _private(folder / TURN_FILE, _as_json(request.context), stack)
         prompt = request.prompt.encode("utf-8", "replace")
         prompt_file = None
@@ -118,7 +128,7 @@ def prepared(request: Request, say: Callable[[str], object] = str) -> Iterator[P
                 return argv
             from coterie.backends.sandbox.choice import confined
 
-            return until.enter_context(confined(request, env, cwd, folder, argv, say))
+            return until.enter_context(confined(request, env, cwd, folder / OWN, argv, say))
 
         yield ProcessEnvironment(
             env=env,
@@ -163,8 +173,8 @@ def variables_of(agent: AgentPlan) -> dict[str, str]:
 
 def _environment(request: Request, folder: Path, turn_file: Path, prompt_file: Path | None) -> dict[str, str]:
     """The environment of this process, the variables of the agent, and those that identify the attempt."""
-    ours = identity(request) | {ATTEMPT_FOLDER: str(folder), "COTERIE_TURN_FILE": str(turn_file)}
-    ours[reported.VARIABLE] = str(folder / reported.FILE)
+    ours = identity(request) | {ATTEMPT_FOLDER: str(folder / OWN), "COTERIE_TURN_FILE": str(turn_file)}
+    ours[reported.VARIABLE] = str(folder / OWN / reported.FILE)
     env = {name: value for name, value in os.environ.items() if name not in _OUTER and not _AUTOLOOP.match(name)}
     env |= variables_of(request.agent)
     if request.clean:
@@ -206,9 +216,12 @@ def _word(prompt: bytes, prompt_file: Path | None) -> str:
 def _folder(request: Request, stack: ExitStack) -> Path:
     if request.folder is None:
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="coterie-", ignore_cleanup_errors=True)))
-    folder = request.folder.absolute()
-    files.make_folder(folder)
-    return folder
+    return request.folder.absolute()
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _private(path: Path, content: bytes, stack: ExitStack) -> Path:

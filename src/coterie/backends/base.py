@@ -65,6 +65,8 @@ class Request(Struct, frozen=True, kw_only=True):
         folder: The attempt's own folder, or None when the run keeps nothing on disk.
         cwd: The run's working directory.
         here: The folder of the topology's file.
+        team: The files that the team is read from, and folders of such files, whether they exist or not: its process
+            and its tools must not change them.
         epoch: The epoch of the owner that started the attempt.
         handle: Where the attempt runs, from its `Launched`; empty if it is a process of this machine.
         taken: Seconds since the attempt was started by an earlier owner; its time-out counts them.
@@ -77,6 +79,7 @@ class Request(Struct, frozen=True, kw_only=True):
         transcript: Where what a coding agent says on the wire is kept, without the backend's label: `<label>-` is put
             before its name; None: nowhere.
         clean: Whether its process has no variables that look secret, and no means to speak to the run.
+        hidden: Files and folders that a sandbox hides from it, besides those that it hides from every agent.
         session: The agent's session that an earlier attempt of this turn was cut off in; empty: begin a new one.
     """
 
@@ -92,6 +95,7 @@ class Request(Struct, frozen=True, kw_only=True):
     folder: Path | None = None
     cwd: Path | None = None
     here: Path | None = None
+    team: tuple[Path, ...] = ()
     epoch: int = 1
     handle: str = ""
     taken: float = 0.0
@@ -103,6 +107,7 @@ class Request(Struct, frozen=True, kw_only=True):
     transcript: Path | None = None
     session: str = ""
     clean: bool = False
+    hidden: tuple[Path, ...] = ()
 
     @property
     def ref(self) -> AttemptRef:

@@ -5,6 +5,7 @@ it. `coterie.backends.attempt` prepares its environment, `coterie.backends.outco
 """
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +74,14 @@ class CommandBackend:
     async def find(self, request: Request, on_event: OnEvent) -> Found:
         """Go on with the program of *request*, if it was started so that it outlives the owner of its run.
 
-        A program that has ended is found by the exit status it left, however long ago it ended.
+        A program that has ended is found by the exit status it left, however long ago it ended; one that was killed or
+        asked to end was cut off, and is unknown.
         """
         if not is_kept(request) or request.folder is None:
             return Unknown()
         kept = KeptCommand(request.folder)
         lives, ended = kept.lives(), kept.status()
-        if not lives and ended is None:
+        if (not lives and ended is None) or (ended is not None and ended.was_cut_off(without_owner=True)):
             return Unknown()
         attempt = self._begin(request, on_event, found=True)
         return Running(attempt) if ended is None else Finished(await attempt.result())
@@ -237,11 +239,12 @@ class _Attempt(Underway):
                 await asyncio.wait({child.finished}, timeout=_LINGER)
                 child.close()
         kept.read(feed, skip)
-        if status is None:
+        if status is None or status.was_cut_off(without_owner=self._found):
             if self._cut.done():
                 return self._cut.result()
-            reason = "the process that kept its exit status was ended, and the program with it"
-            return Failure(kind="exit", reason=reason)
+            if status is not None and (lacks := shortage(OSError(status.lost, os.strerror(status.lost)))):
+                return Failure(kind="shortage", reason=f"the output of `{argv[0]}` could not be kept: {lacks}")
+            return Failure(kind="lost", reason="it was ended from outside, or its output or exit status was lost")
         self._took = status.seconds
         if (why := could_not_start(status)) is not None:
             return cannot_start(argv[0], environment.cwd, why)

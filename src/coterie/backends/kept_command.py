@@ -7,6 +7,7 @@ owner.
 import errno
 import fcntl
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -22,16 +23,35 @@ from coterie.backends.processes import started
 
 LOOK_EVERY = 0.05
 """Seconds between two reads of a kept program's output."""
+_ENDING = frozenset({signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGHUP})
+"""Signals that others send to end a program."""
 _AT_ONCE = 1 << 20
 """Bytes of output read at once."""
 
 
 class Status(Struct, frozen=True):
-    """How a program ended: its exit status (negative: the signal that ended it), or the error of its start."""
+    """How a program ended: its exit status (negative: the signal that ended it), or the error of its start.
+
+    Attributes:
+        asked: The signal that asked its keeper to end before it had ended; 0: none.
+        lost: The error by which some of its output was lost; 0: nothing was.
+    """
 
     exit: int
     error: int
     seconds: float
+    asked: int = 0
+    lost: int = 0
+
+    def was_cut_off(self, without_owner: bool) -> bool:
+        """Whether it did not end by itself, as in a shutdown, which asks all processes to end.
+
+        Args:
+            without_owner: A signal that is sent to end a program counts, too; shells and sandboxes report it as status
+                128 + n. Under an owner that is a failure of the program, as without a keeper.
+        """
+        killed = -self.exit in _ENDING or self.exit - 128 in _ENDING
+        return bool(self.lost or (self.asked and self.exit) or (without_owner and killed))
 
 
 def commands_of(request: Request) -> tuple[tuple[str, ...], ...]:
@@ -84,8 +104,8 @@ class KeptCommand:
     def status(self) -> Status | None:
         """How the program ended, once it has."""
         try:
-            exit, error, seconds = files.read(self._folder / keeper.STATUS, 200).split()
-            return Status(int(exit), int(error), float(seconds))
+            exit, error, seconds, *rest = files.read(self._folder / keeper.STATUS, 200).split()
+            return Status(int(exit), int(error), float(seconds), *map(int, rest[:2]))
         except (FileNotFoundError, ValueError):
             return None
 

@@ -7,7 +7,9 @@ value of a resource limit, which survives a cleared environment.
 
 The limit is `RLIMIT_LOCKS`: every process inherits it, and no kernel since 2.4 enforces it. Unlike a subreaper or a
 cgroup it needs no privilege, changes nothing for the program that embeds this package, and tells apart attempts that
-run at once.
+run at once. Of an attempt whose run was begun within another attempt, `RLIMIT_RSS`, which is not enforced either, has
+the mark of that outer attempt. A program can raise a soft limit again: the marks show what a process is, and only a
+sandbox keeps in one that hides it.
 
 psutil is not used: its start times move with the system clock, whereas journals need an identity that a later process
 can compare, and its scan of all processes takes about three times as long.
@@ -42,9 +44,13 @@ _KILL_SECONDS = 5.0
 _STARTS = threading.Lock()
 """Held while a process is started with a mark, or must be started without one."""
 _HAS_PROC = os.path.exists("/proc/self/stat")
-_RLIMIT_LOCKS = 10  # the `resource` module has no name for it
+_RLIMIT_LOCKS, _RLIMIT_RSS = 10, 5  # the `resource` module has no name for the first
+_LIMITS = (b"Max file locks", b"Max resident set")
+"""The limits that carry marks, as `/proc` names them: that of the attempt, and that of the attempt around it."""
 _HALF_BITS = 31
 """Bits of a mark for the run, and as many for the attempt."""
+_TAG = 1 << 2 * _HALF_BITS
+"""Set in each mark: a lower limit is one that a user has set."""
 _SCANS = 10
 """Repeated scans for new processes while some of them end."""
 _AT_ONCE = 50
@@ -77,13 +83,18 @@ def marked(marker: str) -> Iterator[None]:
     import resource
 
     with _STARTS:
-        before = resource.getrlimit(_RLIMIT_LOCKS)
-        with suppress(ValueError, OSError):  # a lower hard limit: only the environment is marked
-            resource.setrlimit(_RLIMIT_LOCKS, (_limit_of(marker), before[1]))
+        before = {limit: resource.getrlimit(limit) for limit in (_RLIMIT_LOCKS, _RLIMIT_RSS)}
+        marks = {_RLIMIT_LOCKS: _limit_of(marker)}
+        if _is_mark(outer := before[_RLIMIT_LOCKS][0]):
+            marks[_RLIMIT_RSS] = outer
+        for limit, mark in marks.items():
+            with suppress(ValueError, OSError):  # a lower hard limit: only the environment is marked
+                resource.setrlimit(limit, (mark, before[limit][1]))
         try:
             yield
         finally:
-            resource.setrlimit(_RLIMIT_LOCKS, before)
+            for limit, values in before.items():
+                resource.setrlimit(limit, values)
 
 
 def unmarked() -> threading.Lock:
@@ -96,8 +107,9 @@ def attempt_of(pid: int, launched: Mapping[int, str] | None = None) -> str | Non
 
     The process and its ancestors, up to this process, are searched for the mark in their environment, and their pids
     and groups are looked up in *launched*, which maps those of known attempts to their markers. The mark in their
-    limits is a hash, which is compared with those of the attempts in *launched*. A process that serves one attempt
-    after the other has its own mark: whatever carries it belongs to the attempt that *launched* names for it.
+    limits is a hash: that of an attempt which is not in *launched* is returned as a hexadecimal number. A process that
+    serves one attempt after the other has its own mark: whatever carries it belongs to the attempt that *launched*
+    names for it.
     """
     known = launched or {}
     served = {mark: marker for leader, marker in known.items() if (mark := _mark_of(leader))}
@@ -109,10 +121,39 @@ def attempt_of(pid: int, launched: Mapping[int, str] | None = None) -> str | Non
         process = _look_up(pid)
         if process is None or process.dead:
             return None
-        if marker := known.get(process.group) or (limits and limits.get(_limit_in(process))):
+        if marker := known.get(process.group):
             return marker
+        for limit in _limits_in(process):
+            return limits.get(limit, f"{limit:x}")
         pid = process.parent
     return None if pid <= 0 else ""
+
+
+def marks_of(pid: int = 0) -> tuple[str, ...] | None:
+    """Return the marks of all attempts in which the process *pid*, by default this one, runs; None if it has ended.
+
+    That of an operator has none. A mark is a marker, or its hash if only a limit has it; the innermost comes first.
+    Without `/proc`, only the environment of this process is known.
+    """
+    found = [os.environ.get(MARK, ""), *map("{:x}".format, _own_limits())] if not pid else []
+    if pid:
+        if (process := _look_up(pid)) is None or process.dead:
+            return None
+        found += map("{:x}".format, _limits_in(process))
+    pid = pid or os.getpid()
+    while _HAS_PROC and pid > 1 and (process := _look_up(pid)) is not None:
+        found.append(_mark_of(pid))
+        pid = process.parent
+    marks: dict[int, str] = {}
+    for mark in filter(None, found):
+        if (number := _number(mark)) not in marks or "/" in mark:
+            marks[number] = mark
+    return tuple(marks.values())
+
+
+def is_within(marks: Iterable[str], known: Iterable[str]) -> bool:
+    """Whether all attempts of *marks* are among those of *known*; see `marks_of`."""
+    return {_number(mark) for mark in marks} <= {_number(mark) for mark in known}
 
 
 def activity(launched: Iterable[Launched]) -> tuple[float, frozenset[int]] | None:
@@ -226,16 +267,16 @@ class _Mark:
     """Recognizes the processes that carry *marker*."""
 
     def __init__(self, marker: str) -> None:
-        run, _, attempt = marker.partition("/")
         # The variable as the kernel stores it, between its neighbours in the environment.
         self._variable = f"\0{MARK}={marker}{'' if marker.endswith('/') else chr(0)}".encode()
-        self._limit, self._shift = (_limit_of(marker), 0) if attempt else (_digits(run), _HALF_BITS)
+        self._shift = 0 if marker.partition("/")[2] else _HALF_BITS
+        self._limit = _limit_of(marker) >> self._shift
 
     def is_on(self, process: _Process) -> bool:
         """Whether *process* carries it in its environment or its limits."""
         if self._variable in b"\0" + _read(process.pid, "environ") + b"\0":
             return True
-        return _limit_in(process) >> self._shift == self._limit
+        return any(limit >> self._shift == self._limit for limit in _limits_in(process))
 
 
 class _ProcessTree:
@@ -414,18 +455,40 @@ def _mark_of(pid: int) -> str:
     return os.fsdecode(rest.partition(b"\0")[0]) if found else ""
 
 
-def _limit_in(process: _Process) -> int:
-    """The mark in the limits of *process*; -1 if there is none."""
+def _limits_in(process: _Process) -> list[int]:
+    """The marks in the limits of *process*, that of the innermost attempt first."""
     if process.session == os.getsid(0) or process.parent == os.getpid() != 1:
-        return -1  # this process started it, perhaps while another thread started an attempt
-    _, _, line = _read(process.pid, "limits").partition(b"Max file locks")
-    soft = line.split(None, 1)[0] if line else b""
-    return int(soft) if soft.isdigit() else -1
+        return []  # this process started it, perhaps while another thread started an attempt
+    lines = _read(process.pid, "limits")
+    values = (lines.partition(name)[2].split(None, 1)[:1] for name in _LIMITS)
+    return [int(one[0]) for one in values if one and one[0].isdigit() and _is_mark(int(one[0]))]
+
+
+def _own_limits() -> list[int]:
+    """The marks in the limits of this process."""
+    if sys.platform != "linux":
+        return []
+    import resource
+
+    with _STARTS:
+        values = [resource.getrlimit(limit)[0] for limit in (_RLIMIT_LOCKS, _RLIMIT_RSS)]
+    return list(filter(_is_mark, values))
+
+
+def _is_mark(limit: int) -> bool:
+    return _TAG <= limit < 2 * _TAG
 
 
 def _limit_of(marker: str) -> int:
     """*marker* as the value of a limit: one half identifies its root run, the other the attempt."""
-    return _digits(marker.partition("/")[0]) << _HALF_BITS | _digits(marker)
+    return _TAG | _digits(marker.partition("/")[0]) << _HALF_BITS | _digits(marker)
+
+
+def _number(mark: str) -> int:
+    """*mark*, a marker or its hash, as the value of a limit."""
+    with suppress(ValueError):
+        return int(mark, 16)
+    return _limit_of(mark)
 
 
 def _digits(text: str) -> int:
@@ -453,10 +516,8 @@ def _may_be_left(leader: int, marker: str) -> bool:
 
 
 def _read(pid: int, name: str) -> bytes:
-    """The file *name* of `/proc/PID`, for a process of this user; empty if it cannot be read."""
+    """The file *name* of `/proc/PID`; empty if it cannot be read, as most of those of other users."""
     try:
-        if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
-            return b""
         with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read()
     except OSError:  # it has ended, or may not be read

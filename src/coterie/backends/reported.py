@@ -45,6 +45,13 @@ def reported(path: Path, on_event: OnEvent) -> Usage:
     )
 
 
+def amount(value: object) -> float:
+    """*value* as an amount that an agent reports: 0 if it is no number, -1 if it is none that a journal can keep."""
+    if not isinstance(value, int | float):
+        return 0.0
+    return float(value) if -_MOST <= value <= _MOST else -1.0
+
+
 def _is_amount(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _MOST
 

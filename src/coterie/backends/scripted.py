@@ -83,13 +83,15 @@ def path_of(request: Request) -> str:
 
 def default_outputs(agent: AgentPlan, n: int) -> dict[str, Any]:
     """The outputs of *agent* in its *n*-th turn, from 1, unless a script says otherwise."""
-    outputs = {wanted.name: _value(wanted, agent.name, n) for wanted in agent.outputs if wanted.declared}
+    outputs = {
+        wanted.name: _value(wanted, agent.name, n) for wanted in agent.outputs if wanted.declared or wanted.needed
+    }
     return {"passed": n == 1} | outputs if agent.verdict else outputs
 
 
 def _value(wanted: Wanted, agent: str, n: int) -> Any:
     match wanted.type:
-        case "enum" | "text" if wanted.values:
+        case "enum" | "text" | "any" if wanted.values:
             return wanted.values[min(n, len(wanted.values)) - 1]
         case "boolean":
             return n == 1

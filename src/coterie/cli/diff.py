@@ -49,7 +49,7 @@ def diff(
 
 
 def _read(file: Path, as_json: bool) -> "Topology | None":
-    """Return the team in *file* despite errors; if it cannot be read at all, print them and return None.
+    """Return the team in *file*, and print its errors; return None if it cannot be read at all.
 
     A supervised system with errors counts as unreadable: the values in effect are unknown.
     """
@@ -59,6 +59,7 @@ def _read(file: Path, as_json: bool) -> "Topology | None":
     source = formats.read(file)
     topology = source.topology
     if topology is not None and not (topology.system is not None and source.has_errors):
+        report((one for one in source.diagnostics if one.is_error), source.text)
         return topology
     if as_json:
         say_json(TopologyError(source.diagnostics).to_dict())

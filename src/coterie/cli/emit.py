@@ -16,6 +16,7 @@ import typer
 from coterie.backends.agentside import client, words
 from coterie.cli.options import STATE_DIR, StateDir
 from coterie.cli.output import complain, say
+from coterie.cli.places import show_place
 
 if TYPE_CHECKING:
     from coterie.runs.repository import Runs
@@ -76,12 +77,13 @@ def _run(name: str | None, state_dir: Path) -> "tuple[tuple[Runs, str] | None, d
     from coterie.runs.repository import find, run_in
 
     given = os.environ.get(client.RUN_FOLDER)
+    own = run_in(Path(given)) if given else None
+    if own is not None and name in (None, own[1]):
+        return own, client.sender(os.environ)
     if name is not None:
-        runs, run = find(name, state_dir)
-        own = given is not None and runs.folder(run).resolve() == Path(given).resolve()
-        return (runs, run), client.sender(os.environ) if own else {}
-    if given:
-        return run_in(Path(given)), client.sender(os.environ)
+        runs, run = find(name, state_dir, show_place)
+        is_own = given is not None and runs.folder(run).resolve() == Path(given).resolve()
+        return (runs, run), client.sender(os.environ) if is_own else {}
     living = index.living(state_dir)
     return (run_in(living[0]) if len(living) == 1 else None), {}
 

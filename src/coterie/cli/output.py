@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any, TextIO
 
-from coterie.cli.text.words import printable
+from coterie.escapes import printable, printable_json
 from coterie.waits import WaitNotices, mark_shown, waiting
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def say_json(value: Any) -> None:
         import json
 
         line = json.dumps(msgspec.to_builtins(value, enc_hook=str), separators=(",", ":"))
-    say(line)
+    say(printable_json(line))
 
 
 def print_result(as_json: bool, value: Any, text: Callable[[], str]) -> None:
@@ -54,7 +54,7 @@ def rewrite(line: str) -> None:
     """Replace the last line on standard error by *line*, if that is a terminal."""
     mark_shown()
     if sys.stderr is not None and sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{line}")
+        sys.stderr.write(f"\r\x1b[K{printable(line)}")
         sys.stderr.flush()
 
 
@@ -68,6 +68,11 @@ def width() -> int | None:
 def complain(text: str) -> None:
     """Print *text*, which ends in no newline, on standard error."""
     _write(sys.stderr, text + "\n")
+
+
+def prompt(text: str) -> None:
+    """Print *text* on standard error, and no newline."""
+    _write(sys.stderr, text)
 
 
 def prepare() -> None:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from coterie.backends.base import Request
-from coterie.cli.output import complain, waits
+from coterie.cli.output import complain, prompt
 from coterie.cli.text import attention
 from coterie.cli.text import runs as text
 from coterie.engines.replies import expectation, find_outputs, fit
@@ -55,8 +55,7 @@ class Terminal:
         While another question is on the terminal, one line says so, since this one may have a deadline.
         """
         if self._free.locked():
-            sys.stderr.write(f"\n({attention.meanwhile(one)})\n> ")
-            sys.stderr.flush()
+            prompt(f"\n({attention.meanwhile(one)})\n> ")
         async with self._free:
             with self._aside():
                 complain(attention.question(one))
@@ -95,10 +94,8 @@ class Terminal:
                 complain(f"no condition compares {wanted.name} with {line!r}; enter it again to give it anyway")
                 refused = line
 
-    async def _line(self, prompt: str) -> str:
-        waits.heard()
-        sys.stderr.write(prompt)
-        sys.stderr.flush()
+    async def _line(self, shown: str) -> str:
+        prompt(shown)
         loop = asyncio.get_running_loop()
         arrived: asyncio.Future[bytes] = loop.create_future()
 

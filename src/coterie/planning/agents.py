@@ -1,6 +1,6 @@
 """The plan of each node: its prompt and role, outputs, limits and backend."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -41,6 +41,7 @@ class Setting(Struct, frozen=True, kw_only=True):
     Attributes:
         default: The topology's own extension.
         backend: The run's default backend.
+        needed: The agents and fields that conditions on the agents' own arrows read.
         phases: The phase of each inserted gate.
     """
 
@@ -50,6 +51,7 @@ class Setting(Struct, frozen=True, kw_only=True):
     backend: str | None
     report: Report
     asked: Asked = {}
+    needed: Collection[tuple[str, str]] = ()
     phases: Mapping[str, float | None] = {}
 
 
@@ -63,6 +65,11 @@ def asked_of(groups: Sequence[ArrowGroup]) -> Asked:
             case None:
                 pass
     return {agent: {name: tuple(values.values()) for name, values in fields.items()} for agent, fields in found.items()}
+
+
+def needed_of(groups: Sequence[ArrowGroup]) -> set[tuple[str, str]]:
+    """The agents and outputs that conditions on *groups* read where the agent is the arrow's source."""
+    return {(one.source, one.when.field) for one in groups if one.when is not None and one.when.agent == one.source}
 
 
 def plan_node(node: AnyNode, setting: Setting) -> tuple[AgentPlan, str] | None:
@@ -114,6 +121,9 @@ def _agent(node: Agent | Orchestrator, setting: Setting) -> tuple[AgentPlan, str
             "tools": node.tools,
             "reads": node.reads,
         }
+    words = _common(node, setting)
+    if own.command or own.topology or own.pattern or own.type or own.ask:
+        words["outputs"] = tuple(replace(wanted, needed=False) for wanted in words["outputs"])
     plan = AgentPlan(
         kind="human" if human else "agent",
         backend=chosen.backend,
@@ -122,7 +132,7 @@ def _agent(node: Agent | Orchestrator, setting: Setting) -> tuple[AgentPlan, str
         prompt_via=chosen.prompt_via,
         options=options,
         **own_words,
-        **_common(node, setting),
+        **words,
         **process,
     )
     return plan, chosen.topology
@@ -220,8 +230,9 @@ def _wanted(node: AnyNode, setting: Setting) -> tuple[Wanted, ...]:
         Wanted(name=output.name, type=output.type, values=output.values, declared=not judged) for output in node.outputs
     ]
     names = {output.name for output in node.outputs}
+    can_answer = isinstance(node, Agent | Orchestrator | Human) and not judged
     read = [
-        Wanted(name=name, values=values, declared=False)
+        Wanted(name=name, values=values, declared=False, needed=can_answer and (node.name, name) in setting.needed)
         for name, values in setting.asked.get(node.name, {}).items()
         if name not in names
     ]

@@ -43,6 +43,7 @@ LOOPS = (
     Code("bad-prompt-mode", _W, "The prompt mode of a command is only for ACP.", loop=True),
     Code("bad-setting", _E, "A setting has a value of the wrong type.", loop=True),
     Code("file-gone", _E, "A file of a running loop was removed.", in_files=False, loop=True),
+    Code("file-ignored", _W, "A file of settings did not exist when the run began.", in_files=False, loop=True),
     Code("fixed-setting", _W, "A setting that is fixed for a run was changed.", in_files=False, loop=True),
     Code("idle-arguments", _W, "A backend has arguments, but its kind accepts none.", loop=True),
     Code("idle-profile", _W, "A profile applies to no role of the loop.", in_files=False, loop=True),

@@ -24,13 +24,15 @@ class Wanted(Struct, frozen=True, kw_only=True, omit_defaults=True):
         type: `enum`, `text`, `number`, `integer`, `boolean`, `list` (of texts) or `any`.
         values: The members of an enum; the accepted values of a text; for an undeclared output the values that
             conditions compare it with.
-        declared: A declared output must be present and valid; an undeclared one is only requested.
+        declared: A declared output must be present and valid; an undeclared one is only requested, unless it is
+            *needed*, by a condition on an arrow from an agent that thinks, or from a person.
     """
 
     name: str
     type: str = "any"
     values: tuple[Scalar, ...] = ()
     declared: bool = True
+    needed: bool = False
 
 
 class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):

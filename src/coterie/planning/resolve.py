@@ -8,7 +8,7 @@ from pathlib import Path
 from coterie.diagnostics import Diagnostic, Span, error, of_part
 from coterie.errors import TopologyError, UsageError
 from coterie.planning import gates
-from coterie.planning.agents import Setting, asked_of, plan_node, with_child
+from coterie.planning.agents import Setting, asked_of, needed_of, plan_node, with_child
 from coterie.planning.backend_choice import flag_of_run
 from coterie.planning.extension import BACKENDS, DEFAULT_KEYS, Report, backend_hint, read_extension
 from coterie.planning.files import find
@@ -310,13 +310,15 @@ def _setting(
     spans: dict[str, Span | None] = {key: topology.spans.get(f"extension.{key}") for key in topology.extension}
     spans[""] = topology.spans.get("extensions")
     flow = topology.flow or Flow()
+    groups = coordination.groups if coordination is not None else ()
     return Setting(
         topology=topology,
         folder=folder,
         default=read_extension(topology.extension, DEFAULT_KEYS, "the topology", spans, report),
         backend=backend,
         report=report,
-        asked=asked_of(coordination.groups if coordination is not None else ()),
+        asked=asked_of(groups),
+        needed=needed_of(groups),
         phases=gates.phases(flow, [n for n in topology.nodes if isinstance(n, Gate)], _phases(topology)),
     )
 

@@ -5,9 +5,11 @@ Programs are started at the same time, each with a deadline; none of them calls 
 
 import json
 import os
+import selectors
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -103,7 +105,7 @@ def _acp_answers() -> Iterator[str]:
             known = f"`{args[-1]}` {version}" if version else f"`npx` downloads `{args[-1]}` when it is first used"
             yield f"-b {provider}: {known}"
             continue
-        said = _object(_output([command, *args], json.dumps(_INITIALIZE) + "\n").partition("\n")[0])
+        said = _object(_output([command, *args], json.dumps(_INITIALIZE)).partition("\n")[0])
         answer = said.get("result") if isinstance(said.get("result"), dict) else None
         about = answer.get("agentInfo") or {} if answer else {}
         version = f" {about['version']}" if isinstance(about, dict) and about.get("version") else ""
@@ -131,10 +133,11 @@ def _npm_version(package: str, npx: Path) -> str:
 
 
 def _output(argv: Sequence[str], said: str = "", *, stderr: int = subprocess.DEVNULL) -> str:
-    """The standard output of *argv* until it ends, or its time is up; *said* is its standard input."""
+    """The standard output of *argv* until it ends, its time is up, or it has answered the line *said* with a line."""
     try:
         process = subprocess.Popen(
             argv,
+            bufsize=0,
             stdin=subprocess.PIPE if said else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,
@@ -142,16 +145,19 @@ def _output(argv: Sequence[str], said: str = "", *, stderr: int = subprocess.DEV
         )
     except OSError:
         return ""
-    try:
-        output = process.communicate(said.encode() or None, timeout=DEADLINE)[0]
-    except subprocess.TimeoutExpired as late:
-        output = late.output or b""
-    finally:
+    assert process.stdout is not None
+    output, deadline = b"", time.monotonic() + DEADLINE
+    with process, selectors.DefaultSelector() as ready:
+        ready.register(process.stdout, selectors.EVENT_READ)
+        with suppress(BrokenPipeError):
+            if process.stdin is not None:
+                process.stdin.write(f"{said}\n".encode())
+        while not (said and b"\n" in output) and ready.select(max(deadline - time.monotonic(), 0.0)):
+            if not (data := process.stdout.read(1 << 16)):
+                break
+            output += data
         with suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
     return output.decode("utf-8", "replace")
 
 

@@ -20,12 +20,14 @@ import msgspec
 from coterie import files
 from coterie.backends import attempt as backend_files
 from coterie.backends import wrapper
-from coterie.backends.agentside.client import TEMPORARY
+from coterie.backends.agentside.client import OWN, TEMPORARY
 from coterie.backends.base import Event, Text, Used
+from coterie.backends.sandbox.restoring import restore
+from coterie.backends.team_files import put_back
 from coterie.errors import shortage, suppress_os_errors
 from coterie.ids import attempt_id, folder_name
 from coterie.journal.jsonl import STREAM, STREAM_MOST
-from coterie.journal.records import NO_USAGE, Usage
+from coterie.journal.records import Usage
 from coterie.journal.rules import root_of
 from coterie.runs.driver.attempt_files import AttemptFiles
 from coterie.runs.messages.tokens import Tokens
@@ -75,7 +77,7 @@ class AttemptFolders(AttemptFiles):
         """
         root = root_of(run)
         if root not in self._tokens:
-            self._tokens[root] = Tokens(self._runs.folder(root))
+            self._tokens[root] = Tokens.of(self._runs.folder(root))
         return self._tokens[root].attempt(run, turn, attempt, epoch)
 
     def stream(self, run: str, turn: str, attempt: int, event: Event) -> None:
@@ -107,23 +109,29 @@ class AttemptFolders(AttemptFiles):
                 said[event.channel] = said.get(event.channel, 0) + len(event.text)
         return said
 
-    def used(self, run: str, turn: str, attempt: int) -> Usage:
-        """The last usage that the attempt's `stream.jsonl` holds; a line that was cut off does not count."""
+    def used(self, run: str, turn: str, attempt: int) -> list[Usage]:
+        """The usages that the attempt's `stream.jsonl` holds, in order; a line that was cut off does not count."""
+        found: list[Usage] = []
         try:
             lines = files.read_end(self.attempt_folder(run, turn, attempt) / STREAM, STREAM_MOST).splitlines()
         except OSError:
-            return NO_USAGE
-        for line in reversed(lines):
+            return found
+        for line in lines:
             if b'"usage"' in line:
                 with suppress(msgspec.DecodeError):
-                    return msgspec.json.decode(line, type=Used).usage
-        return NO_USAGE
+                    found.append(msgspec.json.decode(line, type=Used).usage)
+        return found
 
     def clear_attempts(self, run: str, attempts: Iterable[tuple[str, int]]) -> None:
         """Remove the files that a backend makes for an attempt, and pipes and sockets; what an agent wrote stays."""
+        for folder in (self.run_folder(run) / "agents").glob("*"):  # of a root run
+            restore(folder)
+            put_back(folder)
         for turn, attempt in attempts:
             folder = self.attempt_folder(run, turn, attempt)
-            for path in folder.iterdir() if folder.is_dir() else ():
+            restore(folder)
+            put_back(folder)
+            for path in [*folder.glob("*"), *(folder / OWN).glob("*")]:
                 if path.name.startswith(TEMPORARY) and path.is_dir() and not path.is_symlink():
                     shutil.rmtree(path, ignore_errors=True)
                 elif backend_files.is_temporary(path.name) or not (

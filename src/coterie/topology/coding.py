@@ -41,3 +41,9 @@ def readers_of(key: str) -> str:
     """The backends that read *key*, as a message names them."""
     names = sorted(READERS[key])
     return "models" if names == ["model"] else f"the backends {', '.join(names)}"
+
+
+GUARDS = ("gate", "read_only", "disallowed_tools", "hooks")
+"""Settings of autoloop that restrict an agent and that are not built here: ignoring one would lift the restriction."""
+NO_GUARD = "remove it, and restrict agents by `trust_all_tools = false`, `attention` or `sandbox`"
+"""What to do about one."""

@@ -12,7 +12,7 @@ from msgspec import Struct
 from coterie.ids import attempt_id
 from coterie.journal import records as r
 from coterie.planning.plan import AgentPlan, Plan, from_json
-from coterie.views.timeline import sentence
+from coterie.views.timeline import held_back, sentence
 from coterie.views.words import listed, respond_command
 
 QUOTA = "quota until "
@@ -25,8 +25,9 @@ class Attention(Struct, frozen=True, kw_only=True):
     """Something that needs a person.
 
     Attributes:
-        kind: `permission` to use a tool, `stall`, `question` to a human, `parked` (a turn, a gate among them, that is
-            tried again only if a person allows it), `quota`, or `conflict`: work that could not be merged.
+        kind: `permission` to use a tool, `config` (weaker settings are held back), `stall`, `question` to a human,
+            `parked` (a turn, a gate among them, that is tried again only if a person allows it), `quota`, `stuck`
+            (a cluster does not go on with the run), or `conflict`: work that could not be merged.
         run: The run that it is in, which may be a child run.
         id: What `coterie attention` calls it, unique in the root run; in a child run `<turn>.<attempt>/…`.
         turn: The turn of *run*; empty if the whole run waits.
@@ -146,8 +147,15 @@ class _Run:
         match record:
             case r.RunStarted(plan=plan) | r.ConfigChanged(plan=plan) | r.PlanReloaded(plan=plan):
                 self._read(plan)
+                self.open.pop(r.CONFIG, None)
+                if isinstance(record, r.ConfigHeld) and record.held:
+                    answers, id = r.ATTENTION_ANSWERS[r.CONFIG], _address(self.run, r.CONFIG)
+                    command = answer_command(self.run, id, answers)
+                    self._add(r.CONFIG, r.CONFIG, record, held_back(record), command, answers=answers)
+            case r.OperatorSaid(what="take" | "keep"):
+                self.open.pop(r.CONFIG, None)
             case r.RunOwned():
-                self._end("")
+                self.open = {id: one for id, one in self.open.items() if one.turn or id == r.CONFIG}
             case r.RunStopped(reason=reason) if (
                 reason.startswith(QUOTA) and self._above is None
             ):  # its child runs stop with it

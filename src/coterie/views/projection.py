@@ -117,6 +117,7 @@ class LoopProjection:
             r.OperatorSaid: self._operator_said,
             r.GuidanceDelivered: self._guidance_delivered,
             r.ConfigChanged: self._config_changed,
+            r.ConfigHeld: self._config_changed,
             r.ConfigRejected: self._config_rejected,
             r.PlanReloaded: self._plan_reloaded,
             r.WaveStarted: self._wave_started,
@@ -353,7 +354,7 @@ class LoopProjection:
 
     def _operator_said(self, record: r.OperatorSaid) -> Iterator[dict[str, Any]]:
         topic = "operator.guidance" if record.what == "guide" else f"operator.{record.what}"
-        yield self._said(topic, record.text or record.turn, "operator", None)
+        yield self._said(topic, record.text or record.turn, record.source, None)
 
     def _guidance_delivered(self, record: r.GuidanceDelivered) -> Iterator[dict[str, Any]]:
         if record.attempt:

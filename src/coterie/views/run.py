@@ -12,10 +12,12 @@ NOTED = frozenset(
     {
         r.AttemptFailed,
         r.AttemptInterrupted,
+        r.AttemptMisreported,
         r.AttemptQuiet,
         r.AttentionAnswered,
         r.AttentionAsked,
         r.ConfigChanged,
+        r.ConfigHeld,
         r.ConfigRejected,
         r.EventEmitted,
         r.EventInvalid,
@@ -38,6 +40,7 @@ NOTED = frozenset(
 OF_RUNS = frozenset(
     {
         r.ConfigChanged,
+        r.ConfigHeld,
         r.ConfigKept,
         r.IterationStarted,
         r.PlanReloaded,

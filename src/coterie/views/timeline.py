@@ -201,10 +201,20 @@ def _attention_asked(record: r.AttentionAsked) -> str:
     return f"{record.turn} asks for permission: {record.tool}" + (f" ({record.detail})" if record.detail else "")
 
 
+def _speaker(record: r.Record, operator: str = "the operator") -> str:
+    return "the agent that began the run" if record.source == "agent" else operator
+
+
 def _operator_said(record: r.OperatorSaid) -> str:
     if record.what == "guide":
-        return f"the operator said: {quoted(record.text)}"
-    return f"the operator asked to {record.what} {record.turn or 'everything that runs'}"
+        return f"{_speaker(record)} said: {quoted(record.text)}"
+    if record.what == "change":
+        return f"{_speaker(record)} changed {record.text}"
+    if record.what == "stop":
+        return f"{_speaker(record)} stopped the run"
+    if record.turn == r.CONFIG:
+        return f"{_speaker(record)} said to {record.what} the settings that are held back"
+    return f"{_speaker(record)} asked to {record.what} {record.turn or 'everything that runs'}"
 
 
 def _loop_exhausted(record: r.LoopExhausted) -> str:
@@ -215,6 +225,18 @@ def _loop_exhausted(record: r.LoopExhausted) -> str:
 def _config_changed(record: r.ConfigChanged) -> str:
     changes = f"; changed: {listed(record.keys)}" if record.keys else "; nothing changed"
     return f"the plan was read again{changes}{_below(record.warnings)}"
+
+
+def held_back(record: r.ConfigHeld) -> str:
+    """What is held back."""
+    lines = [f"{name}: {old} stays, not {new}" for name, old, new in record.held]
+    return f"weaker settings are held back, since an agent may have written them{_below(lines)}"
+
+
+def _config_held(record: r.ConfigHeld) -> str:
+    if not record.held:
+        return f"{_config_changed(record)}; no setting is held back any more"
+    return f"{_config_changed(record)}; {held_back(record)}\n  to decide: coterie control respond RUN config take|keep"
 
 
 def _below(lines: Iterable[str]) -> str:
@@ -232,6 +254,8 @@ def _wave_started(record: r.WaveStarted) -> str:
 
 
 def _tree_saved(record: r.TreeSaved) -> str:
+    if record.lost:
+        return f"the files {record.turn} left are lost: {record.problem}"
     if not record.commit:
         return f"the files {record.turn} left could not be kept: {record.problem}"
     return f"the files {record.turn} left are kept as {record.commit[:12]}" + _because(record.problem)
@@ -364,6 +388,10 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
         if x.signs
         else f"{x.turn} shows signs of life again"
     ),
+    r.AttemptMisreported: lambda x: (
+        f"attempt {x.attempt} of {x.turn} reported a usage that cannot be right ({x.reason}); "
+        f"it counts as ${x.usage.cost:.4g}"
+    ),
     r.AttemptAdopted: lambda x: f"attempt {x.attempt} of {x.turn} outlived the process that started it",
     r.AttemptFailed: _attempt_failed,
     r.AttemptSession: _attempt_session,
@@ -376,7 +404,9 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.GatesDue: lambda x: f"the gates of {x.turn} run before its {x.event or 'answer'} counts",
     r.GateChecked: _gate_checked,
     r.AttentionAsked: _attention_asked,
-    r.AttentionAnswered: lambda x: f"{x.id} was answered by {'an operator' if x.message else 'its policy'}: {x.answer}",
+    r.AttentionAnswered: lambda x: (
+        f"{x.id} was answered by {_speaker(x, 'an operator') if x.message else 'its policy'}: {x.answer}"
+    ),
     r.OutputsGiven: lambda x: f"{x.turn} gave {pairs(x.outputs)}",
     r.MemoryChanged: lambda x: f"{x.turn or 'an operator'} changed the memory: {_entries(x)}",
     r.TaskChanged: lambda x: f"{x.turn or 'an operator'} changed the tasks: {_entries(x)}",
@@ -405,6 +435,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
         f"after {x.turn}, a condition read {x.agent}.{x.field}, which has no value yet; it counted as false"
     ),
     r.ConfigChanged: _config_changed,
+    r.ConfigHeld: _config_held,
     r.ConfigRejected: lambda x: (
         f"the plan could not be read again; the last valid one is kept:{_below(x.reason.splitlines())}"
     ),

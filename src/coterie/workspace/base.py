@@ -20,12 +20,20 @@ class Workspace(Protocol):
         """The folder in which the agents of *run* work; None: the one in which everything was started."""
         return None
 
+    def team_files(self, run: str, plan: Plan, *, texts: bool) -> tuple[Path, ...]:
+        """The files that *plan* is read from, also where *run* works; see `coterie.planning.team_files`."""
+        return ()
+
+    def confines(self, agent: AgentPlan) -> bool:
+        """Whether the processes of *agent* cannot change those files."""
+        return False
+
     async def read(self, name: str) -> str | None:
         """The text of a file that an agent `reads`, or None."""
         return None
 
-    async def saved(self, run: str, turn: str, attempt: int) -> TreeSaved | None:
-        """Keep the files as an attempt leaves them; None: nothing is kept."""
+    async def saved(self, run: str, turn: str, attempt: int, *, cut_off: bool = False) -> TreeSaved | None:
+        """Keep the files as an attempt leaves them, perhaps *cut_off*; None: nothing is kept."""
         return None
 
     def attests(self, run: str, agent: AgentPlan) -> bool:

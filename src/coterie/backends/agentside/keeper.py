@@ -2,8 +2,8 @@
 
 Started as a separate program, by its path: `python -IS keeper.py FOLDER MERGED COMMAND …`. It leads the session and
 the group of the command. As long as it lives it holds a lock on `keeper.pid`, by which any later owner can tell. It
-ignores the signals that ask a process to end, so that the command can end first. Then it renames the exit status into
-place, durably.
+survives the signals that ask a process to end, and notes them, so that the command can end first. Then it renames the
+exit status into place, durably.
 
 Each output goes to segments of at least `SEGMENT` bytes, of which the last two are kept: `kept.out`, then
 `kept.out.OFFSET`, where OFFSET is the number of bytes before it.
@@ -14,7 +14,8 @@ import select
 import signal
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 try:
     import fcntl
@@ -26,8 +27,9 @@ PID = "keeper.pid"
 OUTPUT = "kept.out"
 ERRORS = "kept.err"
 STATUS = "kept.status"
-"""Three numbers: the exit status (below 0 the signal that ended the command), the error that kept it from being
-started or 0, and the seconds that it took."""
+"""Five numbers: the exit status (below 0 the signal that ended the command), the error that kept it from being started
+or 0, the seconds that it took, the first signal that asked this process to end or 0, and the error by which some of the
+output was lost or 0."""
 SEGMENT = 8_000_000
 """Bytes after which an output goes to another file."""
 
@@ -44,17 +46,23 @@ def owns(name: str) -> bool:
 
 
 class Segments:
-    """The files of one output; when one cannot be written, the output is dropped and the command goes on."""
+    """The files of one output; when one cannot be written, the output is dropped and the command goes on.
+
+    Attributes:
+        error: The number of the first error by which some of the output was lost; 0: nothing was.
+    """
 
     def __init__(self, path: str) -> None:
         self._name, self._path, self._before = path, path, ""
-        self._start = self._size = 0
+        self._start = self._size = self.error = 0
         self._fd = os.open(path, _NEW, 0o600)
 
     def write(self, data: bytes) -> None:
         """Append *data*, and begin another file when this one is full."""
-        with suppress(OSError):
-            os.write(self._fd, data)
+        with self._noting():
+            written = 0
+            while written < len(data):  # a full disk takes a part
+                written += os.write(self._fd, data[written:])
             self._size += len(data)
             if self._size >= SEGMENT:
                 self._start, self._size = self._start + self._size, 0
@@ -68,7 +76,15 @@ class Segments:
 
     def sync(self) -> None:
         """Make the last file durable."""
-        os.fsync(self._fd)
+        with self._noting():
+            os.fsync(self._fd)
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.error = self.error or error.errno or -1
 
 
 def main(folder: str, merged: str, *command: str) -> None:
@@ -77,7 +93,10 @@ def main(folder: str, merged: str, *command: str) -> None:
     own = os.open(os.path.join(folder, PID), _NEW, 0o600)
     fcntl.flock(own, fcntl.LOCK_EX)
     os.write(own, b"%d\n" % os.getpid())
-    ours = [number for number in _ASKING if signal.signal(number, signal.SIG_IGN) != signal.SIG_IGN]
+    asked: list[int] = []
+    for number in _ASKING:  # the command starts with their default, but for those that are ignored here
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda number, _: asked.append(number))
     ended, wakeup = os.pipe()
     os.set_blocking(wakeup, False)
     signal.set_wakeup_fd(wakeup)
@@ -95,7 +114,7 @@ def main(folder: str, merged: str, *command: str) -> None:
             command,
             os.environ,
             file_actions=[(os.POSIX_SPAWN_DUP2, to_output, 1), (os.POSIX_SPAWN_DUP2, to_errors, 2)],
-            setsigdef=[*ours, signal.SIGPIPE, signal.SIGXFSZ],
+            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
         )
     except OSError as failure:
         error = failure.errno or 0
@@ -105,7 +124,8 @@ def main(folder: str, merged: str, *command: str) -> None:
         status = _follow(pid, ended, outputs)
     for one in outputs.values():
         one.sync()
-    _write(folder, f"{status} {error} {time.monotonic() - began:.6f}\n".encode())
+    lost = next((one.error for one in outputs.values() if one.error), 0)
+    _write(folder, f"{status} {error} {time.monotonic() - began:.6f} {(*asked, 0)[0]} {lost}\n".encode())
 
 
 def _follow(pid: int, ended: int, outputs: dict[int, Segments]) -> int:

@@ -110,10 +110,12 @@ class _Attempt(CodingAttempt):
                     taken.set()
         except AgentError as error:
             return self._failure(error)
-        self._answered = True
+        self._answered, first = True, self.said
         self._stop_timer(None)  # it has answered: what it still says is no reason to fail
         if not self._cut.done():
             await self._hear_out()
+        if self._connection.repeats:
+            return self.repeated(first)
         return self._ended(ends)
 
     async def _begin(self, cwd: str) -> None:

@@ -30,6 +30,11 @@ class AgentConnection:
         self.ended = self._lines.ended
         self._connection = Connection(self._hear, self._lines)
 
+    @property
+    def repeats(self) -> bool:
+        """Whether the agent has answered a request twice."""
+        return self._lines.repeats
+
     async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """The agent's answer to a request.
 
@@ -70,6 +75,9 @@ class _Lines:
     def __init__(self, process: WireProcess) -> None:
         self._process = process
         self.ended = asyncio.Event()
+        self._answered = set[int | str]()
+        self.repeats = False
+        """Whether the agent has answered a request twice."""
 
     async def send(self, message: dict[str, Any]) -> None:
         self._process.send(message)
@@ -81,6 +89,9 @@ class _Lines:
         if message is None:
             # the tasks that hear what came before were created earlier, so they begin before this wakes a waiter
             self.ended.set()
+        elif "method" not in message and (id := message.get("id")) is not None:
+            self.repeats |= id in self._answered
+            self._answered.add(id)
         return message
 
     async def close(self) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from coterie.backends import reported
+
 NO_METHOD = -32601
 AUTH_REQUIRED = -32000
 _KINDS = {
@@ -174,7 +176,7 @@ def cost_of(update: Mapping[str, Any]) -> float | None:
     """The session's cost so far in US dollars, if a usage update names it."""
     cost = _object(update, "cost")
     amount = cost.get("amount")
-    return float(amount) if isinstance(amount, int | float) and cost.get("currency", "USD") == "USD" else None
+    return reported.amount(amount) if amount is not None and cost.get("currency", "USD") == "USD" else None
 
 
 def reset_of(update: Mapping[str, Any]) -> float | None:
@@ -206,7 +208,7 @@ def _object(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _number(value: Any, default: int = 0) -> int:
-    return int(value) if isinstance(value, int | float) else default
+    return int(reported.amount(value)) if isinstance(value, int | float) else default
 
 
 def _ids(values: Any, key: str) -> tuple[str, ...]:

@@ -307,6 +307,16 @@ class CodingAttempt(Underway):
         self._flush()
         return Answer(text=self.said)
 
+    def repeated(self, first: str) -> Failure:
+        """The failure of an agent that gave another result after *first*, or gave it while its tools were at work.
+
+        A tool can write to the output of its agent, so either may be forged.
+        """
+        self._flush()
+        self._answer = [first]
+        reason = "the agent gave more than one result, or one while a tool was at work: a tool may have forged it"
+        return Failure(kind="failed", reason=f"{reason}; the first is kept")
+
     def _show(self, text: str, channel: str) -> None:
         if text:
             if channel == "answer":

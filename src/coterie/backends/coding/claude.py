@@ -40,6 +40,7 @@ from coterie.backends.coding.permissions import Wish
 from coterie.backends.coding.wire import WireProcess
 from coterie.backends.models.threads import start as start_thread
 from coterie.backends.prices import known_prices
+from coterie.backends.reported import amount
 from coterie.clock import SystemClock
 from coterie.journal.records import NO_USAGE, Usage
 
@@ -63,6 +64,8 @@ _REFUSED_TOOLS = (
     "Monitor",
     "Workflow",  # starts agents by the dozen
 )
+_RETRIES, _WATCHDOG = "CLAUDE_CODE_MAX_RETRIES", "CLAUDE_CODE_RETRY_WATCHDOG"
+"""With the watchdog, Claude Code announces each retry with its delay, however long; without it, it drops a long one."""
 _WINDOWS = ("five_hour", "seven_day", "seven_day_opus", "seven_day_sonnet", "overage")
 """The limits of a subscription: until one of them resets, retries are useless."""
 _KINDS = {
@@ -142,12 +145,16 @@ class _Attempt(CodingAttempt):
         """Guidance that the agent has not taken up yet, by the id of its message."""
         self._prompted = self._over = False
         self._tools: dict[str, str] = {}
+        self._at_work: set[str] = set()
+        """The uses of tools that have not ended."""
         self._messages: dict[str, Usage] = {}
         """What each message of the model has used, by its id."""
         self._message, self._model, self._streamed = "", "", set[str]()
         self._begun: dict[str, Any] = {}
         """The usage at the beginning of the message that is being written."""
         self._error = ""
+        self._retries = ""
+        """How often the user wants Claude Code to retry by itself, if the user says so; else the run retries."""
         self._resets: dict[str, float] = {}
         """When a limit that was reached will be lifted, by its name."""
 
@@ -175,6 +182,7 @@ class _Attempt(CodingAttempt):
     async def _converse(self, environment: ProcessEnvironment, library: "Future[None]", session: str) -> Result:
         """The result of the prompt in a new conversation, or in that of *session*."""
         command = environment.fill(self.agent.argv) or [""]
+        self._retries = environment.env.get(_RETRIES, "")
         env = _environment(environment.env)
         argv = environment.confine([_program(command[0], env), *command[1:], *self._arguments(session, env)])
         started = await self.started(argv, env, environment.cwd)
@@ -266,6 +274,9 @@ class _Attempt(CodingAttempt):
                 self.text("the agent has answered and does not take up the guidance\n", "log")
                 break
             is_bounded = False
+            if isinstance(message, sdk.SystemMessage) and message.subtype == "api_retry" and not self._retries:
+                self._over = True
+                return self._refused(message.data)
             if not isinstance(message, sdk.ResultMessage):
                 self._hear(message)
                 continue
@@ -274,6 +285,9 @@ class _Attempt(CodingAttempt):
                 self._over = True
                 return self._failed(message)
             answers.append(message.result or "")
+            if self._at_work:
+                self._over = True
+                return self.repeated(answers[0])
             self._take_up(list(self._guidance) if message.user_message_uuids is None else message.user_message_uuids)
             self._guidance = {id: one for id, one in self._guidance.items() if not one[1].is_set()}
             if not self._guidance:
@@ -281,19 +295,27 @@ class _Attempt(CodingAttempt):
             is_bounded = True
         self._over = transport.may_end = True
         self._stop_timer(None)  # it has answered: what it still says is no reason to fail
-        if not self._cut.done():
-            await self._hear_out(messages)
+        if not self._cut.done() and await self._hear_out(messages):
+            return self.repeated(answers[0])
         text = "\n\n".join(filter(None, answers)) or self.answer().text
         return Answer(text=self._secrets.hide(text)[-ANSWER_MOST:])
 
-    async def _hear_out(self, messages: "AsyncIterator[sdk.Message]") -> None:
-        """Hear what the program still says after the answer, until it has ended, for a short while."""
+    async def _hear_out(self, messages: "AsyncIterator[sdk.Message]") -> bool:
+        """Hear what the program still says after the answer, until it has ended, for a short while.
+
+        Whether it gives another result.
+        """
+        import claude_agent_sdk as sdk
+
         assert self._process is not None
+        again = False
         self._process.close_input()
         with suppress(TimeoutError, Gone):
             async with asyncio.timeout(self.deadlines.late):
                 async for message in messages:
+                    again = again or isinstance(message, sdk.ResultMessage)
                     self._hear(message)
+        return again
 
     async def _received(self, client: "sdk.ClaudeSDKClient") -> "AsyncIterator[sdk.Message]":
         """The messages of the agent, up to `Gone`; one that the SDK cannot parse is logged."""
@@ -331,6 +353,7 @@ class _Attempt(CodingAttempt):
                 for block in blocks:
                     if isinstance(block, sdk.ToolResultBlock):
                         state = "failed" if block.is_error else "finished"
+                        self._at_work.discard(block.tool_use_id)
                         name = self._tools.get(block.tool_use_id, "tool")
                         self.tool(block.tool_use_id, name, state, result=_output(block.content))
             case sdk.RateLimitEvent(rate_limit_info=info):
@@ -366,6 +389,7 @@ class _Attempt(CodingAttempt):
             match block:
                 case sdk.ToolUseBlock():
                     if top:
+                        self._at_work.add(block.id)
                         self.begin_answer()
                     self._tools[block.id] = block.name
                     self.tool(block.id, block.name, "started", detail=_detail(block.input))
@@ -399,7 +423,7 @@ class _Attempt(CodingAttempt):
         given = sum(_number(one, "inputTokens") for one in models) + written + cached
         said = sum(_number(one, "outputTokens") for one in models)
         total = Usage(input_tokens=given, output_tokens=said, cached_tokens=cached)
-        cost = float(message.total_cost_usd or 0.0)
+        cost = amount(message.total_cost_usd)
         if self._resumed and (weight := _weight(total)):
             heard = sum(self._messages.values(), NO_USAGE)
             total, cost = heard, cost * min(_weight(heard) / weight, 1.0)
@@ -422,9 +446,16 @@ class _Attempt(CodingAttempt):
             f"{text} (HTTP {status})" if status else text or message.subtype, _KINDS.get(self._error, "")
         )
 
-    def _failure(self, text: str, kind: str = "") -> Failure:
+    def _refused(self, retry: Mapping[str, Any]) -> Failure:
+        """The failure of a request that the program is about to repeat, after the time that the provider named."""
+        error, wait = str(retry.get("error") or ""), amount(retry.get("retry_delay_ms")) / 1000
+        status = f"HTTP {retry['error_status']}" if retry.get("error_status") else "no answer"
+        text = f"the provider refused the request: {error.replace('_', ' ')} ({status}); wait: {wait:.0f} s"
+        return self._failure(text, _KINDS.get(error, "transient"), wait)
+
+    def _failure(self, text: str, kind: str = "", wait: float = 0.0) -> Failure:
         """A failure with *text* as its reason; a limit that was reached says how long it lasts."""
-        kind, wait = kind or classify(text), 0.0
+        kind = kind or classify(text)
         if self._resets and kind in ("rate_limited", "quota"):
             kind = "quota" if any(name in _WINDOWS for name in self._resets) else "rate_limited"
             wait = max(max(self._resets.values()) - SystemClock().now(), 0.0)
@@ -480,7 +511,8 @@ def _program(command: str, env: Mapping[str, str]) -> str:
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in (DEFAULTS | dict(env) | _OURS).items() if name not in _OUTER}
+    watched = {} if _RETRIES in env else {_WATCHDOG: "1"}
+    return {name: value for name, value in (DEFAULTS | watched | dict(env) | _OURS).items() if name not in _OUTER}
 
 
 def _is_well_formed(message: Mapping[str, Any]) -> bool:
@@ -530,5 +562,4 @@ def _weight(usage: Usage) -> float:
 
 
 def _number(values: Mapping[str, Any], name: str) -> int:
-    value = values.get(name)
-    return int(value) if isinstance(value, int | float) else 0
+    return int(amount(values.get(name)))

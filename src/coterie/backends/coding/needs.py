@@ -1,4 +1,4 @@
-"""What each backend of coding agents needs: a library, an extra that installs it, and the agent's program."""
+"""What each backend of coding agents needs: a library, an extra that installs it, the agent's program and its state."""
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping
@@ -9,6 +9,7 @@ from typing import cast
 from msgspec import Struct
 
 from coterie.backends.base import Backend
+from coterie.backends.coding.states import STATES, AgentState, states_in
 from coterie.diagnostics import Diagnostic, error
 from coterie.planning.plan import AgentPlan
 
@@ -25,6 +26,7 @@ class CodingBackend(Struct, frozen=True, kw_only=True):
         extra: The extra of coterie that installs it.
         own_program: The program that the library brings, so that it need not be on the PATH.
         install: How its program is installed.
+        states: The folders of its agent's state; empty: those of the agent that its provider or its command names.
     """
 
     path: str
@@ -32,6 +34,7 @@ class CodingBackend(Struct, frozen=True, kw_only=True):
     extra: str = ""
     own_program: str = ""
     install: str = "install it"
+    states: tuple[AgentState, ...] = ()
 
     @property
     def is_installed(self) -> bool:
@@ -46,7 +49,9 @@ class CodingBackend(Struct, frozen=True, kw_only=True):
 
 CODING: Mapping[str, CodingBackend] = {
     "pi": CodingBackend(
-        path="coterie.backends.coding.pi:PiBackend", install="npm install -g @earendil-works/pi-coding-agent"
+        path="coterie.backends.coding.pi:PiBackend",
+        install="npm install -g @earendil-works/pi-coding-agent",
+        states=STATES["pi"],
     ),
     "acp": CodingBackend(path="coterie.backends.coding.acp:AcpBackend", library="acp", extra="acp"),
     "claude-sdk": CodingBackend(
@@ -54,6 +59,7 @@ CODING: Mapping[str, CodingBackend] = {
         library="claude_agent_sdk",
         extra="claude",
         own_program="claude",
+        states=STATES["claude"],
     ),
 }
 """The backends of coding agents, by kind."""
@@ -62,6 +68,13 @@ CODING: Mapping[str, CodingBackend] = {
 def sandbox_of(agent: AgentPlan) -> str:
     """One of `SANDBOXES`: what *agent* wants; a coding agent `auto` unless it says otherwise."""
     return str(agent.options.get("sandbox") or ("auto" if agent.backend in CODING else "off"))
+
+
+def states_of(agent: AgentPlan) -> tuple[AgentState, ...]:
+    """The folders in which the program of *agent* keeps its state."""
+    backend = CODING.get(agent.backend)
+    named = (str(agent.options.get("provider", "")), *agent.argv[:2])
+    return (backend.states if backend else ()) or tuple(states_in(named))
 
 
 def missing(agents: Iterable[tuple[str, AgentPlan]], which: Which = shutil.which) -> list[Diagnostic]:

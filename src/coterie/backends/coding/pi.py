@@ -9,6 +9,7 @@ Source: https://github.com/earendil-works/pi-mono, packages/coding-agent/docs/rp
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +18,15 @@ from coterie.backends.base import Abilities, Answer, Event, Failure, OnEvent, Re
 from coterie.backends.coding.attempt import DEADLINES, CodingAttempt, Deadlines, Gone, ProtocolBackend, Wedged, in_time
 from coterie.backends.coding.pi_process import CommandRefused, PiPool, PiProcess, PiSlot
 from coterie.backends.outcome import cannot_start
+from coterie.backends.reported import amount
 from coterie.journal.records import NO_USAGE, Usage
+
+_BROKEN_OFF = re.compile(
+    r"^terminated$|other side closed|premature close|could not parse|unexpected (?:end|token)|in JSON at position"
+    r"|stream ended (?:without|before)",
+    re.IGNORECASE,
+)
+"""Errors of a connection that was lost, or of a stream that cannot be read."""
 
 
 class PiBackend(ProtocolBackend):
@@ -58,6 +67,11 @@ class _Attempt(CodingAttempt):
         """The last message of the model."""
         self._streamed = False
         """Whether pieces of its text were heard."""
+        self._at_work: set[str] = set()
+        """The uses of tools that have not ended."""
+        self._first: str | None = None
+        self._again = False
+        """Whether pi ended its turn twice, or while a tool was at work."""
         self._steers: list[tuple[str, asyncio.Event]] = []
         self._session = ""
         self._turns_before: int | None = None
@@ -90,7 +104,7 @@ class _Attempt(CodingAttempt):
         key = (*place, *command, variables, review)
         self._slot = slot = self._pool.take(key, request)
         # With `--no-session`, pi 0.74 writes each session after the first into the working directory.
-        argv = [*command, "--mode", "rpc", "--session-dir", str(slot.sessions)]
+        argv = [*command, "--mode", "rpc", "--session-dir", str(slot.sessions), "--extension", str(slot.extension)]
         with slot.prepared(request) as files:
             try:
                 self._pi = pi = await self._begun(slot) or await self._started(slot, argv, files)
@@ -143,7 +157,7 @@ class _Attempt(CodingAttempt):
             except CommandRefused as error:
                 self.text(f"the agent refused to continue: {error}\n", "log")
             else:
-                turns = int(_number(used.get("userMessages")))
+                turns = int(amount(used.get("userMessages")))
                 if used.get("sessionId") == wanted and turns:  # in a file that it cannot read, pi begins a new session
                     self._session, self._turns_before, self._used_before = wanted, turns, _total(used)
                     return
@@ -172,14 +186,19 @@ class _Attempt(CodingAttempt):
         except CommandRefused as error:
             return self.failure(str(error))
         self._count(used)
+        if self._again:
+            return self.repeated(self._first or "")
         self._clean = True
         match self._last.get("stopReason"):
             case "error":
-                return self.failure(str(self._last.get("errorMessage") or "the model failed"))
+                text = str(self._last.get("errorMessage") or "the model failed")
+                return self.failure(text, "transient" if _BROKEN_OFF.search(text) else "")
             case "aborted":
                 return Failure(kind="interrupted", reason="the agent's turn was aborted")
             case "length":
                 return Failure(kind="failed", reason="the model stopped at its limit of output tokens")
+            case "stop" if not self._last.get("content") and not amount(_dict(self._last.get("usage")).get("output")):
+                return Failure(kind="transient", reason="the provider sent an answer without any content")
         return self.answer()
 
     async def _unless_gone(self, pi: PiProcess, event: asyncio.Event) -> None:
@@ -218,6 +237,9 @@ class _Attempt(CodingAttempt):
                 self._rests.clear()
                 self._working.set()
             case "agent_end":
+                if self._first is None:
+                    self._first = self.said
+                self._again |= bool(self._at_work) or self._rests.is_set() or not self._working.is_set()
                 self._rests.set()
             case "auto_retry_start":  # a run retries by itself, and counts that
                 assert self._pi is not None
@@ -233,8 +255,10 @@ class _Attempt(CodingAttempt):
             case "message_end":
                 self._hear_message(_dict(event.get("message")))
             case "tool_execution_start":
+                self._at_work.add(_call(event)[0])
                 self.tool(*_call(event), "started", detail=_input(event.get("args")))
             case "tool_execution_end":
+                self._at_work.discard(_call(event)[0])
                 state = "failed" if event.get("isError") else "finished"
                 self.tool(*_call(event), state, result=_text(_dict(event.get("result"))))
             case "extension_error":
@@ -267,7 +291,7 @@ class _Attempt(CodingAttempt):
         if not self._streamed:
             self.text(_text(message))
         usage = _dict(message.get("usage"))
-        cost = _number(_dict(usage.get("cost")).get("total"))
+        cost = amount(_dict(usage.get("cost")).get("total"))
         self.use(self.used + _usage(usage, cost))
 
     def _count(self, stats: Mapping[str, Any]) -> None:
@@ -280,8 +304,8 @@ class _Attempt(CodingAttempt):
                 output_tokens=max(total.output_tokens - before.output_tokens, used.output_tokens),
                 cached_tokens=max(total.cached_tokens - before.cached_tokens, used.cached_tokens),
                 cost=max(total.cost - before.cost, used.cost),
-                context_tokens=int(_number(context.get("tokens"))),
-                context_window=int(_number(context.get("contextWindow"))),
+                context_tokens=int(amount(context.get("tokens"))),
+                context_window=int(amount(context.get("contextWindow"))),
             )
         )
 
@@ -315,16 +339,12 @@ def _dict(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
-
-
 def _usage(tokens: Mapping[str, Any], cost: float) -> Usage:
     """The usage that pi reports; its input tokens leave out those of the cache."""
-    read, written = _number(tokens.get("cacheRead")), _number(tokens.get("cacheWrite"))
+    read, written = amount(tokens.get("cacheRead")), amount(tokens.get("cacheWrite"))
     return Usage(
-        input_tokens=int(_number(tokens.get("input")) + read + written),
-        output_tokens=int(_number(tokens.get("output"))),
+        input_tokens=int(amount(tokens.get("input")) + read + written),
+        output_tokens=int(amount(tokens.get("output"))),
         cached_tokens=int(read),
         cost=cost,
     )
@@ -332,7 +352,7 @@ def _usage(tokens: Mapping[str, Any], cost: float) -> Usage:
 
 def _total(stats: Mapping[str, Any]) -> Usage:
     """The usage of a session so far."""
-    return _usage(_dict(stats.get("tokens")), _number(stats.get("cost")))
+    return _usage(_dict(stats.get("tokens")), amount(stats.get("cost")))
 
 
 def _call(event: Mapping[str, Any]) -> tuple[str, str]:

@@ -20,9 +20,10 @@ from typing import Any
 import msgspec
 
 from coterie import files
-from coterie.backends.agentside.client import TOKEN
+from coterie.backends.agentside.client import OWN, TOKEN
 from coterie.backends.attempt import ProcessEnvironment, identity, marker_of, prepared
 from coterie.backends.base import Event, Launched, OnEvent, Request
+from coterie.backends.coding import pi_extension
 from coterie.backends.coding.attempt import Gone, in_time
 from coterie.backends.coding.wire import Transcript, WireProcess
 from coterie.backends.processes import MARK, end_others, family_of
@@ -32,7 +33,7 @@ from coterie.ids import child_run_id
 IDLE_MOST = 4
 """Processes that wait for another attempt; when there are more, the one that has waited longest is ended."""
 _SHELL = "variables.sh"
-_SESSIONS = "sessions"
+_SESSIONS = f"{OWN}/sessions"
 _BASH_ENV = "BASH_ENV"
 
 Key = tuple[object, ...]
@@ -168,6 +169,11 @@ class PiSlot:
         """The folder in which pi keeps its sessions, each for one turn."""
         return self.folder / _SESSIONS
 
+    @property
+    def extension(self) -> Path:
+        """The file of the extension that pi loads."""
+        return self.folder / pi_extension.NAME
+
     def session(self, id: str) -> Path | None:
         """The file of the session *id*, moved here if another process began it; None if there is none.
 
@@ -179,7 +185,7 @@ class PiSlot:
         for folder in folders:
             for path in folder.glob("*.jsonl"):
                 if path.name.endswith(f"_{id}.jsonl") and not folder.is_symlink():
-                    self.sessions.mkdir(exist_ok=True)
+                    self.sessions.mkdir(parents=True, exist_ok=True)
                     return path.rename(self.sessions / path.name)
         return None
 
@@ -202,6 +208,7 @@ class PiSlot:
             if users := given.get(_BASH_ENV):
                 lines.insert(0, f". {shlex.quote(users)}\n")
             files.write(shell, "".join(lines).encode("utf-8", "replace"))
+            files.write(self.extension, pi_extension.SOURCE.encode())
             env = {name: value for name, value in given.items() if name not in of_turn}
             env |= {MARK: self.marker, _BASH_ENV: str(shell)}
             yield dataclasses.replace(environment, env=env)
@@ -250,10 +257,10 @@ class PiSlot:
         if not self._is_kept or not any(self.sessions.glob("*")):
             shutil.rmtree(self.folder, ignore_errors=True)
             return
-        for path in self.folder.iterdir():
-            if path.is_dir() and path != self.sessions:
+        for path in [*self.folder.iterdir(), *(self.folder / OWN).iterdir()]:
+            if path.is_dir() and path not in (self.sessions, self.sessions.parent):
                 shutil.rmtree(path, ignore_errors=True)
-            elif path != self.sessions:
+            elif not path.is_dir():
                 path.unlink(missing_ok=True)
 
 

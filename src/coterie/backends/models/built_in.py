@@ -37,7 +37,7 @@ def built_in_tools(request: Request, secrets: Secrets, on_event: OnEvent, stack:
         return []
     permissions = msgspec.convert(options.get("permissions", {}), Permissions)
     runs = request.root.parent if request.root is not None else None
-    work = WorkFiles((request.cwd or Path()).absolute() / request.agent.cwd, permissions, runs)
+    work = WorkFiles((request.cwd or Path()).absolute() / request.agent.cwd, permissions, runs, request.team)
     stack.callback(setattr, work, "over", True)
     calls: dict[str, Callable[..., Any]] = {
         "Read": work.read,

@@ -38,6 +38,7 @@ from coterie.backends.models.functions import Unusable, tools_of
 from coterie.backends.models.key import TURN_KEY
 from coterie.backends.models.malformed import guard_events, guard_request
 from coterie.backends.models.outputs import INSTRUCTION, TOOL, schema_of
+from coterie.backends.models.response_guard import ON_NOTE
 from coterie.backends.models.settings import settings_of
 from coterie.backends.models.usage import usage_of
 from coterie.backends.secrets import Secrets, StreamRedactor
@@ -79,6 +80,7 @@ class Conversation:
         self._run: AgentRun[None, Any] | None = None
         self._guidance: list[str] = []
         self._texts: list[str] = []
+        self._notes: set[str] = set()
         self._over = False
 
     @property
@@ -108,6 +110,7 @@ class Conversation:
     async def hold(self) -> Result:
         """Send the prompt, let the model use its tools, and return its answer; an expected error is a `Failure`."""
         TURN_KEY.set(self._request.key or f"{self._request.run}/{self._request.turn}")
+        ON_NOTE.set(self._note)
         try:
             async with AsyncExitStack() as stack:
                 helper = await self._helper(stack)
@@ -255,6 +258,12 @@ class Conversation:
         given = run.result.output
         outputs = given if isinstance(given, dict) else None
         return Answer(text=self._secrets.hide(text), outputs=outputs, usage=used)
+
+    def _note(self, note: str) -> None:
+        """Report *note*, once."""
+        if note not in self._notes:
+            self._notes.add(note)
+            self._report("log", note)
 
     def _report(self, channel: str, text: str) -> None:
         if text:

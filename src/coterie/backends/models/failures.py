@@ -3,6 +3,8 @@
 Imports pydantic-ai: load it late.
 """
 
+import re
+
 from pydantic_ai import exceptions as ai
 
 from coterie.backends.base import Failure
@@ -11,6 +13,7 @@ from coterie.backends.models.malformed import Malformed
 from coterie.errors import shortage
 
 _MALFORMED = "sent an answer that its protocol does not allow"
+_WRONG_CALLS = re.compile(r"(?:Tool (.+?) exceeded max retries count of |output retries \()(\d+)")
 _REASON = 600
 """Characters of a provider's message that are kept."""
 
@@ -63,6 +66,11 @@ def failure_of(error: Exception, provider: str) -> Failure:
             return Failure(kind="failed", reason=reason)
         case ai.UnexpectedModelBehavior() if "output retries (0)" in error.message:
             return Failure(kind="invalid_output", reason="the model gave an empty answer")
+        case ai.UnexpectedModelBehavior() if (wrong := _WRONG_CALLS.search(error.message)) is not None:
+            called = f"called the tool {wrong[1]}" if wrong[1] else "gave its outputs"
+            last = f": {_short(str(error.__cause__))}" if error.__cause__ is not None else ""
+            reason = f"the model {called} wrongly {int(wrong[2]) + 1} times; the last error{last}"
+            return Failure(kind="invalid_output", reason=reason)
         case ai.UnexpectedModelBehavior():
             return Failure(kind="invalid_output", reason=f"the model's reply cannot be used: {_short(error.message)}")
         case ai.UserError():

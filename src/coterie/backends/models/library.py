@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from coterie.backends.models.cassette import Cassette
-from coterie.backends.models.malformed import note_response
 from coterie.waits import waiting
 
 if TYPE_CHECKING:
@@ -33,6 +32,8 @@ def open_client(cassette: Cassette | None, environment: Mapping[str, str]) -> "h
     """An HTTP client for providers, which answers from *cassette* if there is one."""
     import httpx2
 
+    from coterie.backends.models.response_guard import guard_response
+
     transport: httpx2.AsyncBaseTransport | None = None
     if cassette is not None:
         from coterie.backends.models.transport import CassetteTransport
@@ -41,5 +42,11 @@ def open_client(cassette: Cassette | None, environment: Mapping[str, str]) -> "h
         transport = CassetteTransport(cassette, httpx2.AsyncHTTPTransport(proxy=proxy))
     timeout = httpx2.Timeout(_READ_TIMEOUT, connect=_CONNECT_TIMEOUT)
     return httpx2.AsyncClient(
-        timeout=timeout, transport=transport, follow_redirects=False, event_hooks={"response": [note_response]}
+        timeout=timeout,
+        transport=transport,
+        follow_redirects=False,
+        headers={
+            "accept-encoding": "identity"
+        },  # the limits are those of what was sent, a few bytes of which unpack to gigabytes
+        event_hooks={"response": [guard_response]},
     )

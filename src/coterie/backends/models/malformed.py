@@ -11,7 +11,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_SHAPE = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
+_SHAPE = (AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """Errors that reading data of an unexpected shape raises."""
 
 _ANSWERS: ContextVar[list[object] | None] = ContextVar("coterie-answers", default=None)

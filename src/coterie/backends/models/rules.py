@@ -8,20 +8,15 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from coterie.planning.permissions import CHANGING, Permissions, Rule, read_rules
+from coterie.secret_files import is_secret
 from coterie.topology.expressions import compiled
 
-SECRET_FILES = (
-    ".env", ".env.*", "*.pem", "*.key", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".ssh", ".aws", ".gnupg",
-    "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519",
-)  # fmt: skip
-"""Files that usually contain secrets: a call that reads or changes one needs a rule in `allow`."""
-NO_SECRETS = (".env.example", ".env.sample", ".env.template")
 STATE_FOLDERS = (".coterie", ".autoloop")
 """The folders of runs: closed to every tool, since an agent must not speak for its run."""
 
@@ -40,11 +35,15 @@ class Rules:
     Args:
         root: The real path of the working directory.
         closed: A folder that no tool may use.
+        team: The files that the team is read from, and folders of such files, which no tool may change.
     """
 
-    def __init__(self, permissions: Permissions, root: str, closed: Path | None = None) -> None:
+    def __init__(
+        self, permissions: Permissions, root: str, closed: Path | None = None, team: Sequence[Path] = ()
+    ) -> None:
         self._permissions, self._root = permissions, root
         self._closed = os.path.join(os.path.realpath(closed), "") if closed is not None else None
+        self._team = [os.path.join(os.path.realpath(path), "").lower() for path in team]
         self._allow = read_rules(permissions.allow)
         self._deny = read_rules(permissions.deny, forbid=True)
         self._ask = read_rules(permissions.ask, forbid=True)
@@ -60,6 +59,9 @@ class Rules:
             self._check_closed(tool, path)
             if tool in CHANGING and ".git" in path.lower().split("/"):
                 raise Refused(f"{path!r} belongs to git, whose files must not be changed by tools")
+            place = os.path.join(os.path.realpath(os.path.join(self._root, path)), "").lower()
+            if tool in CHANGING and any(place.startswith(one) for one in self._team):
+                raise Refused(f"{path!r} is a file that the team is read from, which must not be changed by tools")
         if self._permissions.needs_approval(tool):
             rules = [rule for rule in self._allow if rule.covers(tool)]
             if not all(any(self._is_file(rule, path) for rule in rules) for path in paths):
@@ -100,9 +102,8 @@ class Rules:
         inside = self._closed is not None and os.path.join(self._root, path, "").startswith(self._closed)
         if inside or any(name in names for name in STATE_FOLDERS):
             raise Refused(f"{path!r} belongs to the state of runs, which is closed to tools")
-        secret = any(_matches(_secret_names(), name) is not False for name in names if name not in NO_SECRETS)
         naming = (rule for rule in self._allow if rule.pattern and rule.covers(tool))
-        if secret and not any(self._is_file(rule, path) for rule in naming):
+        if is_secret(path) and not any(self._is_file(rule, path) for rule in naming):
             raise Refused(f"{path!r} usually contains secrets: no rule in 'allow' of the team's file names it")
 
     def _check(self, tool: str, applies: Callable[[Rule], bool]) -> None:
@@ -183,11 +184,6 @@ def _words(argv: Iterable[str]) -> Iterator[str]:
             within = word.split()
         if within != [word]:
             yield from within
-
-
-@cache
-def _secret_names() -> str:
-    return "|".join(glob_expression(name) for name in SECRET_FILES)
 
 
 def _matches(expression: str, text: str) -> bool | None:

@@ -43,9 +43,11 @@ class WorkFiles:
         over: Set when the attempt is over: a call that still runs changes nothing any more.
     """
 
-    def __init__(self, folder: Path, permissions: Permissions, closed: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, permissions: Permissions, closed: Path | None = None, team: Sequence[Path] = ()
+    ) -> None:
         self._root = os.path.realpath(folder)
-        self.rules = Rules(permissions, self._root, closed)
+        self.rules = Rules(permissions, self._root, closed, team)
         self.over = False
 
     def read(self, path: str, offset: int = 1, limit: int = _LINES) -> str:

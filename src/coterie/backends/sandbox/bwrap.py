@@ -1,20 +1,22 @@
 """Confine a program with bubblewrap: a mount of the file system for it alone, and no sight of other processes.
 
-The program runs in separate namespaces for users, processes, mounts and IPC. The network is that of the machine,
-abstract Unix sockets included, or none: bubblewrap cannot choose hosts. All ends at once with bubblewrap, and with the
-process that started it.
+The program runs in separate namespaces for users, processes, mounts and IPC, without capabilities, as root too. The
+network is that of the machine, abstract Unix sockets included, or none: bubblewrap cannot choose hosts. All ends at
+once with bubblewrap, and with the process that started it.
 """
 
 import os
 import shutil
+import subprocess
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from coterie.backends.sandbox.policy import CONFINED, SESSION, Access, SandboxPolicy
 
 NAME = "bwrap"
-_PRIVATE = (Path("/tmp"), Path("/var/tmp"))
-_KERNEL = (Path("/dev"), Path("/proc"), Path("/sys"))
+PROTECTS = True
+_KERNEL = ("/dev/", "/proc/", "/sys/")
 
 
 def missing() -> str:
@@ -29,14 +31,15 @@ def gaps(policy: SandboxPolicy) -> list[str]:
 
 def command(policy: SandboxPolicy, argv: Sequence[str], cwd: Path) -> list[str]:
     """*argv* as a command that runs it under *policy* in *cwd*."""
-    words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent"]
+    words = ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL"]
+    words += _without_namespaces()
     if not policy.network:
         words.append("--unshare-net")
-    words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *_kernel_files()]
     hidden: list[str] = []
     for path, access in sorted(policy.access.items(), key=lambda rule: len(rule[0].parts)):
         name = os.fspath(path)
-        if path.parent == path or path in _KERNEL or any(one in path.parents for one in _KERNEL):
+        if name == "/" or (name + "/").startswith(_KERNEL):
             continue
         match access:
             case Access.WRITE:  # always a mount, so that it cannot be moved away from what is protected in it
@@ -44,8 +47,8 @@ def command(policy: SandboxPolicy, argv: Sequence[str], cwd: Path) -> list[str]:
             case Access.READ:
                 if policy.of(path.parent) is not Access.READ:
                     words += ["--ro-bind", name, name]
-            case Access.HIDE if path in _PRIVATE:
-                words += ["--bind", os.fspath(policy.temporary), name]
+            case Access.HIDE if path in policy.private:
+                words += ["--bind", os.fspath(policy.private[path]), name]
             case Access.HIDE if path.is_dir():
                 words += ["--perms", "0700", "--tmpfs", name]
                 hidden += ["--remount-ro", name]
@@ -53,9 +56,33 @@ def command(policy: SandboxPolicy, argv: Sequence[str], cwd: Path) -> list[str]:
                 words += ["--ro-bind", "/dev/null", name]
     if policy.bell is not None and policy.hider(link := policy.bell[0].parent.resolve() / policy.bell[0].name):
         words += ["--symlink", os.fspath(policy.bell[1]), os.fspath(link)]
+    for link, target in policy.aliases.items():
+        words += ["--symlink", os.fspath(target), os.fspath(link)]
     words += [*hidden, "--chdir", os.fspath(cwd), "--setenv", "TMPDIR", "/tmp"]
-    for variable, value in {**CONFINED, **policy.caches}.items():
+    for variable, value in {
+        **CONFINED,
+        **policy.caches,
+        **{name: os.fspath(path) for name, path in policy.moved.items()},
+    }.items():
         words += ["--setenv", variable, value]
     for variable in ("TMP", "TEMP", *SESSION):
         words += ["--unsetenv", variable]
     return [shutil.which("bwrap") or "bwrap", *words, "--", *argv]
+
+
+@cache
+def _without_namespaces() -> list[str]:
+    """The option that keeps it from new user namespaces, in which it would have capabilities; none if it fails here."""
+    words = [shutil.which("bwrap") or "bwrap", "--unshare-user", option := "--disable-userns", "--ro-bind", "/", "/"]
+    done = subprocess.run([*words, "--", "true"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return [] if done.returncode else [option]
+
+
+@cache
+def _kernel_files() -> list[str]:
+    """Options that make the files of the kernel in `/proc` read-only: root writes them without capabilities."""
+    words: list[str] = []
+    for entry in sorted(os.scandir("/proc"), key=lambda entry: entry.name):
+        if not entry.name.isdecimal() and not entry.is_symlink() and (entry.is_dir() or entry.stat().st_mode & 0o222):
+            words += ["--ro-bind", entry.path, entry.path]
+    return words

@@ -1,12 +1,11 @@
 """Choose what confines the program of an attempt: the first of bubblewrap and Landlock that works here."""
 
-import os
 import shutil
-import stat
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -14,8 +13,9 @@ from typing import Protocol
 from coterie.backends.base import Request
 from coterie.backends.coding.needs import sandbox_of
 from coterie.backends.processes import unmarked
-from coterie.backends.sandbox import bwrap, landlock
+from coterie.backends.sandbox import bwrap, landlock, trial
 from coterie.backends.sandbox.policy import Access, SandboxPolicy, policy_of
+from coterie.backends.sandbox.restoring import remember, restore
 from coterie.errors import Unconfined
 from coterie.topology.coding import REQUIRED
 
@@ -27,6 +27,8 @@ class Confinement(Protocol):
     """A way to confine a program: a module."""
 
     NAME: str
+    PROTECTS: bool
+    """Whether it keeps what is read-only in a folder that may be written."""
 
     def missing(self) -> str:
         """Why it cannot be tried on this machine; empty if it can."""
@@ -55,31 +57,31 @@ def probe(name: str) -> str:
             folder.mkdir()
         (outside / "secret").write_text("x")
         hides = {Path("/tmp"): Access.HIDE} if top.is_relative_to("/tmp") else {}
+        needed = (Path(path).resolve() for path in (sys.prefix, sys.base_prefix, trial.__file__))
         rules = {
             Path("/"): Access.READ,
             **hides,
+            **dict.fromkeys(needed, Access.READ),
             top: Access.READ,
             inside: Access.WRITE,
             outside / "secret": Access.HIDE,
         }
-        script = (
-            "echo x > inside/file && ! (echo x > outside/file) 2>/dev/null && ! grep -q x outside/secret 2>/dev/null"
-        )
-        argv = one.command(SandboxPolicy(rules, temporary), ["/bin/sh", "-c", script], top)
+        words = [sys.executable, "-IS", trial.__file__, *map(str, (top, outside / "file", outside / "secret", inside))]
+        argv = one.command(SandboxPolicy(rules, temporary, {}, {}, {}), words, top)
         try:
             with unmarked():
-                trial = subprocess.Popen(argv, cwd=top, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                played = subprocess.Popen(argv, cwd=top, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         except OSError as error:
             return f"its trial could not be started: {error}"
-        with trial:
+        with played:
             try:
-                _, said = trial.communicate(timeout=PATIENCE)
+                _, said = played.communicate(timeout=PATIENCE)
             except subprocess.TimeoutExpired:
                 return f"its trial took more than {PATIENCE:g} s"
             finally:
-                trial.kill()
-        if trial.returncode:
-            return (said.strip().splitlines() or [f"its trial failed with status {trial.returncode}"])[-1]
+                played.kill()
+        if played.returncode:
+            return (said.strip().splitlines() or [f"its trial failed with status {played.returncode}"])[-1]
     return ""
 
 
@@ -97,14 +99,14 @@ def absence() -> str:
 def confined(
     request: Request, env: Mapping[str, str], cwd: Path, folder: Path, argv: Sequence[str], say: Callable[[str], object]
 ) -> Iterator[list[str]]:
-    """*argv* as the command that runs it as the agent of *request* wants it; afterwards its traces are removed.
+    """*argv* as the command that runs it as the agent of *request* wants it, until its temporary files are removed.
 
     A program that does not exist is left as it is, so that starting it says so.
 
     Args:
         env: The environment of the process.
         cwd: Its working directory.
-        folder: The attempt's folder.
+        folder: What it may write of the attempt's folder.
         say: Called with each line about what does not hold.
 
     Raises:
@@ -125,26 +127,8 @@ def confined(
             raise Unconfined(f"the sandbox has gaps ({one.NAME}): {'; '.join(gaps)}")
         for gap in gaps:
             say(f"sandbox ({one.NAME}): {gap}")
+        remember(folder.parent, policy.absent, policy.links)
         yield one.command(policy, argv, cwd)
     finally:
         shutil.rmtree(policy.temporary, ignore_errors=True)
-        for path in policy.absent:
-            if os.path.lexists(path):
-                say(f"sandbox: removed {path}, from which git would take commands")
-                with suppress(OSError):
-                    path.unlink()
-        for path, content in policy.links.items():
-            if _content(path) != content:
-                say(f"sandbox: put back {path}, by which git finds the repository")
-                with suppress(OSError):
-                    if path.is_dir() and not path.is_symlink():
-                        shutil.rmtree(path)
-                    path.unlink(missing_ok=True)
-                    path.write_bytes(content)
-
-
-def _content(path: Path) -> bytes | None:
-    """What the file *path* holds; None if it is none."""
-    with suppress(OSError):
-        return path.read_bytes() if stat.S_ISREG(path.lstat().st_mode) else None
-    return None
+        restore(folder.parent, say)

@@ -9,13 +9,14 @@ Rights are taken by `launcher.py`, which then becomes the program.
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 
 from coterie.backends.sandbox import launcher
 from coterie.backends.sandbox.policy import CONFINED, SESSION, Access, SandboxPolicy
 
 NAME = "landlock"
+PROTECTS = False
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
 _SHOWN = 3
 _LEAST = 3
@@ -65,8 +66,18 @@ def command(policy: SandboxPolicy, argv: Sequence[str], cwd: Path) -> list[str]:
     rules = [[os.fspath(path), access is Access.WRITE] for path, access in _granted(policy)]
     rules += [[f"/dev/{name}", True] for name in _DEVICES]
     values = {"TMPDIR": str(policy.temporary), **CONFINED, **policy.caches}
+    values |= {variable: _assembled(policy, own) for variable, own in policy.moved.items()}
     settings = json.dumps({"rules": rules, "set": values, "unset": ["TMP", "TEMP", *SESSION]})
     return [sys.executable, "-IS", launcher.__file__, settings, *argv]
+
+
+def _assembled(policy: SandboxPolicy, own: Path) -> str:
+    """The private folder for *own*, a folder of an agent's state: with links to what the agent may use of it."""
+    place = policy.private.get(own, own)
+    for path in policy.access:
+        if path.parent == own and not os.path.lexists(place / path.name):
+            (place / path.name).symlink_to(policy.private.get(path, path))
+    return os.fspath(place)
 
 
 def _writer(policy: SandboxPolicy, path: Path) -> Path | None:
@@ -74,24 +85,28 @@ def _writer(policy: SandboxPolicy, path: Path) -> Path | None:
     return next((one for one in path.parents if policy.access.get(one) is Access.WRITE), None)
 
 
-def _granted(policy: SandboxPolicy) -> Iterator[tuple[Path, Access]]:
+def _granted(policy: SandboxPolicy) -> Iterator[tuple[Path | str, Access]]:
     """The paths on which rights are granted."""
+    hidden = [path for path, access in policy.access.items() if access is Access.HIDE]
+    above = {os.fspath(parent) for path in hidden for parent in path.parents}
+    decided = {os.fspath(path) for path in policy.access}
     for path, access in policy.access.items():
         if access is Access.WRITE:
             yield path, access
         elif access is Access.READ:
-            yield from _readable(policy, path)
+            yield from ((one, access) for one in _readable(os.fspath(path), above, decided))
+    yield from ((path, Access.WRITE) for path in policy.private.values())
 
 
-def _readable(policy: SandboxPolicy, path: Path) -> Iterator[tuple[Path, Access]]:
-    """*path*, or what is below it beside what is hidden."""
-    if not any(policy.hider(one) == one for one in policy.access if path in one.parents):
-        yield path, Access.READ
+def _readable(path: str, above: Set[str], decided: Set[str]) -> Iterator[str]:
+    """*path*, or what is below it beside what is hidden: *above* are the folders above that."""
+    if path not in above:
+        yield path
         return
     try:
-        children = [Path(entry.path) for entry in os.scandir(path) if not entry.is_symlink()]
+        children = [entry.path for entry in os.scandir(path) if not entry.is_symlink()]
     except OSError:
         return
     for child in children:
-        if child not in policy.access:
-            yield from _readable(policy, child)
+        if child not in decided:
+            yield from _readable(child, above, decided)

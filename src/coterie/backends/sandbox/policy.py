@@ -4,9 +4,10 @@ A policy gives paths an access; of the paths above a file, the deepest decides. 
 """
 
 import os
+import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from itertools import chain
@@ -14,47 +15,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from coterie import files
 from coterie.backends import agentside
 from coterie.backends.agentside.client import NOTES_FOLDER, OUTBOX, TEMPORARY
 from coterie.backends.agentside.delivery import BELL
 from coterie.backends.base import Request
-from coterie.backends.coding.needs import sandbox_of
-from coterie.planning.plan import AgentPlan
+from coterie.backends.coding.needs import sandbox_of, states_of
+from coterie.backends.coding.states import WHOLE, AgentState
+from coterie.backends.sandbox.home import homes_of, named, visible
+from coterie.secret_files import in_home, on_system
 
-SECRETS = (
-    ".ssh .aws .azure .oci .gnupg .netrc .git-credentials .kube .password-store .pypirc .npmrc .vault-token "
-    ".docker/config.json .config/gcloud .config/gh .config/op .config/doctl .config/rclone .config/keybase "
-    ".local/share/keyrings .local/share/kwalletd .cargo/credentials .cargo/credentials.toml .terraform.d "
-    ".config/google-chrome .config/chromium .mozilla Library/Keychains "
-    ".claude/.credentials.json .pi/agent/auth.json .codex/auth.json .gemini/oauth_creds.json "
-    ".local/share/opencode/auth.json"
-)
-"""Files and folders of a home that hold secrets, or sessions of a browser."""
-_CLAUDE = (".claude", ".claude.json")
-_STATE = {
-    "claude": _CLAUDE,
-    "pi": (".pi", ".pi/agent"),
-    "codex": (".codex",),
-    "gemini": (".gemini",),
-    "opencode": (".config/opencode", ".local/share/opencode", ".local/state/opencode", ".cache/opencode"),
-    "kiro": (".kiro", ".local/share/kiro-cli", ".aws/sso/cache"),
-    "goose": (".config/goose", ".local/share/goose", ".local/state/goose"),
-}
-"""The folders in a home where an agent keeps its state, by a part of its name."""
-_MOVED = {".claude": "CLAUDE_CONFIG_DIR", ".pi/agent": "PI_CODING_AGENT_DIR", ".codex": "CODEX_HOME"}
-"""Variables that move such a folder."""
-_MADE = {
-    ".claude": (
-        *("settings.json", "settings.local.json", "CLAUDE.md"),
-        *("agents", "commands", "hooks", "skills", "plugins"),
-    ),
-    ".pi/agent": ("settings.json", "AGENTS.md", "extensions", "skills", "prompts"),
-}
-"""What such a folder holds that works in the user's own sessions too; it is made, for only what exists is protected."""
-_RUN_BY_USER = {*chain(*_MADE.values()), "models.json", "SYSTEM.md", "APPEND_SYSTEM.md", "GEMINI.md", "rules"}
-"""Where it exists, it is protected in the folders of all agents."""
 _CACHES = {"npm_config_cache": "npm", "GOCACHE": "go-build", "UV_CACHE_DIR": "uv"}
 """Variables that name the cache of a tool which does not work without one that it can write, with a folder's name."""
+_PRIVATE = (Path("/tmp"), Path("/var/tmp"))
+_SOURCES = os.fspath(Path(agentside.__file__).parents[3])
 _SHARED = ("/tmp", "/var/tmp", "/run")
 """Folders that all programs of the machine share, sockets of its services among them."""
 _SERVICES = (
@@ -64,9 +38,9 @@ _SERVICES = (
 """What of them programs need to find hosts, and on NixOS to start."""
 _NOTES = ("AUTOLOOP_MEMORY_FILE", "AUTOLOOP_TASKS_FILE", "AUTOLOOP_JOURNAL_FILE")
 _CONFIGURATION = ("autoloops.toml", "autoloops.conf", "topology.toml", "agents.toml", "coterie.toml")
-"""What a loop reads again before each turn: it names commands that are run outside of a sandbox."""
+"""What a loop reads again before each turn, if the request names no files: commands run outside of a sandbox."""
 _GIT_LINKS = ("commondir", "gitdir")
-_GIT_KEPT = ("config", "config.worktree", "hooks", "worktrees", "modules", *_GIT_LINKS)
+_GIT_KEPT = ("config", "config.worktree", "hooks", "info", "worktrees", "modules", *_GIT_LINKS)
 """What git reads commands from, or finds them by."""
 _GIT_WRITTEN = ("objects", "refs", "logs")
 
@@ -97,10 +71,16 @@ class SandboxPolicy(NamedTuple):
             have after the attempt too.
         network: Whether it has the machine's network.
         caches: Variables that name folders for caches of tools, instead of the user's.
+        private: The folders that it writes in the place of hidden ones, by these.
+        moved: Variables that name folders of its agent's state, which are hidden and have a private one.
+        aliases: Links in a hidden folder that are shown, and what they lead to.
     """
 
-    access: Mapping[Path, Access]
+    access: dict[Path, Access]
     temporary: Path
+    private: dict[Path, Path]
+    moved: dict[str, Path]
+    aliases: dict[Path, Path]
     bell: tuple[Path, Path] | None = None
     absent: tuple[Path, ...] = ()
     links: Mapping[Path, bytes] = MappingProxyType({})
@@ -125,25 +105,33 @@ def policy_of(request: Request, env: Mapping[str, str], cwd: Path, folder: Path,
     """The policy of the attempt of *request*, whose process is *argv* with the environment *env*, in *cwd*.
 
     Args:
-        folder: The attempt's folder; its folders for emits and temporary files are made.
+        folder: What it may write of the attempt's folder, which it may read; folders for emits and temporary files
+            are made in it.
     """
     rules: dict[Path, Access] = {Path("/"): Access.READ}
 
     def give(access: Access, *paths: Path | str) -> None:
         for path in paths:
-            with suppress(OSError, RuntimeError):
-                rules[Path(path).resolve(strict=True)] = access
+            with suppress(OSError):
+                rules[Path(os.path.realpath(path, strict=True))] = access
 
-    home = Path(env.get("HOME") or Path.home())
-    give(Access.HIDE, *_SHARED)
-    give(Access.READ, home, *_SERVICES)
-    own_state = list(_own_state(request.agent, env, home))
-    owns = [own for own, _ in own_state]
-    secrets = (home / name for name in SECRETS.split())
-    give(Access.HIDE, *(path for path in secrets if not any(own in path.parents for own in owns)))  # but its login
+    (folder / OUTBOX).mkdir(mode=0o700, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=folder)).resolve()
+    private, aliases = dict.fromkeys(_PRIVATE, temporary), {}
+    homes = homes_of(env)
+    give(Access.HIDE, *_SHARED, *homes)
+    give(Access.READ, *_SERVICES)
+    for home in homes:
+        for shown, real in visible(home, env):
+            rules[real] = Access.READ
+            if shown != real:
+                aliases[shown] = shown.resolve()
     runs = request.root.parent if request.root is not None else None
     state = runs.parent if runs is not None else None
     review = bool(env.get("AUTOLOOP_REVIEW_MODE"))
+    written, kept, absent, links, tops = _repository(cwd)
+    tops += [state.parent] if state is not None else []
+    give(Access.READ, *(top for top in tops if not any(home.is_relative_to(top.resolve()) for home in homes)))
     if state is not None:
         given = [Path(env["AUTOLOOP_STATE_DIR"])] if env.get("AUTOLOOP_STATE_DIR") else []
         give(Access.WRITE if given else Access.READ, state)
@@ -151,65 +139,84 @@ def policy_of(request: Request, env: Mapping[str, str], cwd: Path, folder: Path,
         give(Access.WRITE, *given)
         give(Access.HIDE, *([runs] if runs else []))
         give(Access.READ, *(Path(env.get(NOTES_FOLDER) or state) / name for name in ("memory.jsonl", "tasks.jsonl")))
+    give(Access.HIDE, *request.hidden)
     give(Access.WRITE, cwd)
     if not review:  # a review may change its loop
         give(Access.READ, *(env[name] for name in _NOTES if env.get(name)))
-        give(Access.READ, *((request.here or cwd) / name for name in _CONFIGURATION))
-    (folder / OUTBOX).mkdir(mode=0o700, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=folder))
+    give(Access.READ, *(request.team or ((request.here or cwd) / name for name in _CONFIGURATION if not review)))
+    for above in {above for path in request.team for above in path.resolve().parents if cwd.resolve() in above.parents}:
+        if above.is_dir():
+            rules.setdefault(above, Access.WRITE)  # a mount, so that it cannot be moved away with what is protected
+    give(Access.READ, folder.parent)
     give(Access.WRITE, folder)
-    written, kept, absent, links = _repository(cwd)
     give(Access.WRITE, *written)
     give(Access.READ, *kept)
-    for own, made in own_state:
-        give(Access.WRITE, own)
-        _occupy(own, made)
-        give(Access.READ, *(own / name for name in _RUN_BY_USER))
-    link = request.root.absolute() / BELL if request.root else None
-    bell = (link, Path(os.readlink(link))) if link is not None and link.is_symlink() else None
+    ring = request.root.absolute() / BELL if request.root else None
+    bell = (ring, Path(os.readlink(ring))) if ring is not None and ring.is_symlink() else None
     network = sandbox_of(request.agent) != "no-network"
-    caches = _caches(env, home)
+    caches = _caches(env, Path(env.get("HOME") or Path.home()))
     give(Access.WRITE, *caches.values())
-    policy = SandboxPolicy(rules, temporary.resolve(), bell, absent, links, network, caches)
+    policy = SandboxPolicy(rules, temporary, private, {}, aliases, bell, absent, links, network, caches)
     give(Access.READ, *((bell[1].parent,) if bell else ()))
-    needed = [request.here, sys.prefix, sys.base_prefix, Path(agentside.__file__).parents[3], *argv]
+    program = shutil.which(argv[0], path=env.get("PATH")) if argv else None
+    needed = dict.fromkeys((request.here, sys.prefix, sys.base_prefix, _SOURCES, program, *argv))
+    hiding = {*map(Path, _SHARED), *homes}
     for path in needed:
         if path and os.path.isabs(path) and os.path.exists(path):
             for way in map(_installation, (Path(path), Path(path).resolve())):
-                if os.fspath(policy.hider(way) or "") in _SHARED:
+                if policy.hider(way) in hiding:
                     rules[way.parent.resolve() / way.name] = Access.READ
+    chosen = [path.resolve() for path in named()]
+    give(Access.READ, *(path for path in chosen if policy.of(path) is Access.HIDE))
+    for secret in chain(on_system(), *map(in_home, homes)):
+        if (real := secret.resolve()) not in chosen and policy.of(real.parent) is not Access.HIDE:
+            give(Access.HIDE, real)
+    for one in states_of(request.agent):
+        _give_state(one, policy, request.root, env)
     return policy
+
+
+def _give_state(state: AgentState, policy: SandboxPolicy, run: Path | None, env: Mapping[str, str]) -> None:
+    """Give an agent its *state*: its login to write, the rest to read, and a private folder for what it adds.
+
+    Sessions are kept in the folder of the *run*.
+    """
+    home, variable = Path(env.get("HOME") or Path.home()), env.get(state.variable, "")
+    own = Path(variable or home / state.folder).resolve()
+    exists = own.is_dir()
+    if state.login == WHOLE:
+        if exists:
+            policy.access[own] = Access.WRITE
+        return
+    name = state.folder.replace("/", "-").lstrip(".")
+    place = policy.temporary / name
+    place.mkdir(mode=0o700, parents=True)
+    if state.copied:
+        with suppress(OSError):
+            shutil.copyfile((own if variable else home) / state.copied, place / state.copied)
+    if not exists and state.variable:
+        own = place
+    elif exists or policy.of(own) is Access.HIDE:
+        policy.access[own], policy.private[own] = Access.HIDE, place
+    if state.variable:
+        policy.moved[state.variable] = own
+    for folder in state.sessions.split():
+        kept = (run.absolute() if run is not None else policy.temporary) / "agents" / name / folder
+        files.make_folder(kept)
+        policy.access[own / folder], policy.private[own / folder] = Access.HIDE, kept.resolve()
+    for entry in os.scandir(own) if exists else ():
+        login = entry.name in state.login.split()
+        if login or not state.is_own(entry.name):
+            with suppress(OSError, RuntimeError):
+                real = Path(entry.path).resolve(strict=True)
+                policy.access[real] = Access.WRITE if login else Access.READ
+                if real != own / entry.name:
+                    (place / entry.name).symlink_to(real)
 
 
 def _installation(path: Path) -> Path:
     """What a program at *path* needs: all that npm installed with it, if npm did, else the program."""
     return next((folder for folder in reversed(path.parents) if folder.name == "node_modules"), path)
-
-
-def _own_state(agent: AgentPlan, env: Mapping[str, str], home: Path) -> Iterator[tuple[Path, Sequence[str]]]:
-    """The folders of a coding agent's own state, which are made, and its files; each with what is to be made in it."""
-    known = " ".join((agent.backend, str(agent.options.get("provider", "")), *agent.argv[:2])).lower()
-    for name, paths in _STATE.items():
-        is_it = any(name == part for part in known.replace("/", " ").split()) if name == "pi" else name in known
-        if not is_it:
-            continue
-        for path in paths:
-            moved = env.get(_MOVED.get(path, ""))
-            for place in (home / path, *([Path(moved)] if moved else [])):
-                if not place.suffix:
-                    with suppress(OSError):
-                        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-                yield place, _MADE.get(path, ())
-
-
-def _occupy(own: Path, names: Sequence[str]) -> None:
-    """Make what of *names* does not exist in *own*."""
-    for name in names:
-        with suppress(OSError):
-            if not (path := own / name).suffix:
-                path.mkdir(mode=0o700, exist_ok=True)
-            elif not os.path.lexists(path):
-                path.write_text("{}\n" if path.suffix == ".json" else "")
 
 
 def caches_in(env: Mapping[str, str], home: Path) -> Path:
@@ -231,31 +238,46 @@ def _caches(env: Mapping[str, str], home: Path) -> dict[str, str]:
     return {variable: os.fspath((top / name).resolve()) for variable, name in _CACHES.items()}
 
 
-def _repository(cwd: Path) -> tuple[list[Path], list[Path], tuple[Path, ...], dict[Path, bytes]]:
-    """What git must write to commit in *cwd*, what it must not, what must not exist, and the links of a work tree."""
+def _repository(cwd: Path) -> tuple[list[Path], list[Path], tuple[Path, ...], dict[Path, bytes], list[Path]]:
+    """What git must write to commit in *cwd*, what it must not, what must not exist, the links of a work tree, and the
+    main work tree.
+
+    A link is followed only into a repository that knows it: an agent may have left one that leads elsewhere.
+    """
     cwd = cwd.resolve()
     link = next((top / ".git" for top in (cwd, *cwd.parents) if os.path.lexists(top / ".git")), None)
     if link is None:
-        return [], [], (), {}
+        return [], [], (), {}, []
     entry = link
     if link.is_file():
         with suppress(OSError, UnicodeDecodeError):
             entry = link.parent / link.read_text().partition("gitdir:")[2].strip()
     common = entry
-    with suppress(OSError, UnicodeDecodeError):
-        common = entry / (entry / "commondir").read_text().strip()
-    if not common.is_dir():
-        return [], [link], (), {}
+    if entry != link:
+        with suppress(OSError, UnicodeDecodeError):
+            common = entry / (entry / "commondir").read_text().strip()
+    if not common.is_dir() or (entry != link and not _is_known(link, entry.resolve(), common.resolve())):
+        return [], [link], (), {}, []
     hooks = common / "hooks"
     if not hooks.exists():
         with suppress(OSError):
             hooks.mkdir()
     kept = [link, common, *(folder / name for folder in (common, entry) for name in _GIT_KEPT)]
-    names = ("config.worktree",) if common != entry else ("commondir", "config.worktree")
+    names = ("config.worktree",) if common != entry else ("commondir", "config.worktree", "info")
     absent = tuple(entry / name for name in names if not os.path.lexists(entry / name))
     kept = [path for path in kept if path != entry]
     links = {}
     if common != entry:
         with suppress(OSError):
             links = {path: path.read_bytes() for path in (link, *(entry / name for name in _GIT_LINKS))}
-    return [entry, *(common / name for name in _GIT_WRITTEN)], kept, absent, links
+    main = [link.parent, *([common.resolve().parent] if common.name == ".git" else [])]
+    return [entry, *(common / name for name in _GIT_WRITTEN)], kept, absent, links, main
+
+
+def _is_known(link: Path, entry: Path, common: Path) -> bool:
+    """Whether the repository *common*, whose *entry* the file *link* names, has that work tree or submodule."""
+    if entry == common:  # a submodule
+        return any((top / ".git" / "modules") in entry.parents for top in link.parents)
+    with suppress(OSError, UnicodeDecodeError):
+        return entry.parent == common / "worktrees" and Path((entry / "gitdir").read_text().strip()).resolve() == link
+    return False

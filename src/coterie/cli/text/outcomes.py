@@ -33,6 +33,8 @@ def outcome(ended: "Outcome", failed: Iterable[str] = (), causes: Iterable[str] 
     reason = without_causes(ended.reason, causes)
     head = ended.status + (f" ({reason})" if reason else "")
     line = f"{head}: {usage(ended.usage, ended.seconds)}, run {ended.run}{_survived(ended, list(failed))}"
+    if ended.missing:
+        line += f"; no value for {listed(ended.missing)}, which conditions read"
     return f"{line}\n{ended.overshoot}" if ended.overshoot else line
 
 
@@ -134,5 +136,6 @@ def outcome_data(ended: "Outcome", failed: Iterable[str] = ()) -> dict[str, Any]
         "waiting": [structs.asdict(question) for question in ended.waiting],
         "overshoot": ended.overshoot,
         "notices": ended.notices,
+        "missing": ended.missing,
         "failed_turns": list(failed),
     }

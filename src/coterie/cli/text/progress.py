@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from coterie.cli.text.words import clock, printable
+from coterie.cli.text.words import clock
+from coterie.escapes import printable
 from coterie.journal import records
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import from_json
@@ -25,6 +26,7 @@ SHOWN = (
     records.AttentionAsked,
     records.ConditionUnknown,
     records.ConfigChanged,
+    records.ConfigHeld,
     records.ConfigRejected,
     records.CorrectionDropped,
     records.CorrectionSent,
@@ -63,6 +65,7 @@ _WARNINGS = (
     records.AttemptInterrupted,
     records.AttentionAsked,
     records.ConditionUnknown,
+    records.ConfigHeld,
     records.CorrectionDropped,
     records.EventInvalid,
     records.JournalRepaired,

@@ -33,7 +33,9 @@ def runs(found: "Sequence[RunStats]", width: int | None, *, everywhere: bool) ->
             one.run,
             one.topology,
             _date(one.started),
-            f"{one.state}: {one.reason}" if one.reason == MERGE_CONFLICT else one.state,
+            f"{one.state}: {one.reason}"
+            if one.reason == MERGE_CONFLICT or (one.state == "running" and one.reason)
+            else one.state,
             duration(one.seconds),
             f"${one.cost:.4f}" if one.cost else "",
             _directory(one.cwd),

@@ -5,16 +5,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-_HARMFUL = (*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A))
-"""Control characters, line separators, and marks that change the direction of writing."""
-_ESCAPES = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _HARMFUL if chr(code) not in "\n\t"}
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-Z\\^-~])")
 """An escape sequence of a terminal: colours, movements of the cursor, titles."""
-
-
-def printable(text: str) -> str:
-    """Escape all of *text* that could control the terminal which shows it."""
-    return text.translate(_ESCAPES)
 
 
 def last_line(text: str) -> str:

@@ -5,23 +5,27 @@ repository's override, the command line. `autoloops.conf` is read only if a proj
 of each value is recorded.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from coterie import files
-from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
+from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, is_within_two_letters, warning
 from coterie.formats import bounds
 from coterie.formats.settings.conversion import InvalidSetting, convert
 from coterie.formats.settings.grammar import Assignment, read
 from coterie.formats.settings.keys import DEFAULT, SECTIONS, Origin, Settings, keys
+from coterie.topology.coding import GUARDS, NO_GUARD
 
 USER, PROJECT = "user", "project"
 USER_OVERRIDE, REPO_OVERRIDE, COMMAND_LINE = "user override", "repo override", "command line"
 
 PROJECT_FILES = ("autoloops.toml", "autoloops.conf")
 """The settings file of a project: the first of these that exists."""
+
+_IGNORED = "this file did not exist when the run began, so it does not read it"
+_IGNORED_HINT = "it counts for later runs; `coterie resume RUN --reload FOLDER` makes it count for this one"
 
 GIVEN = "the command line"
 """The file in diagnostics of values from the command line."""
@@ -44,11 +48,15 @@ def resolve(
         env: The environment: `AUTOLOOP_CONFIG`, `XDG_CONFIG_HOME` and `HOME` locate the user's files.
         preset: The preset's name; by default the project's folder name.
         overrides: Settings from the command line, each as `key=value`.
-        grammars: The grammars of files that were read before, which are used again.
+        grammars: The grammars of the files that were read before, which are used again; a file that is not among them
+            is not read. None: nothing was read before.
     """
     job = _Job(grammars or {})
-    for layer, path in layer_files(project, work_dir, env, preset):
-        job.read(layer, path)
+    for layer, path in layer_files(project, work_dir, env, preset, grammars):
+        if grammars is None or str(path) in grammars:
+            job.read(layer, path)
+        elif files.exists(path):
+            job.found.append(replace(warning("file-ignored", _IGNORED, hint=_IGNORED_HINT), file=str(path)))
     for text in overrides:
         job.override(text)
     if (named := env.get("AUTOLOOP_CONFIG")) and not files.exists(Path(named)):
@@ -58,13 +66,22 @@ def resolve(
 
 
 def layer_files(
-    project: Path | None, work_dir: Path, env: Mapping[str, str], preset: str = ""
+    project: Path | None,
+    work_dir: Path,
+    env: Mapping[str, str],
+    preset: str = "",
+    known: Collection[str] | None = None,
 ) -> Iterator[tuple[str, Path]]:
-    """The layers that are files, lowest first, with their paths, which may not exist."""
+    """The layers that are files, lowest first, with their paths, which may not exist.
+
+    Args:
+        known: The files that a running loop began with: a project keeps the one of its two that is among them.
+    """
     preset = preset or (project.resolve().name if project is not None else "")
     yield USER, user_file(env)
     if project is not None:
-        yield PROJECT, project_file(project)
+        conf = project / PROJECT_FILES[1]
+        yield PROJECT, conf if known is not None and str(conf) in known else project_file(project)
     if preset:
         yield USER_OVERRIDE, override_file("user", preset, work_dir, env)
         yield REPO_OVERRIDE, override_file("repo", preset, work_dir, env)
@@ -157,7 +174,7 @@ class _Job:
     def _take(self, entry: Assignment, layer: str, file: str) -> None:
         key = keys().get(entry.key)
         if key is None:
-            self._keep(entry, file)
+            self._keep(entry, layer, file)
             return
         try:
             value = convert(key, entry.value, entry.raw)
@@ -167,12 +184,22 @@ class _Job:
         self._values[key.section][key.attribute] = value
         self._origins[key.name] = Origin(layer, file, entry.span.line if entry.span else 0)
 
-    def _keep(self, entry: Assignment, file: str) -> None:
+    def _keep(self, entry: Assignment, layer: str, file: str) -> None:
         """Keep and report an unknown setting."""
         self._unknown[entry.key] = entry.value
         if entry.key in SECTIONS:
             message = f"{entry.key!r} is a table of settings, not a single setting"
             self._report(error("bad-setting", message, entry.span, f"write {entry.key}.NAME = …"), file)
+            return
+        section, *names = entry.key.split(".")
+        if not {section, *names}.isdisjoint(GUARDS):
+            report, code = (warning, "unknown-setting") if layer in (USER, USER_OVERRIDE) else (error, "bad-setting")
+            message = f"{entry.key!r} is a guard that coterie does not have"
+            self._report(report(code, message, entry.span, NO_GUARD), file)
+            return
+        if names and section not in SECTIONS and is_within_two_letters(section, SECTIONS):
+            message = f"unknown table {section!r} of the setting {entry.key!r}"
+            self._report(error("bad-setting", message, entry.span, did_you_mean(section, SECTIONS)), file)
             return
         hint = did_you_mean(entry.key, keys()) or ("it is kept but has no effect" if file else "it has no effect")
         self._report(warning("unknown-setting", f"unknown setting {entry.key!r}", entry.span, hint), file)

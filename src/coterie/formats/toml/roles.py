@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from coterie.diagnostics import Fix, Span, did_you_mean
+from coterie.diagnostics import Fix, Span, did_you_mean, is_within_two_letters
 from coterie.formats.toml.document import TomlDocument, shown
 from coterie.topology import expressions
-from coterie.topology.coding import ATTENTION_POLICIES, INTERRUPT_POLICIES, SANDBOXES
+from coterie.topology.coding import ATTENTION_POLICIES, GUARDS, INTERRUPT_POLICIES, NO_GUARD, SANDBOXES
 from coterie.topology.events import is_pattern
 from coterie.topology.loop import Handoff, Loop, Role
 
@@ -186,7 +186,16 @@ def _list(document: TomlDocument, value: Any, what: str, span: Span | None) -> t
 
 
 def _unknown(document: TomlDocument, owner: str, name: str, span: Span | None, known: tuple[str, ...]) -> None:
+    guard = name.removeprefix(BACKEND)
+    if guard in GUARDS:
+        document.error("bad-value", f"{owner} has {name!r}, a guard that coterie does not have", span, NO_GUARD)
+        return
     close = did_you_mean(name, known)
     fix = Fix("correct the name", span, close.split("'")[1]) if close and span is not None else None
     hint = close or "it is kept but has no effect"
+    value = document.values.get(name) if owner == "the topology" else None
+    is_table = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(one, dict) for one in value))
+    if is_table and is_within_two_letters(name, known):
+        document.error("bad-value", f"{owner} has no table {name!r}", span, hint)
+        return
     document.warning("unknown-field", f"{owner} has no field {name!r}", span, hint, fix)

@@ -76,8 +76,15 @@ def plan_loop(
     work_dir = (work_dir or Path()).resolve()
     folder = Path(topology.file).parent.resolve()
     preset = before.place.preset if before is not None else folder.name
+    if before is not None and AGENTS not in before.files:  # it did not exist when the run began
+        loop = replace(loop, agents={})
     settings, said = resolve_settings(
-        folder, preset=preset, work_dir=work_dir, env=env, overrides=given.overrides, grammars=given.grammars
+        folder,
+        preset=preset,
+        work_dir=work_dir,
+        env=env,
+        overrides=given.overrides,
+        grammars=given.grammars if before is not None else None,
     )
     found += said
     given = msgspec.structs.replace(given, grammars=settings.grammars)
@@ -86,6 +93,8 @@ def plan_loop(
         found += _fixed(here, before.place, settings)
         here = before.place
     reader = _Texts(folder, work_dir / here.state_dir, settings, TextLocation(topology.file, text=text), found.append)
+    reader.wanted += [TOPOLOGY, *([AGENTS] if before is None or AGENTS in before.files else [])]
+    reader.wanted += [name for role in loop.roles for name in (role.prompt_file, role.topology) if name]
     sources = BackendSources(
         loop=loop,
         settings=settings,
@@ -268,7 +277,7 @@ class _Texts:
     ) -> None:
         self.report = report
         self.topology = topology
-        self.wanted = [TOPOLOGY, AGENTS]
+        self.wanted: list[str] = []
         self._folder, self._settings = folder, settings
         self._values = {"STATE_DIR": str(state_dir), "PRESET_DIR": str(folder)}
 

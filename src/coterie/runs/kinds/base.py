@@ -7,7 +7,7 @@ engine needs nothing but its agents; a kind overrides what differs.
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from coterie.clock import Clock
 from coterie.diagnostics import error
@@ -16,10 +16,23 @@ from coterie.errors import TopologyError
 from coterie.footprint import Footprint
 from coterie.ids import folder_name
 from coterie.journal.base import Reader
-from coterie.journal.records import AttemptFailed, ConfigAnswer, ConfigKept, GateChecked, Record, TurnFinished
+from coterie.journal.records import (
+    AttemptFailed,
+    AttemptLaunched,
+    ConfigAnswer,
+    ConfigChanged,
+    ConfigHeld,
+    ConfigKept,
+    GateChecked,
+    OperatorSaid,
+    PlanReloaded,
+    Record,
+    TurnFinished,
+)
 from coterie.planning.coordination import Coordination
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan
+from coterie.planning.protection import Held
 from coterie.runs.driver import prompts
 from coterie.runs.driver.attempt_files import KeptPrompts
 from coterie.runs.driver.commands import Turn
@@ -40,11 +53,48 @@ class LastReading:
 
     Attributes:
         files: Their state then.
+        held: What was held back; None before the first reading.
         warnings: The warnings about them, without their lines, which any edit moves; None before the first reading.
     """
 
     files: Footprint = field(default_factory=Footprint)
     warnings: Collection[tuple[str, str, str]] | None = None
+    held: tuple[Held, ...] | None = None
+
+
+class Trust(NamedTuple):
+    """What the records of a run say of those that could change its files.
+
+    Attributes:
+        confined: Whether no process of an attempt could.
+        held: What was last held back, and *taken* what a person has taken of such things.
+        changed: The settings that a person has changed by command since the files were last read.
+    """
+
+    confined: bool = False
+    held: tuple[Held, ...] = ()
+    taken: frozenset[Held] = frozenset()
+    changed: frozenset[str] = frozenset()
+
+
+def trust_of(run: str, records: Iterable[tuple[str, Record]]) -> Trust:
+    """What *records*, of the root *run* and its child runs, say."""
+    confined, held, taken, changed = True, tuple[Held, ...](), frozenset[Held](), frozenset[str]()
+    for which, record in records:
+        match record:
+            case AttemptLaunched():
+                confined &= record.confined
+            case ConfigChanged() if which == run:
+                held, changed = record.held if isinstance(record, ConfigHeld) else (), frozenset()
+            case ConfigKept() if which == run:
+                changed = frozenset()
+            case PlanReloaded() if which == run:
+                held = ()
+            case OperatorSaid(what="take"):
+                taken |= set(held)
+            case OperatorSaid(what="change"):
+                changed |= {record.text}
+    return Trust(confined, held, taken, changed)
 
 
 class Companion(Protocol):
@@ -188,6 +238,10 @@ class Kind:
         """
         return f"stream.{folder_name(turn)}"
 
+    def reviews(self, turn: str) -> bool:
+        """Whether *turn* may change the prompts of the team."""
+        return False
+
     def node(self, turn: str, agent: str) -> str:
         """The name of the place at which a child run answers for *turn*, which asks *agent*."""
         return turn.rpartition("#")[0]
@@ -233,12 +287,15 @@ class Kind:
         """Where memory and tasks lie and how much of them a prompt shows; None: the defaults of the state directory."""
         return None
 
-    def reread(self, run: str, plan: Plan, hold: Callable[[Plan], Plan], last: LastReading) -> ConfigAnswer:
+    def reread(
+        self, run: str, plan: Plan, hold: Callable[[Plan], Plan], last: LastReading, trust: Callable[[], Trust] = Trust
+    ) -> ConfigAnswer:
         """Read *plan*, under which *run* goes on, from its files again if one of them changed.
 
         Args:
             hold: Takes secrets out of a plan that was read.
             last: When *plan* was last read from its files; kept by the caller, for this method.
+            trust: Reads what the records of the run say of those that could change these files.
         """
         return ConfigKept()
 

@@ -17,10 +17,11 @@ class RunMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         id: Given by the sender; the run records it once however often it comes.
-        kind: `answer`, `permit`, `emit`, `memory`, `task`, `interrupt` or `guide`.
+        kind: `answer`, `permit`, `emit`, `memory`, `task`, `interrupt`, `guide` or `stop`.
         turn: Which turn it is for; in a child run `<turn>.<attempt>/<turn>`; empty where one can be guessed.
         attempt: With *epoch*, the attempt that sends it; 0: an operator sends it.
         token: The attempt's token, or the operator's signature of all the rest.
+        by: The attempt that speaks as the operator of a run that it began; empty: an operator does, or *attempt*.
         note: What is to change in memory or tasks; `coterie.workspace.notes` knows what it may hold.
     """
 
@@ -30,6 +31,7 @@ class RunMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempt: int = 0
     epoch: int = 0
     token: str = ""
+    by: str = ""
     text: str = ""
     outputs: dict[str, Any] | None = None
     event: str = ""
@@ -69,6 +71,11 @@ def interruption(turn: str = "") -> RunMessage:
     return RunMessage(id=new_message_id(), kind="interrupt", turn=turn)
 
 
+def stop() -> RunMessage:
+    """A message that interrupts all attempts of a run and stops it; it can be resumed."""
+    return RunMessage(id=new_message_id(), kind="stop")
+
+
 def guidance(text: str, turn: str = "") -> RunMessage:
     """A message that guides *turn*; without it, the loop of the run, or the only turn that runs.
 
@@ -76,6 +83,11 @@ def guidance(text: str, turn: str = "") -> RunMessage:
     has the guidance in its prompt. A loop's next iteration has it in any case.
     """
     return RunMessage(id=new_message_id(), kind="guide", turn=turn, text=text)
+
+
+def changed_setting(name: str) -> RunMessage:
+    """A message that an operator has changed the setting *name*, which counts when the files are next read."""
+    return RunMessage(id=new_message_id(), kind="setting", text=name)
 
 
 def verdict(refusal: str, detail: str = "") -> Verdict:

@@ -1,22 +1,22 @@
 """Send a message to a run from another process.
 
 A message is a file `<run>/inbox/<id>.json`, renamed into place, and a ring at the owner's doorbell. An attempt's
-message carries the token of the attempt, an operator's one a signature (`coterie.runs.messages.tokens`); a process that
-an attempt has started gets no signature.
+message carries the token of the attempt, an operator's one a signature (`coterie.runs.messages.tokens`); a process of
+an attempt gets no signature, except for runs that this attempt began (`coterie.runs.authority`).
 """
 
-import os
 from pathlib import Path
 
 import msgspec
 
 from coterie.backends.agentside import delivery
 from coterie.backends.base import Launched
-from coterie.backends.processes import MARK, any_alive, attempt_of
-from coterie.errors import UsageError
+from coterie.backends.processes import any_alive
+from coterie.errors import NotTheOperator, UsageError
 from coterie.journal.records import AttemptLaunched
 from coterie.journal.runs import RunReader
 from coterie.runs import index
+from coterie.runs.authority import check_operator
 from coterie.runs.driver.fold import refusal
 from coterie.runs.messages import WAITS, RunMessage, Verdict, verdict
 from coterie.runs.messages.tokens import Tokens
@@ -30,9 +30,14 @@ def send(runs: RunReader, run: str, folder: Path, message: RunMessage) -> Verdic
     except UnicodeEncodeError:
         raise UsageError("the message is not UTF-8 text, and nothing was sent") from None
     if not message.attempt:
-        if problem := _not_an_operator(runs, run, message):
+        try:
+            marks = check_operator(runs, run)
+        except NotTheOperator as error:
+            return Verdict(status="refused", detail=str(error))
+        if problem := _untimely(runs, run, message):
             return Verdict(status="refused", detail=problem)
-        message = msgspec.structs.replace(message, token=Tokens(folder).operator(message.signed))
+        message = msgspec.structs.replace(message, by=marks[0] if marks else "")
+        message = msgspec.structs.replace(message, token=Tokens.of(folder).operator(message.signed))
     with waiting("the owner of the run to read the message"):
         status, detail = delivery.send(str(folder), message.id, msgspec.to_builtins(message))
     match status:
@@ -47,24 +52,13 @@ def send(runs: RunReader, run: str, folder: Path, message: RunMessage) -> Verdic
             return Verdict(status=status, detail=detail)
 
 
-def _not_an_operator(runs: RunReader, run: str, message: RunMessage) -> str:
-    """Return why this process may not send *message* as an operator; empty if it may."""
-    if problem := inside_attempt():
-        return problem
+def _untimely(runs: RunReader, run: str, message: RunMessage) -> str:
+    """Return why no operator may send *message* now; empty if one may."""
     if message.kind == "permit" and not runs.is_owned(run):
         return f"no process is running it, so no attempt waits: `coterie resume {run}` tries it again"
     if message.kind == "answer" and not runs.is_owned(run) and _attempts_live(runs, run):
         return f"an attempt of the run is still alive: end it with `coterie resume {run}`, then answer"
     return ""
-
-
-def inside_attempt() -> str:
-    """Why this process is no operator: an attempt has started it; empty if none has."""
-    attempt = os.environ.get(MARK) or attempt_of(os.getppid()) or ""
-    return attempt and (
-        f"this process belongs to the attempt {attempt}, and an agent is not the operator: "
-        "ask the operator to run this command outside of the run"
-    )
 
 
 def _attempts_live(runs: RunReader, run: str) -> bool:

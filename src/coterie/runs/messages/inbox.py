@@ -17,8 +17,8 @@ import msgspec
 
 from coterie import files
 from coterie.backends.agentside import delivery
-from coterie.backends.agentside.client import OUTBOX
-from coterie.backends.processes import attempt_of
+from coterie.backends.agentside.client import OUTBOX, OWN
+from coterie.backends.processes import attempt_of, marks_of
 from coterie.errors import JournalFailed, shortage, suppress_os_errors
 from coterie.formats.bounds import decode_json
 from coterie.ids import child_run_id
@@ -54,7 +54,7 @@ class Inbox:
     def __init__(self, folder: Path, shell: Shell, now: Callable[[], float]) -> None:
         self._folder, self._shell, self._now = folder, shell, now
         shell.tree.before_taking_over = self._take_what_came_before
-        self._bell = Doorbell(folder, lambda name, pid: self._take(name, self._attempt_of(pid)))
+        self._bell = Doorbell(folder, lambda name, pid: self._take(name, self._marks_of(pid)))
         self._looking: asyncio.Task[None] | None = None
         self._seen: set[str] | None = None
         """The messages that were there at the last look; None before the first."""
@@ -63,7 +63,7 @@ class Inbox:
 
     @cached_property
     def _tokens(self) -> Tokens:
-        return Tokens(self._folder)
+        return Tokens.of(self._folder)
 
     async def open(self) -> None:
         """Open the doorbell, take the messages that wait, and look for more from now on."""
@@ -111,8 +111,8 @@ class Inbox:
                 if (turn := live.core.turns.get(name)) is not None:
                     collect(self._shell.attempt_folder(live.run, name, turn.attempt), self._folder)
 
-    def _attempt_of(self, pid: int) -> str | None:
-        """Return the attempt that started the process *pid*; see `coterie.backends.processes.attempt_of`."""
+    def _marks_of(self, pid: int) -> tuple[str, ...] | None:
+        """Return the attempts in which the process *pid* runs, the innermost first; None if it has ended."""
         launched: dict[int, str] = {}
         for live in self._shell.runs.values():
             for name in live.attempts:
@@ -124,13 +124,14 @@ class Inbox:
                         if one.attempt == turn.attempt
                         for pid in (one.pid, one.group)
                     }
-        return attempt_of(pid, launched)
+        innermost, marks = attempt_of(pid, launched), marks_of(pid) if pid else None
+        return None if innermost is None or marks is None else tuple(filter(None, (innermost, *marks)))
 
-    async def _take(self, name: str, peer: str | None = "", *, rung: bool = True) -> Verdict:
+    async def _take(self, name: str, marks: tuple[str, ...] | None = (), *, rung: bool = True) -> Verdict:
         """The verdict on the message *name*, which is judged once, however often it comes.
 
         Args:
-            peer: As for `coterie.runs.messages.verdicts.sender_of`.
+            marks: As for `coterie.runs.messages.verdicts.sender_of`.
             rung: An operator's message may be taken.
         """
         path = self._folder / "inbox" / f"{Path(name).name}.json"
@@ -141,8 +142,8 @@ class Inbox:
             message = load_message(path)
             if isinstance(message, Verdict):
                 return message
-            sender = sender_of(message, next(iter(self._shell.runs)), self._tokens, peer)
-            if sender.source == "operator" and not rung:
+            sender = self._sender_of(message, marks)
+            if not (message.attempt or sender.problem or rung):
                 return Verdict(status="queued", detail=WAITS)
             task = self._taken[path.stem] = asyncio.create_task(self._deliver(message, sender))
         done, _ = await asyncio.wait({task}, timeout=PATIENCE)
@@ -151,6 +152,11 @@ class Inbox:
         if (verdict := task.result()).status != "queued":
             path.unlink(missing_ok=True)
         return verdict
+
+    def _sender_of(self, message: RunMessage, marks: tuple[str, ...] | None = ()) -> Sender:
+        root = next(iter(self._shell.runs.values()))
+        began = root.core.started.begun_by if root.core.started is not None else ()
+        return sender_of(message, root.run, self._tokens, marks, began)
 
     async def _deliver(self, message: RunMessage, sender: Sender) -> Verdict:
         """Have *message* judged and wait until that is durable; then its file may be removed."""
@@ -196,7 +202,7 @@ class Inbox:
                 if shortage(error):
                     raise
                 continue  # refused when this owner reads its inbox
-            sender = sender_of(message, live.root, self._tokens)
+            sender = self._sender_of(message)
             if not sender.problem and (_belongs_to_the_dead(live, message) or _guides(self._shell, live, message)):
                 take(self._shell, message, live.core.at, sender, late=True)
 
@@ -205,7 +211,7 @@ def collect(attempt: Path | None, folder: Path) -> None:
     """Move the messages in the folder of *attempt* to the inbox of the run in *folder*."""
     if attempt is None:
         return
-    for path in in_order(attempt / OUTBOX):
+    for path in in_order(attempt / OWN / OUTBOX):
         target = folder / "inbox" / path.name
         with suppress(OSError):  # taken meanwhile
             if not target.exists():

@@ -34,7 +34,7 @@ def verdict(runs: Runs, run: str, said: RunMessage) -> Verdict:
     Raises:
         JournalUnreadable, ReplayMismatch: If the run cannot be folded.
     """
-    if said.attempt and (problem := sender_of(said, run, Tokens(runs.folder(run))).problem):
+    if said.attempt and (problem := sender_of(said, run, Tokens.of(runs.folder(run))).problem):
         return Verdict(status="refused", detail=f"{problem}\n({PROVISIONAL})")
     below, _, turn = said.turn.rpartition("/")
     found = _fold(runs, f"{run}/{below}" if below else run)

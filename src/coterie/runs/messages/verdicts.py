@@ -1,11 +1,12 @@
 """Verdicts on messages to a run: the sender, whether the message counts, and the record of it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from coterie.backends.agentside import delivery
+from coterie.backends.processes import is_within
 from coterie.engines.commands import Emit, Reply
 from coterie.ids import child_run_id
 from coterie.journal import records as r
@@ -22,21 +23,28 @@ OF_AGENTS = frozenset({"emit", *notes.COLLECTIONS})
 """The kinds of messages that an attempt may send; all others are an operator's."""
 
 
+STOPPED = "by an operator"
+"""Why a run stopped that `coterie control stop` has stopped."""
+
+
 class Sender(Struct, frozen=True):
     """The sender of a message: `agent` or `operator`, and the problem with it, if there is one.
 
-    Without proof that an operator sent it, an agent did.
+    Without proof that an operator sent it, an agent did: that of the attempt, or one that began the run.
     """
 
     source: str
     problem: str = ""
 
 
-def sender_of(message: RunMessage, root: str, tokens: Tokens, peer: str | None = "") -> Sender:
+def sender_of(
+    message: RunMessage, root: str, tokens: Tokens, marks: Sequence[str] | None = (), begun_by: Sequence[str] = ()
+) -> Sender:
     """Return the sender of *message* to the run *root*.
 
     Args:
-        peer: The attempt whose process brought it; empty: a process that no attempt started; None: not known.
+        marks: The attempts in which the process that brought it runs, the innermost first; None: not known.
+        begun_by: Those in which the run was begun, which may speak as its operator.
     """
     if message.kind == UNREADABLE:
         return Sender("agent", message.text)
@@ -47,18 +55,19 @@ def sender_of(message: RunMessage, root: str, tokens: Tokens, peer: str | None =
         problem = ""
         if not tokens.match(message.token, tokens.attempt(run, turn, message.attempt, message.epoch)):
             problem = f"it does not carry the token of {named}: call `coterie` as the attempt finds it on its PATH"
-        elif peer and peer != named:
-            problem = f"a process of {peer} sent it in the name of {named}"
+        elif marks and not is_within(marks[:1], [named]):
+            problem = f"a process of {marks[0]} sent it in the name of {named}"
         elif message.kind not in OF_AGENTS:
             problem = f"only an operator may send {message.kind!r}, and an agent sent it"
         return Sender("agent", problem)
-    if peer:
-        return Sender("agent", f"a process of the attempt {peer} sent it, and an agent is not the operator")
+    within = [*(marks or ()), *filter(None, [message.by])]
+    if not is_within(within, begun_by):
+        return Sender("agent", f"a process of the attempt {within[0]} sent it, and an agent is not the operator")
     if not tokens.match(message.token, tokens.operator(message.signed)):
         return Sender("agent", "it carries neither an attempt's token nor an operator's signature: use `coterie`")
-    if peer is None:
+    if marks is None:
         return Sender("agent", "the process that sent it cannot be determined, so it may be an agent's: send it again")
-    return Sender("operator")
+    return Sender("agent" if within else "operator")
 
 
 def take(
@@ -102,21 +111,35 @@ def _follow(
 ) -> tuple[str, str]:
     """Carry out *message*; return the problem, if there is one, and the detail of an accepted verdict."""
     match message.kind:
+        case "answer" | "permit" if turn == r.CONFIG:
+            return _decide_config(live, message, now), ""
         case "answer":
-            return _answer(shell, live, turn, message), ""
+            return _answer(shell, live, turn, message, source), ""
         case "permit":
-            return shell.tree.attend(live, turn, message.text.strip(), message.id), ""
+            return shell.tree.attend(live, turn, message.text.strip(), message.id, source), ""
+        case "setting":
+            if not live.kind.keeps_child_plans:
+                return "only a loop reads its settings again", ""
+            word = r.OperatorSaid(message=message.id, what="change", turn=r.CONFIG, text=message.text)
+            live.core.write(now, word, source=source)
+            return "", ""
         case "emit":
             return _emit(shell, live, turn, message, source, late), ""
         case "memory" | "task":
             return _note(shell, live, turn, message, now, source)
         case "interrupt":
             word = r.OperatorSaid(message=message.id, what="interrupt", turn=turn)
-            if shell.tree.cut(live, word):
+            if shell.tree.cut(live, word, source):
                 return "", ""
             return f"turn {turn!r} is not running" if turn else "no turn is running", ""
+        case "stop" if late:
+            return "no process drove the run when it was sent", ""
+        case "stop":
+            live.core.write(now, r.OperatorSaid(message=message.id, what="stop"), source=source)
+            shell.stop(STOPPED)
+            return "", ""
         case "guide":
-            return _guide(shell, live, turn, message, now)
+            return _guide(shell, live, turn, message, now, source)
         case _:
             return f"unknown kind of message: {message.kind!r}", ""
 
@@ -139,18 +162,29 @@ def _addressee(shell: Shell, message: RunMessage) -> tuple[DrivenRun, str]:
     return root, turn
 
 
+def _decide_config(live: DrivenRun, message: RunMessage, now: float) -> str:
+    """Take an operator's word on the settings that are held back; return why it cannot be used, if so."""
+    word, words = message.text.strip(), r.ATTENTION_ANSWERS[r.CONFIG]
+    if not live.core.held_back:
+        return "no setting is held back, or an operator has decided on it"
+    if word not in words:
+        return f"{word!r} is no answer: write {' or '.join(words)}"
+    live.core.write(now, r.OperatorSaid(message=message.id, what=word, turn=r.CONFIG), source="operator")
+    return ""
+
+
 def _questions(shell: Shell) -> dict[str, tuple[DrivenRun, str]]:
     """The turns that wait for a human's answer, each with its run, by address."""
     return {_address(live, one.ask.turn): (live, one.ask.turn) for live in shell.runs.values() for one in live.humans()}
 
 
-def _answer(shell: Shell, live: DrivenRun, turn: str, message: RunMessage) -> str:
+def _answer(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, source: str) -> str:
     """Give a human's answer to the turn that waits for it; return the problem, if it cannot be used."""
     asking = {one.ask.turn: one for one in live.humans()}
     if turn not in asking:
         return not_asking(live.root, message.turn, _questions(shell))
     if turn in live.held:
-        return shell.tree.decide(live, turn, message.text, message.id)
+        return shell.tree.decide(live, turn, message.text, message.id, source)
     if problem := unknown_outputs(live.core, live.core.turns[turn], message):
         return problem
     attempt = asking[turn].attempt
@@ -165,7 +199,7 @@ def _answer(shell: Shell, live: DrivenRun, turn: str, message: RunMessage) -> st
     judged = live.core.engine.judge(reply)
     if isinstance(judged, r.AttemptFailed):
         return judged.reason
-    shell.tree.hear(live, reply, "operator")
+    shell.tree.hear(live, reply, source)
     return ""
 
 
@@ -202,7 +236,7 @@ def not_asking(run: str, turn: str, asking: Iterable[str]) -> str:
     return f"{problem}: {', '.join(known)}; answer with: {which}"
 
 
-def _guide(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, now: float) -> tuple[str, str]:
+def _guide(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, now: float, source: str) -> tuple[str, str]:
     """Record an operator's guidance; return the problem, if there is one, and how it will be delivered."""
     if not message.text.strip():
         return "the guidance is empty", ""
@@ -213,7 +247,7 @@ def _guide(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, now: f
         problem = "several turns are running" if found else f"turn {message.turn!r} is not running"
         return f"{problem}; say which turn the guidance is for: {running}", ""
     said = r.OperatorSaid(message=message.id, what="guide", turn=turn, text=message.text.strip())
-    shell.tree.guide(live, said, now)
+    shell.tree.guide(live, said, now, source)
     if live.kind.keeps_guidance:
         return "", ""
     where = f"the next attempt of {_address(live, turn)}, or the next turn of {live.core.role(turn)}"

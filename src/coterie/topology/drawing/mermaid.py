@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from coterie.escapes import printable
 from coterie.topology.drawing.graph import Arrow, Box, Graph
 
 _SHAPES = {
@@ -51,4 +52,4 @@ def _arrow(arrow: Arrow, ids: dict[str, str]) -> str:
 
 def _text(text: str) -> str:
     """*text* with every character special to Mermaid, Markdown or HTML as a numeric entity."""
-    return "".join(c if c in _PLAIN or (c > "\x7f" and c.isprintable()) else f"#{ord(c)};" for c in text)
+    return "".join(c if c in _PLAIN or (c > "\x7f" and c.isprintable()) else f"#{ord(c)};" for c in printable(text))

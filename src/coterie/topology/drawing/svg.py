@@ -6,6 +6,7 @@ from math import fsum  # exact sum, so a picture is the same on every Python
 from unicodedata import east_asian_width
 from xml.sax.saxutils import escape, quoteattr
 
+from coterie.escapes import printable
 from coterie.topology.drawing.graph import Arrow, Box, Graph
 from coterie.topology.drawing.layers import Placed, Point, Rectangle, Route, Size, place
 
@@ -223,4 +224,4 @@ def _attribute(text: str) -> str:
 
 def allowed(text: str) -> str:
     """*text* without the characters that XML cannot represent."""
-    return _FORBIDDEN.sub("\ufffd", text)
+    return printable(_FORBIDDEN.sub("\ufffd", text))

@@ -17,9 +17,10 @@ from coterie.workspace.trees.worktree import WorkTree
 def last_snapshot(records: Iterable[tuple[str, Record]]) -> str:
     """The commit of the last snapshot in *records*; empty if there is none.
 
-    The records of child runs may come in any order. Snapshots of a wave's branches, which work apart, do not count.
+    The records of child runs may come in any order. Snapshots of a wave's branches, which work apart, do not count,
+    nor those of a cluster, which are in its export.
     """
-    saved = [one for _, one in records if isinstance(one, TreeSaved) and one.commit and not one.apart]
+    saved = [one for _, one in records if isinstance(one, TreeSaved) and one.commit and not (one.apart or one.bundles)]
     return max(saved, key=lambda one: (one.at, one.seq)).commit if saved else ""
 
 

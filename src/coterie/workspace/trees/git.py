@@ -1,8 +1,7 @@
 """Call git without a shell, hooks or prompts, and in a clean environment; failures raise `GitFailed`.
 
-Git runs programs that a repository configures. Filters and merge drivers run, because the content of files depends on
-them; like git they get an environment without secrets (`coterie.backends.secrets`). Hooks, the file system monitor,
-editors, pagers and `ext::` transports are off. All processes of a call end with it.
+`coterie.workspace.trees.git_command` decides which programs of a repository it runs, and how. All processes of a call
+end with it.
 """
 
 import asyncio
@@ -11,7 +10,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
 from pathlib import Path
@@ -21,8 +20,8 @@ from typing import ParamSpec, TypeVar
 from msgspec import Struct
 
 from coterie.backends.processes import unmarked
-from coterie.backends.secrets import without_secrets
 from coterie.errors import GitFailed, Shortage, UsageError, shortage
+from coterie.workspace.trees.git_command import prepared_call
 from coterie.workspace.trees.repository_lock import inherited
 
 P = ParamSpec("P")
@@ -32,28 +31,6 @@ TIMEOUT = 600.0
 """Seconds that a call may take."""
 GRACE = 5.0
 """Seconds that a cancelled call has to finish before SIGTERM, and again before SIGKILL."""
-_CONFIG = {
-    "advice.addEmbeddedRepo": "false",
-    "core.fsmonitor": "false",
-    "core.hooksPath": os.devnull,
-    "core.quotePath": "false",
-    "core.safecrlf": "false",
-    "gc.auto": "0",
-    "log.showSignature": "false",
-    "maintenance.auto": "false",
-    "merge.autoStash": "false",
-    "protocol.ext.allow": "never",
-    "submodule.recurse": "false",
-}
-_ALWAYS = {
-    "GIT_ASKPASS": "true",
-    "GIT_EDITOR": "true",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_PAGER": "cat",
-    "GIT_TERMINAL_PROMPT": "0",
-    "LC_ALL": "C",
-}
-"""Variables of git's environment that take precedence over the user's."""
 _OURS = {"name": "coterie", "email": "coterie@localhost"}
 
 
@@ -167,11 +144,13 @@ def call(folder: Path, *words: str, stdin: str = "", env: Mapping[str, str] | No
         GitFailed: If it cannot be called, or takes too long.
     """
     job = _JOB.get(None) or _Job()
-    with TemporaryFile() as out, TemporaryFile() as err, TemporaryFile() as given:
+    with ExitStack() as stack:
+        argv, environment = stack.enter_context(prepared_call(folder, words, env or {}))
+        out, err, given = (stack.enter_context(TemporaryFile()) for _ in range(3))
         given.write(stdin.encode("utf-8", "surrogateescape"))
         given.seek(0)
         # Files, not pipes: a program that a filter leaves behind would keep a pipe open.
-        process = _start(folder, words, _environment() | dict(env or {}), given.fileno(), out.fileno(), err.fileno())
+        process = _start(folder, words, argv, environment, given.fileno(), out.fileno(), err.fileno())
         timer = _Timeout(TIMEOUT, process)
         timer.start()
         try:
@@ -189,14 +168,13 @@ def call(folder: Path, *words: str, stdin: str = "", env: Mapping[str, str] | No
 
 
 def _start(
-    folder: Path, words: tuple[str, ...], env: dict[str, str], stdin: int, out: int, err: int
+    folder: Path, words: tuple[str, ...], argv: list[str], env: dict[str, str], stdin: int, out: int, err: int
 ) -> subprocess.Popen[bytes]:
     """Start git as the leader of a process group."""
-    settings = [word for key, value in _CONFIG.items() for word in ("-c", f"{key}={value}")]
     try:
         with unmarked():  # else what git starts would be ended with the attempt that is started meanwhile
             return subprocess.Popen(
-                ["git", *settings, *words],
+                argv,
                 cwd=folder,
                 env=env,
                 stdin=stdin,
@@ -299,17 +277,6 @@ def _rev_parse(folder: Path) -> CompletedCall:
 def _repository(completed: CompletedCall) -> Repository:
     top, own, common, *prefix = completed.out.splitlines()
     return Repository(top=Path(top), own=Path(own), common=Path(common), prefix="".join(prefix).rstrip("/"))
-
-
-def _environment() -> dict[str, str]:
-    """The user's environment without secrets and without the variables of a git hook that started this process.
-
-    Agents need secrets to call models; a filter or merge driver calls none. `GIT_CONFIG_*`
-    stays: it is the user's configuration.
-    """
-    env = {name: value for name, value in without_secrets(os.environ).items() if not name.startswith("GIT_")}
-    kept = {name: value for name, value in os.environ.items() if name.startswith("GIT_CONFIG")}
-    return env | kept | _ALWAYS
 
 
 def _text(data: bytes) -> str:

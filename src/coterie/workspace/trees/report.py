@@ -11,7 +11,6 @@ from coterie.workspace.trees.git import find
 from coterie.workspace.trees.snapshots import LARGEST_INDEX, excluded, write_files
 from coterie.workspace.trees.worktree import WorkTree
 
-_DIFF = ("diff", "--no-ext-diff", "--no-textconv")
 """Shows what git itself finds, without the programs that a repository configures for showing differences."""
 
 
@@ -61,7 +60,7 @@ def diff(state_dir: Path, tree: WorkTree) -> str:
         origin = find(Path(tree.origin))
         if origin is None or not origin.commit_of(f"refs/heads/{tree.branch}"):
             raise GitFailed(("diff",), 1, f"{tree.path} and the branch {tree.branch} are gone: {tree.status}")
-        return origin.output(*_DIFF, tree.base, f"refs/heads/{tree.branch}")
+        return origin.output("diff", tree.base, f"refs/heads/{tree.branch}")
     index = worktree.folder(state_dir, tree.run) / "diff.index"
     try:
         with suppress(FileNotFoundError):
@@ -69,4 +68,4 @@ def diff(state_dir: Path, tree: WorkTree) -> str:
         written, _ = write_files(own, excluded(own, [state_dir]), {"GIT_INDEX_FILE": str(index)})
     finally:
         index.unlink(missing_ok=True)
-    return own.output(*_DIFF, tree.base, written)
+    return own.output("diff", tree.base, written)

@@ -87,11 +87,17 @@ class Snapshots:
 def write_files(repository: Repository, without: Iterable[str], env: dict[str, str]) -> tuple[str, str]:
     """Write all files into the index of *env*; returns the id of the git tree, and why some files are missing in it.
 
+    Of a repository inside, only its commit is read: `git add` would call git in it, under its own configuration.
+
     Raises:
         GitFailed: If nothing could be written.
     """
-    words = ("add", "--all", "--ignore-errors", "--", ":/", *without)
-    added = repository.call(*words, env=env)
+    listed = repository.output("ls-files", "--stage", "-z", env=env).split("\0")
+    inner = [entry.partition("\t")[2] for entry in listed if entry.startswith("160000 ")]
+    words = ("add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul")
+    added = repository.call(*words, env=env, stdin="\0".join([":/", *without, *map(outside, inner)]))
+    if inner:
+        repository.output("update-index", "-z", "--add", "--remove", "--stdin", stdin="\0".join(inner), env=env)
     failed = GitFailed(words, added.status, added.err)
     if added.status not in (0, 1) or (added.status and shortage(failed)):
         raise failed
@@ -113,8 +119,12 @@ def excluded(repository: Repository, folders: Iterable[Path]) -> tuple[str, ...]
     """Arguments that exclude those of *folders* that are in the work tree."""
     top = repository.top.resolve()
     inside = [folder.resolve() for folder in folders if folder.resolve().is_relative_to(top)]
-    names = [folder.relative_to(top).as_posix() for folder in inside if folder != top]
-    return tuple(f":(top,exclude,literal){name}" for name in names)
+    return tuple(outside(folder.relative_to(top).as_posix()) for folder in inside if folder != top)
+
+
+def outside(name: str) -> str:
+    """An argument that excludes *name*, relative to the top of the work tree."""
+    return f":(top,exclude,literal){name}"
 
 
 def snapshot_ref(run: str, turn: str, attempt: int) -> str:

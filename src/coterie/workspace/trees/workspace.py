@@ -1,12 +1,16 @@
 """The workspace of a running run and its child runs: git work trees, and snapshots at each turn's end."""
 
+import os
 from collections.abc import Callable, Collection
 from pathlib import Path
 
 from coterie import files
+from coterie.backends.coding.needs import sandbox_of
+from coterie.backends.sandbox.choice import working
 from coterie.errors import CoterieError, shortage
 from coterie.journal.records import TreeAttested, TreeMade, TreePosition, TreeSaved, TreesJoined
 from coterie.planning.plan import AgentPlan, Plan
+from coterie.planning.team_files import team_files
 from coterie.topology.coding import CODING
 from coterie.waits import waiting
 from coterie.workspace.base import Workspace
@@ -59,9 +63,23 @@ class GitWorkspace(Workspace):
         tree = self._branch_trees.get(self._owner(run))
         return Path(tree.cwd) if tree is not None else self._cwd
 
-    async def saved(self, run: str, turn: str, attempt: int) -> TreeSaved | None:
-        """Take a snapshot after an attempt; None if snapshots are off or there is no git work tree."""
-        if not self._saves:
+    def team_files(self, run: str, plan: Plan, *, texts: bool) -> tuple[Path, ...]:
+        """The files of *plan*, and in a work tree of the run's own also their copies, which are merged."""
+        found = tuple(team_files(plan, os.environ, texts=texts))
+        if self._tree is None or (tree := self._tree_of(run)) is None:
+            return found
+        origin = self._tree.origin
+        return (*found, *(Path(tree.path) / path.relative_to(origin) for path in found if path.is_relative_to(origin)))
+
+    def confines(self, agent: AgentPlan) -> bool:
+        """Whether *agent* runs in a sandbox, or is a model without programs."""
+        if agent.backend == "model":
+            return "Bash" not in agent.options.get("built_in_tools", ()) and not agent.options.get("mcp_servers")
+        return sandbox_of(agent) != "off" and working() is not None
+
+    async def saved(self, run: str, turn: str, attempt: int, *, cut_off: bool = False) -> TreeSaved | None:
+        """Take a snapshot after an attempt; None if snapshots are off, it was cut off, or there is no git work tree."""
+        if cut_off or not self._saves:
             return None
         with waiting("git to save a snapshot of the files"):
             return await in_thread(self._save, run, turn, attempt)
@@ -161,10 +179,13 @@ class GitWorkspace(Workspace):
         return TreeSaved(turn=turn, attempt=attempt, commit=saved.commit, problem=saved.incomplete, apart=owner != "")
 
 
-def read_below(folder: Path, name: str) -> str | None:
-    """The text of the file *name* below *folder*, cut at `READ_MOST` characters; None if it cannot be read."""
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()):
+def read_below(folder: Path, name: str, top: Path | None = None) -> str | None:
+    """The text of the file *name* in *folder*, cut at `READ_MOST` characters; None if it cannot be read.
+
+    Neither can a file outside of *top*, by default *folder*, wherever links lead.
+    """
+    path = files.inside(folder, name, top)
+    if path is None:
         return None
     try:
         with open(files.open_fd(path), encoding="utf-8") as file:

@@ -99,9 +99,48 @@ def trees_below(home: Path) -> Iterator[WorkTree]:
 
 def _decoded(path: Path) -> WorkTree:
     try:
-        return msgspec.json.decode(files.read(path, _LARGEST), type=WorkTree)
+        tree = msgspec.json.decode(files.read(path, _LARGEST), type=WorkTree)
+        return tree if tree.path == str(path.with_name(FILES)) else _relocated(tree, path.with_name(FILES))
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} is damaged ({error}): `git worktree list` shows where the files are") from None
+
+
+def _relocated(tree: WorkTree, path: Path) -> WorkTree:
+    """*tree* with its paths, now that its files are in *path*; git learns the new path."""
+    old, new, origin = Path(tree.path).parts, path.parts, Path(tree.origin)
+    same = next((n for n, (a, b) in enumerate(zip(reversed(old), reversed(new), strict=False)) if a != b), 1)
+    before, now = Path(*old[:-same]), Path(*new[:-same])
+    is_near = Path(tree.path).is_relative_to(origin) or origin.name == FILES  # a branch begins with its loop's tree
+    if is_near and origin.is_relative_to(before):
+        origin = now / origin.relative_to(before)
+    cwd = path / Path(tree.cwd).relative_to(tree.path)
+    if path.exists():
+        _link(path, find(origin), tree.run)
+    return msgspec.structs.replace(tree, path=str(path), cwd=str(cwd), origin=str(origin))
+
+
+def _link(path: Path, origin: Repository | None, run: str) -> None:
+    """Connect the work tree in *path* to the repository of *origin*, which has the record of it.
+
+    By hand: `git worktree repair` would take the work tree from the repository that it was copied from.
+    """
+    link = path / ".git"
+    name = _text(link).rpartition("/")[2]
+    own = origin.common.resolve() / "worktrees" / name if origin is not None else path
+    earlier = Path(_text(own / "gitdir") or link)
+    if earlier == link and _text(link) == f"gitdir: {own}":
+        return
+    if origin is None or not own.is_dir() or (earlier != link and _text(earlier) == f"gitdir: {own}"):
+        raise UsageError(
+            f"the work tree of run {run!r} was moved or copied to {path} without its git repository: move or copy the "
+            "repository with it, or remove that folder"
+        )
+    files.write(own / "gitdir", f"{link}\n".encode())
+    files.write(link, f"gitdir: {own}\n".encode())
+
+
+def _text(path: Path) -> str:
+    return files.read(path, _LARGEST).decode().strip() if path.is_file() else ""
 
 
 def write(state_dir: Path, tree: WorkTree) -> WorkTree:

@@ -19,7 +19,7 @@ from coterie.planning.plan import AgentPlan, Plan, from_json
 from coterie.runs.driver.attempt_files import KeptPrompts
 from coterie.runs.driver.commands import Turn
 from coterie.runs.driver.fold import Fold
-from coterie.runs.kinds.base import Kind, LastReading, Observe
+from coterie.runs.kinds.base import Kind, LastReading, Observe, Trust
 from coterie.runs.kinds.loop import environment, prompt, reload
 from coterie.runs.kinds.loop.projection_file import Projector, journal_file
 from coterie.runs.kinds.loop.waves import WaveFiles
@@ -107,6 +107,10 @@ class LoopKind(Kind):
         files = notes.files(run, settings := self.notes, "task")
         return environment.environment(self._loop, settings, run, turn) | environment.notes_folder(files)
 
+    def reviews(self, turn: str) -> bool:
+        """Whether it is a review."""
+        return self._loop.view(turn).review
+
     def node(self, turn: str, agent: str) -> str:
         """The role, since turns are named after iterations."""
         return agent
@@ -177,11 +181,13 @@ class LoopKind(Kind):
             of_parent=plan.branch != "",
         )
 
-    def reread(self, run: str, plan: Plan, hold: Callable[[Plan], Plan], last: LastReading) -> ConfigAnswer:
+    def reread(
+        self, run: str, plan: Plan, hold: Callable[[Plan], Plan], last: LastReading, trust: Callable[[], Trust] = Trust
+    ) -> ConfigAnswer:
         """Read the loop's folder again if a file of it changed; a child run keeps its plan."""
         from coterie.planning.loops.resolve import reread
 
-        return reload.read_again(run, plan, reread, hold, last)
+        return reload.read_again(run, plan, reread, hold, last, trust)
 
     def adopt(self, text: str) -> Plan:
         """The new plan."""

@@ -9,16 +9,26 @@ import msgspec
 
 from coterie.diagnostics import Diagnostic, Severity
 from coterie.errors import CoterieError, shortage
-from coterie.journal.records import ConfigAnswer, ConfigChanged, ConfigKept, ConfigRejected
+from coterie.journal.records import ConfigAnswer, ConfigChanged, ConfigHeld, ConfigKept, ConfigRejected, Record
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan, to_json
-from coterie.runs.kinds.base import LastReading
+from coterie.planning.protection import LOOP_SETTINGS, strictest
+from coterie.runs.kinds.base import LastReading, Trust
+
+_OF_JOURNAL = Record.__struct_fields__
 
 Reread = Callable[[Plan], tuple[Plan | None, Sequence[Diagnostic]]]
 """Reads the files of a plan again: the new plan, None if the files are invalid, and all diagnostics."""
 
 
-def read_again(run: str, plan: Plan, reread: Reread, hold: Callable[[Plan], Plan], last: LastReading) -> ConfigAnswer:
+def read_again(
+    run: str,
+    plan: Plan,
+    reread: Reread,
+    hold: Callable[[Plan], Plan],
+    last: LastReading,
+    trust: Callable[[], Trust] = Trust,
+) -> ConfigAnswer:
     """Read the files of *plan* again, unless none of them changed since they said the same; child runs keep theirs.
 
     The answer has the warnings that the reading before did not have. Those of a first reading that finds the same plan
@@ -27,6 +37,7 @@ def read_again(run: str, plan: Plan, reread: Reread, hold: Callable[[Plan], Plan
     Args:
         hold: Moves the secret values of a plan out of it.
         last: The last reading; kept by the caller.
+        trust: Reads in the journal what a weaker value depends on.
     """
     loop = plan.coordination
     if "/" in run or not isinstance(loop, LoopPlan) or not loop.place.project or last.files.is_current():
@@ -38,24 +49,45 @@ def read_again(run: str, plan: Plan, reread: Reread, hold: Callable[[Plan], Plan
         found, said = reread(plan)
         return found, [replace(one, file=one.file.removeprefix(beside)) for one in said]
 
-    answer = _answer(plan, read, hold, last)
-    if isinstance(answer, ConfigKept):
+    answer = _answer(plan, read, hold, last, trust)
+    if isinstance(answer, ConfigKept) and not last.held:
         last.files.confirm()
     return answer
 
 
-def _answer(plan: Plan, reread: Reread, hold: Callable[[Plan], Plan], last: LastReading) -> ConfigAnswer:
+def _answer(
+    plan: Plan, reread: Reread, hold: Callable[[Plan], Plan], last: LastReading, trust: Callable[[], Trust]
+) -> ConfigAnswer:
     try:
         with last.files.recorded():
             found, said = reread(plan)
         if found is not None:
-            return _with_warnings(compared(plan, hold(found)), said, last)
+            return _with_warnings(_trusted(plan, hold(found), last, trust), said, last)
     except (CoterieError, OSError, ValueError) as error:  # whatever the files hold by now, the run goes on
         if shortage(error):
             raise
         return ConfigRejected(reason=str(error))
     errors = [each.summary for each in said if each.is_error]
     return ConfigRejected(reason="\n".join(errors) or "no file could be read")
+
+
+def _trusted(plan: Plan, found: Plan, last: LastReading, trust: Callable[[], Trust]) -> ConfigAnswer:
+    """The answer if *found* was read in place of *plan*, without what is weaker and may be an agent's."""
+    merged, held = strictest(plan, found)
+    known = Trust()
+    if held or last.held or last.held is None:
+        known = trust()
+        merged, held = (found, ()) if known.confined else strictest(plan, found, known.taken, known.changed)
+    before = known.held if last.held is None else last.held
+    last.held = held
+    answer = compared(plan, merged)
+    is_complete = not held if isinstance(answer, ConfigChanged) else held == before
+    if is_complete or isinstance(answer, ConfigRejected):
+        return answer
+    if isinstance(answer, ConfigKept):
+        answer = ConfigChanged(plan=to_json(plan).decode(), plan_hash=plan.content_hash())
+    fields = {name: getattr(answer, name) for name in ConfigChanged.__struct_fields__ if name not in _OF_JOURNAL}
+    return ConfigHeld(**fields, held=held)
 
 
 def _with_warnings(answer: ConfigAnswer, said: Sequence[Diagnostic], last: LastReading) -> ConfigAnswer:
@@ -98,7 +130,7 @@ def changed(plan: Plan, found: Plan) -> Iterator[str]:
     if isinstance(old, LoopPlan) and isinstance(new, LoopPlan):
         for field in LoopPlan.__struct_fields__:
             if field != "roles" and getattr(old, field) != getattr(new, field):
-                yield _KEYS.get(field, field)
+                yield LOOP_SETTINGS.get(field, field)
         before, after = [role.id for role in old.roles], [role.id for role in new.roles]
         if before != after and sorted(before) == sorted(after):
             yield "order of roles"
@@ -125,20 +157,3 @@ def _by_name(kind: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[st
     for name in dict.fromkeys((*old, *new)):
         if old.get(name) != new.get(name):
             yield f"{kind}.{name}"
-
-
-_KEYS = {
-    "completion": "completion",
-    "promise": "event_loop.completion_promise",
-    "required": "event_loop.required_events",
-    "objective": "event_loop.prompt",
-    "harness": "harness.instructions_file",
-    "max_iterations": "event_loop.max_iterations",
-    "max_runtime": "event_loop.max_runtime",
-    "max_cost": "event_loop.max_cost_usd",
-    "stall": "event_loop.stall_iterations",
-    "max_failures": "event_loop.max_failures",
-    "memory_chars": "memory.prompt_budget_chars",
-    "tasks_chars": "tasks.prompt_budget_chars",
-    "notify": "notify.command",
-}

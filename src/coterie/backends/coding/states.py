@@ -1,0 +1,89 @@
+"""Where coding agents keep their state in a home: what a confined one must write of it, and what it may only read.
+
+A user's own sessions obey what lies in such a folder: settings, hooks, commands, extensions, lists of trusted folders.
+So everything in it is read-only but what is named here, and what an agent adds to it is private to its attempt.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from msgspec import Struct
+
+WHOLE = "."
+"""As a login: the folder itself is written, since it holds a database and nothing that is obeyed."""
+
+
+class AgentState(Struct, frozen=True):
+    """A folder of an agent's state; names and patterns in it are separated by spaces.
+
+    Attributes:
+        folder: Its path in a home.
+        variable: The variable that moves it.
+        login: Names in it that the agent must write: it renews its login.
+        sessions: Folders in it that belong to the run, so that a later attempt can go on in a session.
+        scratch: Names in it, or patterns, without which the agent begins: it writes them anew.
+        copied: A file that the agent rewrites, and of which it has a copy: in the folder if a variable moves that, else
+            in the home.
+    """
+
+    folder: str
+    variable: str = ""
+    login: str = ""
+    sessions: str = ""
+    scratch: str = ""
+    copied: str = ""
+
+    def is_own(self, name: str) -> bool:
+        """Whether *name* in the user's folder is not shown to the agent, which has its own."""
+        return name == self.copied or any(fnmatchcase(name, one) for one in f"{self.sessions} {self.scratch}".split())
+
+
+_CLAUDE_SCRATCH = (
+    "todos tasks sessions session-env shell-snapshots file-history history.jsonl statsig telemetry debug traces logs "
+    "cache backups image-cache paste-cache downloads plans"
+)
+_CODEX_SCRATCH = "history.jsonl log tmp shell_snapshots *.sqlite* models_cache.json"
+_OPENCODE_SCRATCH = "log project snapshot tool-output opencode*.db*"
+_LOGIN, _OAUTH = "auth.json", "oauth_creds.json google_accounts.json"
+STATES: Mapping[str, tuple[AgentState, ...]] = {
+    "claude": (
+        AgentState(".claude", "CLAUDE_CONFIG_DIR", ".credentials.json", "projects", _CLAUDE_SCRATCH, ".claude.json"),
+    ),
+    "pi": (AgentState(".pi/agent", "PI_CODING_AGENT_DIR", _LOGIN, scratch="sessions"),),
+    "codex": (AgentState(".codex", "CODEX_HOME", _LOGIN, "sessions", _CODEX_SCRATCH),),
+    "gemini": (AgentState(".gemini", "", _OAUTH, "tmp", "history antigravity*"),),
+    "opencode": (
+        AgentState(".config/opencode"),
+        AgentState(".local/share/opencode", "", _LOGIN, "storage", _OPENCODE_SCRATCH),
+        AgentState(".local/state/opencode", scratch="*"),
+        AgentState(".cache/opencode"),
+    ),
+    "kiro": (
+        AgentState(".kiro", sessions="sessions"),
+        AgentState(".local/share/kiro-cli", login=WHOLE),
+        AgentState(".aws/sso/cache", login="kiro-auth-token.json", scratch="*"),
+    ),
+    "goose": (
+        AgentState(".config/goose"),
+        AgentState(".local/share/goose", sessions="sessions"),
+        AgentState(".local/state/goose", scratch="*"),
+    ),
+    "copilot": (
+        AgentState(".copilot", sessions="session-state", scratch="logs history-session-state"),
+        AgentState(".config/github-copilot", login="apps.json hosts.json"),
+    ),
+    "cursor": (
+        AgentState(".cursor", "", _LOGIN, "chats", "projects"),
+        AgentState(".config/cursor", login=_LOGIN),
+    ),
+    "qwen": (AgentState(".qwen", "", _OAUTH, "tmp projects"),),
+}
+"""The state of each agent, by a part of its name."""
+
+
+def states_in(words: Sequence[str]) -> Iterator[AgentState]:
+    """The folders of the agents that *words*, such as a backend and the command of a program, name."""
+    known = " ".join(words).lower()
+    for name, states in STATES.items():
+        if name in (known.replace("/", " ").split() if name == "pi" else known):
+            yield from states

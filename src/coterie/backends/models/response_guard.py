@@ -1,0 +1,94 @@
+"""Limit what servers may send, and make its text valid, before the clients of providers read it.
+
+Imports httpx2: load it late.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
+
+import httpx2
+
+from coterie.backends.models.malformed import Malformed, note_response
+
+ERROR_MOST = 64 << 10
+"""Bytes of the body of an error that are read; the rest is left out."""
+LINE_MOST = 8 << 20
+"""Bytes of one line of an answer."""
+ANSWER_MOST = 64 << 20
+"""Bytes of an answer."""
+LONGEST = 3600.0
+"""Seconds from the beginning of an answer to its end."""
+
+REPAIRED = "the provider sent text that is not valid Unicode: the invalid characters were replaced\n"
+ON_NOTE: ContextVar[Callable[[str], object]] = ContextVar("coterie-on-note")
+"""Called with a note about each line whose text was repaired."""
+
+_ESCAPE = re.compile(
+    rb"(?<!\\)((?:\\\\)*)(?:(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+"""A surrogate as JSON writes it: a pair, or one that is alone. An even number of backslashes before it is text."""
+
+
+async def guard_response(response: httpx2.Response) -> None:
+    """Guard the body of *response*; a hook of the HTTP client."""
+    await note_response(response)
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    response.stream = (_GuardedAnswer if response.is_success else _GuardedError)(response.stream)
+
+
+class _GuardedError(httpx2.AsyncByteStream):
+    """The beginning of a body."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = ERROR_MOST
+        async for piece in self._stream:
+            yield piece[:left]
+            left -= len(piece)
+            if left <= 0:
+                return
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _GuardedAnswer(_GuardedError):
+    """A body in whole lines of valid text.
+
+    Raises:
+        Malformed: If it is too long.
+    """
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        loop = asyncio.get_running_loop()
+        until, left, begun = loop.time() + LONGEST, ANSWER_MOST, bytearray()
+        async for piece in self._stream:
+            left -= len(piece)
+            lines, newline, rest = piece.rpartition(b"\n")
+            if newline:
+                yield _repaired(bytes(begun + lines + newline))
+                begun.clear()
+            begun += rest
+            if len(begun) > LINE_MOST:
+                raise Malformed(ValueError(f"a line of more than {LINE_MOST:,} bytes"))
+            if left < 0:
+                raise Malformed(ValueError(f"more than {ANSWER_MOST:,} bytes"))
+            if loop.time() > until:
+                raise Malformed(TimeoutError(f"no end after {LONGEST:g} s"))
+        yield _repaired(bytes(begun))
+
+
+def _repaired(data: bytes) -> bytes:
+    """*data* with a replacement character for what is not valid in a text."""
+    made = _ESCAPE.sub(lambda found: found[0] if found[2] else found[1] + rb"\ufffd", data)
+    try:
+        made.decode()
+    except UnicodeDecodeError:
+        made = made.decode("utf-8", "replace").encode()
+    if made != data:
+        ON_NOTE.get(str)(REPAIRED)
+    return made

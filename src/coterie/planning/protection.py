@@ -1,0 +1,165 @@
+"""Read a plan again without weakening what protects: limits, gates, sandbox, permissions, programs, environment."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from coterie.formats.settings.protection import PROTECTING, AsStrict, same
+from coterie.planning.loop import REVIEW, LoopPlan
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.topology.coding import CODING
+
+Held = tuple[str, str, str]
+"""A setting with its old value, which stays, and the new one, which is weaker."""
+Weakens = Callable[[str, Any, Any, AsStrict], bool]
+"""Whether a setting with its old and new value is to be held back."""
+
+LOOP_SETTINGS = {
+    "completion": "completion",
+    "promise": "event_loop.completion_promise",
+    "required": "event_loop.required_events",
+    "objective": "event_loop.prompt",
+    "harness": "harness.instructions_file",
+    "max_iterations": "event_loop.max_iterations",
+    "max_runtime": "event_loop.max_runtime",
+    "max_cost": "event_loop.max_cost_usd",
+    "stall": "event_loop.stall_iterations",
+    "max_failures": "event_loop.max_failures",
+    "memory_chars": "memory.prompt_budget_chars",
+    "tasks_chars": "tasks.prompt_budget_chars",
+    "notify": "notify.command",
+}
+"""The settings that fields of a loop's plan come from."""
+_SHAPING = ("name", "description", "model", "prompt", "role", "outputs", "reads", "phase", "on_interrupt")
+"""The fields of an agent that do not protect."""
+_FIELDS = {"argv": "backend.command", "timeout": "backend.timeout_ms", "queue": "backend.queue"}
+_OPTIONS = {
+    **{name: f"backend.{name}" for name in ("provider", "agent", "trust_all_tools", "sandbox", "attention")},
+    "attention_policy": "backend.attention_policy",
+    "gates": "event_loop.gates",
+    "gate_timeout": "event_loop.gate_timeout",
+}
+_DEFAULTS = {"trust_all_tools": True, "attention": "", "attention_policy": "deny", "gates": (), "gate_timeout": 600.0}
+
+
+def strictest(
+    old: Plan, new: Plan, taken: Collection[Held] = (), changed: Collection[str] = ()
+) -> tuple[Plan, tuple[Held, ...]]:
+    """*new*, where something that protects is weaker than in *old* with the old value, and what was held back.
+
+    Args:
+        taken: Weaker values that a person has taken.
+        changed: Settings that a person has changed, whatever their values are.
+    """
+    held: dict[Held, None] = {}
+
+    def weakens(name: str, before: Any, after: Any, is_as_strict: AsStrict) -> bool:
+        one = (name, _shown(before), _shown(after))
+        if is_as_strict(before, after) or one in taken or any(_is_of(name, setting) for setting in changed):
+            return False
+        held[one] = None
+        return True
+
+    return _plan(old, new, weakens), tuple(held)
+
+
+def _plan(old: Plan, new: Plan, weakens: Weakens) -> Plan:
+    agents = {}
+    for name, agent in new.agents.items():
+        before = old.agents.get(name) or _nearest(old.agents, agent)
+        agents[name] = _agent(before, agent, weakens) if before is not None else agent
+    found = replace(new, agents=agents)
+    if not isinstance(old.coordination, LoopPlan) or not isinstance(new.coordination, LoopPlan):
+        return found
+    return replace(found, coordination=_loop(old.coordination, new.coordination, agents, weakens))
+
+
+def _loop(old: LoopPlan, new: LoopPlan, agents: Mapping[str, AgentPlan], weakens: Weakens) -> LoopPlan:
+    for field, key in LOOP_SETTINGS.items():
+        before, after = getattr(old, field), getattr(new, field)
+        if key in PROTECTING and weakens(key, before, after, PROTECTING[key]):
+            new = replace(new, **{field: before})
+    key = "parallel.enabled"
+    if weakens(key, old.parallel is not None, new.parallel is not None, PROTECTING[key]):
+        new = replace(new, parallel=None)
+    sections = {
+        "parallel": {"most": "max_branches", "timeout": "branch_timeout_ms"},
+        "review": {"timeout": "timeout_ms"},
+    }
+    for section, fields in sections.items():
+        before, after = getattr(old, section), getattr(new, section)
+        for field, name in fields.items() if before is not None and after is not None else ():
+            key = f"{section}.{name}"
+            if weakens(key, getattr(before, field), getattr(after, field), PROTECTING[key]):
+                after = replace(after, **{field: getattr(before, field)})
+        new = replace(new, **{section: after})
+    known = {role.id: role for role in old.roles}
+    roles = []
+    for role in new.roles:  # events of a team belong to the team
+        is_team = role.id in agents and agents[role.id].child is not None
+        if is_team != (role.events is not None):
+            role = replace(role, events=known[role.id].events if is_team else None)
+        roles.append(role)
+    return replace(new, roles=tuple(roles))
+
+
+def _agent(old: AgentPlan, new: AgentPlan, weakens: Weakens) -> AgentPlan:
+    shape = {field: getattr(new, field) for field in _SHAPING}
+    kinds = [(one.kind, one.backend, one.child is not None) for one in (old, new)]
+    before, after = (" ".join(filter(None, kind[:2])) for kind in kinds)
+    if weakens(_name(new, "kind"), before, after, same):
+        return replace(old, **shape)
+    if kinds[0] != kinds[1]:  # a person has taken all of it
+        return new
+    found = replace(new, options=_options(old, new, weakens))
+    if old.child is not None and new.child is not None:
+        found = replace(found, child=_plan(old.child, new.child, weakens))
+    for field in AgentPlan.__struct_fields__:
+        if field in (*_SHAPING, "kind", "backend", "child", "options"):
+            continue
+        key = _FIELDS.get(field, "")
+        if weakens(_name(new, key or field), getattr(old, field), getattr(new, field), PROTECTING.get(key, same)):
+            found = replace(found, **{field: getattr(old, field)})
+    return found
+
+
+def _options(old: AgentPlan, new: AgentPlan, weakens: Weakens) -> dict[str, Any]:
+    options = dict(new.options)
+    for name in dict.fromkeys((*old.options, *new.options)):
+        if name == "stall_after":
+            continue
+        key, default = _OPTIONS.get(name, ""), _DEFAULTS.get(name)
+        if name == "sandbox":
+            default = "auto" if new.backend in CODING else "off"
+        before, after = old.options.get(name, default), new.options.get(name, default)
+        if weakens(_name(new, key or f"options.{name}"), before, after, PROTECTING.get(key, same)):
+            options.pop(name, None)
+            options |= {name: old.options[name]} if name in old.options else {}
+    return options
+
+
+def _name(agent: AgentPlan, key: str) -> str:
+    """*key* of *agent*, which it may set otherwise than the loop, unless the setting is for the whole loop."""
+    if key.startswith("event_loop."):
+        return key
+    return f"{'review' if agent.name == REVIEW else f'role {agent.name}'}: {key.removeprefix('backend.')}"
+
+
+def _is_of(name: str, setting: str) -> bool:
+    """Whether *name*, as `_name` makes it, is that of *setting*."""
+    return name == setting or name.endswith(f": {setting.removeprefix('backend.')}")
+
+
+def _nearest(known: Mapping[str, AgentPlan], new: AgentPlan) -> AgentPlan | None:
+    """The agent with which a *new* one, which nothing is known of, has most in common."""
+
+    def distance(old: AgentPlan) -> int:
+        return len(strictest(Plan(name="", agents={new.name: old}), Plan(name="", agents={new.name: new}))[1])
+
+    return min(known.values(), key=distance, default=None)
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

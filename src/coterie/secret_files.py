@@ -1,0 +1,105 @@
+"""Which files usually contain secrets: the one list for the sandbox, the tools of models, and what is submitted.
+
+Each entry is a file or a folder with all in it. In patterns `*` is any text within a name.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+
+def _entries(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+IN_HOME = _entries("""
+    .ssh .gnupg .netrc _netrc .git-credentials .config/git/credentials .config/gh .config/hub .config/glab-cli
+    .password-store .local/share/keyrings .local/share/kwalletd .config/keybase .config/age .config/sops .age
+    .config/Bitwarden* .config/keepassxc .config/1Password .config/op .op .vault-token Library/Keychains
+    .aws .azure .oci .kube .minikube .config/gcloud .config/doctl .config/hcloud .config/scw .config/linode-cli
+    .config/exoscale .s3cfg .boto .config/rclone .config/restic .terraform.d .terraformrc .pulumi .ansible .fly .vercel
+    .config/fly .config/netlify .config/heroku .config/stripe .config/.wrangler .wrangler .config/configstore
+    .local/share/com.vercel.cli .config/helm .config/argocd .databrickscfg .snowflake .snowsql .kaggle .huggingface
+    .cache/huggingface/token .config/openai .config/anthropic .config/solana .pgpass .my.cnf .mylogin.cnf .mongorc.js
+    .docker/config.json .config/containers/auth.json .npmrc .yarnrc .yarnrc.yml .pypirc .pip/pip.conf
+    .config/pip/pip.conf .config/pypoetry .local/share/uv/credentials .gem/credentials .local/share/gem/credentials
+    .bundle/config .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .ivy2/.credentials
+    .sbt/.credentials .sbt/credentials .cargo/credentials .cargo/credentials.toml .composer/auth.json
+    .config/composer/auth.json .nuget/NuGet .config/NuGet .hex/hex.config .condarc
+    .config/google-chrome* .config/chromium .config/BraveSoftware .config/microsoft-edge* .config/vivaldi .config/opera
+    .mozilla .librewolf .zen .thunderbird snap/firefox snap/chromium snap/brave snap/thunderbird .var/app
+    .config/Signal .config/Slack .config/discord .config/Element .local/share/evolution .electrum .bitcoin .ethereum
+    .claude/.credentials.json .pi/agent/auth.json .codex/auth.json .gemini/oauth_creds.json .gemini/.env
+    .gemini/mcp-oauth-tokens* .local/share/opencode/auth.json .local/share/opencode/mcp-auth.json
+    .config/github-copilot .copilot .config/goose/secrets.yaml .local/share/kiro-cli .local/share/amazon-q
+    .config/cursor .config/Cursor .cursor/auth.json .qwen/oauth_creds.json .config/amp .local/share/amp .augment
+    .bash_history .zsh_history .local/share/fish/fish_history .psql_history .mysql_history .rediscli_history
+""")
+"""Paths in a home: keys, logins, sessions of browsers, histories of shells."""
+
+SOCKETS = _entries(".docker/run .docker/desktop .1password .colima .lima .orbstack .rd .podman .multipass")
+"""Folders in a home with sockets of services that act with the user's keys, or as root."""
+
+ANYWHERE = _entries("""
+    .env .env.* *.env .envrc *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk
+    id_rsa id_dsa id_ecdsa id_ed25519 credentials.json service-account*.json service_account*.json client_secret*.json
+    .htpasswd .dockercfg .dev.vars
+""")
+"""Names in any folder."""
+
+EXAMPLES = ("*.example", "*.sample", "*.template", "*.dist", "*.pub", "example.env", "sample.env", "template.env")
+"""Names that match and contain no secret."""
+
+ON_SYSTEM = _entries("""
+    /etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/ssh/ssh_host_*_key /etc/ssl/private /etc/letsencrypt
+    /etc/kubernetes /etc/rancher /etc/krb5.keytab /etc/wireguard /etc/NetworkManager/system-connections /var/lib/docker
+    /var/lib/containers /var/lib/kubelet /var/lib/rancher /var/lib/lxd /var/lib/incus /var/snap/lxd
+""")
+"""Paths of the machine, sockets that lead to root among them; most can be read by root only."""
+
+
+def is_secret(path: str | os.PathLike[str]) -> bool:
+    """Whether *path*, a file or folder, usually contains secrets, judged by its name and those of its folders.
+
+    The file need not exist, and *path* may be relative to any folder: an entry for the home is also found in the copy
+    of one. Upper and lower case are the same.
+    """
+    return _expression().search(os.fspath(path).replace(os.sep, "/").lower()) is not None
+
+
+def in_home(home: Path) -> Iterator[Path]:
+    """The paths in *home* that exist and hold secrets or sockets."""
+    try:
+        names = set(os.listdir(home))
+    except OSError:
+        return
+    for entry in (*IN_HOME, *SOCKETS):
+        if entry.partition("/")[0] in names or "*" in entry:
+            yield from _existing(home, entry)
+    yield from (home / name for name in names if is_secret(name))
+
+
+@cache
+def on_system() -> list[Path]:
+    """The paths of the machine with secrets or sockets that this process could open."""
+    found = (path for entry in ON_SYSTEM for path in _existing(Path("/"), entry[1:]))
+    return [path.resolve() for path in found if os.access(path, os.R_OK)]
+
+
+def _existing(folder: Path, entry: str) -> Iterator[Path]:
+    if "*" in entry:
+        yield from folder.glob(entry)
+    elif os.path.lexists(f"{folder}/{entry}"):
+        yield folder / entry
+
+
+@cache
+def _expression() -> re.Pattern[str]:
+    examples, entries = ("|".join(map(_pattern, names)) for names in (EXAMPLES, (*ANYWHERE, *IN_HOME, *SOCKETS)))
+    return re.compile(rf"(?:^|/)(?!(?:{examples})(?:/|$))(?:{entries})(?:/|$)")
+
+
+def _pattern(entry: str) -> str:
+    return "[^/]*".join(map(re.escape, entry.lower().split("*")))
