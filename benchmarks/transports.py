@@ -1,9 +1,9 @@
 """Asks over ZeroMQ and NATS beside the raw libraries, in the same run; then between two processes.
 
 The raw limit of NATS is request and reply of nats-py, that of ZeroMQ an echo between a DEALER and a ROUTER in an
-asyncio loop, each with the same number in flight; an ask goes through the broker or the server, the agent's mailbox and
-its handler. Both sides of a measurement run in one process and take turns; ratios are medians over the rounds, above 1
-when asks are faster.
+asyncio loop, each with the same number in flight, neither encrypted; an ask goes through the broker or the server,
+the agent's mailbox and its handler. Both sides of a measurement run in one process and take turns; ratios are medians
+over the rounds, above 1 when asks are faster.
 
     python benchmarks/transports.py [--rounds 5]
 
@@ -13,6 +13,7 @@ It needs `nats-server` on the path.
 import argparse
 import asyncio
 import json
+import os
 import shutil
 import socket
 import statistics
@@ -34,9 +35,11 @@ from coterie.actors.message import Message
 from coterie.actors.node import ActorNode
 from coterie.actors.process import AgentProcess
 from coterie.actors.supervision.spec import ChildSpec
+from coterie.actors.transports.broker import PUBLIC, SECRET
 from coterie.actors.transports.choose import transport_for
 from coterie.planning.system import TransportPlan
 
+NO_KEYS = {PUBLIC: "none", SECRET: "none"}
 PAYLOAD = {"n": 1}
 TIMES = 4_000
 
@@ -149,11 +152,15 @@ async def compare(name: str, raw: Callable[[], Awaitable[Any]], node: ActorNode,
 
 
 async def ratios(plans: dict[str, TransportPlan], rounds: int) -> None:
-    there, here = await asyncio.gather(echo_node(plans["zmq"]), asking_node(plans["zmq"]))
-    await find_echo(here)
-    with raw_zmq() as raw:
-        await compare("ask over zmq, beside DEALER and ROUTER", raw, here, rounds, "≥ 0.5")
-    await asyncio.gather(here.stop(), there.stop())
+    for keys, name, target in (NO_KEYS, "zmq", "≥ 0.5"), ({}, "zmq with keys", ""):
+        os.environ.update(keys)
+        there, here = await asyncio.gather(echo_node(plans["zmq"]), asking_node(plans["zmq"]))
+        await find_echo(here)
+        with raw_zmq() as raw:
+            await compare(f"ask over {name}, beside DEALER and ROUTER", raw, here, rounds, target)
+        await asyncio.gather(here.stop(), there.stop())
+        for key in keys:
+            del os.environ[key]
 
     client = await nats.connect(plans["nats"].servers[0])
 

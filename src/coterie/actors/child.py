@@ -194,20 +194,20 @@ class AgentChild:
             raise AgentCrashed(self.spec.name, "CancelledError in on_start")
         task.result()
 
-    async def stop(self, reason: str) -> None:
-        """End the incarnation within the shutdown time; without another to come, give up the name."""
+    async def stop(self, reason: str, within: float | None = None) -> None:
+        """End the incarnation within the shutdown time, or *within* less; without another to come, give up the name."""
         if self.agent is not None:
-            await self._stop(reason == KILLED)
+            await self._stop(reason == KILLED, within)
         self.phase = LifePhase.DOWN
         if reason != RESTART:
             self._give_up(reason)
 
-    async def _stop(self, kill: bool) -> None:
+    async def _stop(self, kill: bool, within: float | None) -> None:
         self._asked_to_stop = True
         ends_itself = self.phase is LifePhase.STOPPING
         self.phase, self.idle = LifePhase.STOPPING, False
-        limit = 0.0 if kill else self.spec.shutdown
-        deadline = None if limit is None else self.node.loop.time() + limit
+        limits = [0.0] if kill else [one for one in (self.spec.shutdown, within) if one is not None]
+        deadline = self.node.loop.time() + min(limits) if limits else None
         task, error = self.task, ""
         if task is not None and not await self._done(task, deadline):
             kill = self._cut_off = True
@@ -286,8 +286,10 @@ class AgentChild:
     async def _handle_queued(self, agent: AgentProcess) -> None:
         on_span = self.node.on_span
         is_bounded, pop, hold = agent.handle_timeout is not None, self.mailbox.pop, IN_HAND.set
-        began, row = 0.0, 0
-        while self._ending is None and self.phase is RUNNING and (message := pop()) is not None:
+        began, row, may_handle = 0.0, 0, self.node.may_handle
+        while self._ending is None and self.phase is RUNNING:
+            if (may_handle is not None and not may_handle()) or (message := pop()) is None:
+                break
             self.current = message
             hold(message)
             if on_span is not None:

@@ -25,10 +25,23 @@ def arguments(instance: object) -> dict[str, Any]:
             case inspect.Parameter.VAR_KEYWORD:
                 given |= value
             case inspect.Parameter.VAR_POSITIONAL:
-                raise TypeError(f"{type(instance).__name__} was given arguments without names (*{name}): name them")
+                given |= _named(instance, () if given else value)
             case _:
                 given[name] = value
     return given
+
+
+def _named(instance: object, values: tuple[Any, ...]) -> dict[str, Any]:
+    """The arguments *values* of `*args`, as the nearest base class names them that has no `*args`."""
+    for init in (vars(base)["__init__"] for base in type(instance).__mro__ if values and "__init__" in vars(base)):
+        signature = inspect.signature(init)
+        if any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in signature.parameters.values()):
+            continue
+        try:
+            return dict(list(signature.bind_partial(instance, *values).arguments.items())[1:])
+        except TypeError:
+            break
+    raise TypeError(f"{type(instance).__name__} was given arguments without names (*args): name them")
 
 
 def importable(folder: str) -> None:

@@ -76,6 +76,7 @@ class ActorNode:
         tree: Where agents spawn others.
         elsewhere: The agents that live in other processes by the plan, whether these are there or not.
         reach: Waits until such an agent is there, also after its worker was lost; raises if it has stopped.
+        may_handle: Called before each message; false: the lease of this process has ended. None: it needs none.
         late: Replies that came after their ask had ended.
     """
 
@@ -98,6 +99,7 @@ class ActorNode:
         self.tree: Tree | None = None
         self.elsewhere: Collection[str] = ()
         self.reach: Callable[[str], Awaitable[None]] | None = None
+        self.may_handle: Callable[[], bool] | None = None
         self.late = 0
         self.on_span: Callable[[Message, float, BaseException | None], None] | None = None
         self.loop: asyncio.AbstractEventLoop

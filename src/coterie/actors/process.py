@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
@@ -14,6 +15,11 @@ from coterie.journal.records import ReplyPiece
 
 if TYPE_CHECKING:
     from coterie.actors.child import AgentChild
+
+
+_LOG = logging.getLogger("coterie")
+_LONG_DELAYS: set[type] = set()
+"""The classes whose long delays were logged."""
 
 
 class ErrorAction(Enum):
@@ -237,8 +243,24 @@ class AgentProcess:
         return self._child.start_task(work)
 
     def send_after(self, delay: float, payload: Any = None, message_type: str = "info") -> Callable[[], None]:
-        """Send a message to this agent in *delay* seconds, if this incarnation lives; return what cancels it."""
+        """Send a message to this agent in *delay* seconds, if this incarnation lives; return what cancels it.
+
+        An integer of 1,000 or more, which may be meant as milliseconds, is logged once for each class.
+        """
+        if type(delay) is int and delay >= 1000 and type(self) not in _LONG_DELAYS:
+            _LONG_DELAYS.add(type(self))
+            _LOG.warning(
+                "%s (agent %r) calls send_after with %d seconds; for milliseconds call send_after_ms, for seconds pass "
+                "a float; see docs/from-civitas.md",
+                type(self).__name__,
+                self.name,
+                delay,
+            )
         return self._child.send_after(delay, payload, message_type)
+
+    def send_after_ms(self, delay: float, payload: Any = None, message_type: str = "info") -> Callable[[], None]:
+        """As `send_after`, in *delay* milliseconds."""
+        return self._child.send_after(delay / 1000, payload, message_type)
 
     def exit(self) -> None:
         """End this incarnation after the message in hand: a normal exit, judged by the restart type."""

@@ -15,6 +15,7 @@ from coterie.actors.plugins.plugins import Plugins
 from coterie.actors.system import ActorSystem
 from coterie.actors.tree import NodeStatus, draw, planned
 from coterie.errors import AgentStopped, CannotStart, TopologyError
+from coterie.escapes import printable
 from coterie.journal.records import (
     ActorCrashed,
     CorrectionDropped,
@@ -232,7 +233,7 @@ class Runtime:
     def print_tree(self) -> None:
         """Print the tree; of a started system with spawned agents, restarts, and states other than `running`."""
         statuses = self._system.describe() if self._system else list(planned(self.plan.root))
-        print("\n".join(draw(statuses, self.plan.root)))
+        print(printable("\n".join(draw(statuses, self.plan.root))))
 
     @property
     def _started(self) -> ActorSystem:

@@ -1,5 +1,6 @@
 """An agent with one method for requests, one for commands and one for everything else, as Erlang's gen_server."""
 
+import inspect
 from typing import Any
 
 from coterie.actors.message import Message
@@ -19,6 +20,15 @@ class GenServer(AgentProcess):
     An ask is a call, whatever its type; `self.cast` and `ActorNode.cast` send casts; timers (`self.send_after`, in
     seconds), monitors and plain sends are infos.
     """
+
+    async def init(self) -> None:
+        """Prepare, as `on_start`, which calls it; may be a plain function."""
+
+    async def on_start(self) -> None:
+        """Call `init`."""
+        prepared: Any = self.init()
+        if inspect.isawaitable(prepared):
+            await prepared
 
     async def handle_call(self, payload: Any, from_: str) -> Any:
         """Return the payload of the reply to the agent *from_*."""

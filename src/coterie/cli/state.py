@@ -9,6 +9,7 @@ import typer
 
 from coterie.cli.options import STATE_DIR, AsJson, StateDir
 from coterie.cli.output import complain, print_result, say
+from coterie.escapes import printable
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
@@ -81,6 +82,9 @@ def clear(
 ) -> int:
     """Delete the states of all agents, or of one. An agent that runs keeps its state until it restarts."""
     from coterie.errors import UsageError
+    from coterie.runs.authority import check_operator
+
+    check_operator()
 
     async def main(stack: "AsyncExitStack") -> int:
         store = _store(db, stack)
@@ -94,7 +98,7 @@ def clear(
         if not force:
             if not sys.stdin.isatty():
                 raise UsageError(f"this would delete the states of {', '.join(names)}: add --force")
-            if not typer.confirm(f"Delete the states of {', '.join(names)}?", err=True):
+            if not typer.confirm(printable(f"Delete the states of {', '.join(names)}?"), err=True):
                 return 1
         for name in names:
             await store.delete(name)
@@ -114,6 +118,10 @@ def migrate(
     """Copy the states of all agents to another store. SRC is not changed."""
     from coterie.actors.state.migration import copy, plan_copies
     from coterie.cli.text.words import table
+    from coterie.runs.authority import check_operator
+
+    if execute:
+        check_operator()
 
     async def main(stack: "AsyncExitStack") -> "tuple[list[StateCopy], bool]":
         store = _store(source, stack)
@@ -148,9 +156,11 @@ def rebuild(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     """
     from coterie.runs import index
     from coterie.runs.attempt_folders import AttemptFolders
+    from coterie.runs.authority import check_operator
     from coterie.runs.kinds.loop.projection_file import rebuild
     from coterie.runs.repository import Runs
 
+    check_operator()
     made: dict[Path, int] = {}
     for home in index.homes(state_dir):
         runs = Runs(home)

@@ -27,9 +27,9 @@ def zmq_proxy(
 ) -> int:
     """Run the broker through which the processes of a system with `type: zmq` exchange messages.
 
-    The supervisor's process runs it itself with `start_proxy: true`. With the keys of --new-keys in the environment
-    of the broker and of all processes, connections are encrypted and no others are accepted; without, it binds to
-    loopback addresses only. Ctrl-C or SIGTERM ends it.
+    The supervisor's process runs it itself with `start_proxy: true`. Connections are encrypted and no others are
+    accepted. Processes of one user on one machine share keys by themselves; for others put those of --new-keys into
+    the environment of the broker and of all processes. Ctrl-C or SIGTERM ends it.
     """
     import asyncio
     import os
@@ -44,7 +44,7 @@ def zmq_proxy(
         return 0
     fields = TransportFields() if topology is None else _transport(topology)
     sends, receives = pub_addr or fields.pub_addr, sub_addr or fields.sub_addr
-    keys = key_pair(os.environ)
+    keys = key_pair(os.environ, sends, receives)
     broker = Broker(sends, receives, keys)
 
     async def main() -> None:

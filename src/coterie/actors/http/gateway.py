@@ -157,8 +157,8 @@ class GatewayAgent(AgentProcess):
         """The response to a request, its errors included."""
         limit = self._config.request_timeout
         try:
-            if self._config.is_open and self._config.auth is None and _is_foreign(request):
-                return problem(403, "this gateway has no authentication: it is for this machine only")
+            if refused := self._refused(request):
+                return problem(403, refused)
             if self._check is not None and self._documentation(request) is None:
                 claims = self._check(request.headers.get("authorization", ""))
                 if claims is None:
@@ -177,6 +177,22 @@ class GatewayAgent(AgentProcess):
         except Exception:  # of middleware: its text is not for clients
             _LOG.exception("gateway %r: a request failed", self.name)
             return problem(500, "the gateway failed")
+
+    def _refused(self, request: Request) -> str:
+        """Why a web page of another site must not send this request; empty if none did, or a token is needed.
+
+        A page can send most methods without asking first, so the method does not matter. A link from another site may
+        lead to the documentation.
+        """
+        if self._check is not None:
+            return ""
+        headers = dict(request.scope["headers"])
+        name = headers.get(b"host", b"")
+        if self._config.is_open and self._config.auth is None and not _is_here(name):
+            return "this gateway has no authentication: it is for this machine only"
+        if _is_cross_site(headers, name) and self._documentation(request) is None:
+            return "a web page of another site cannot use this gateway without a token: set `auth` in its config"
+        return ""
 
     def _documentation(self, request: Request) -> Response | None:
         """The documentation that a request is for, unless a route has its path."""
@@ -319,25 +335,21 @@ class GatewayAgent(AgentProcess):
                 node.sink(ReplyEnded(ask=ask, agent=agent, kind=kind, reason=reason))
 
 
-def _is_foreign(request: Request) -> bool:
-    """Whether a web page of another site may have sent it: by a name that leads here, or from another origin."""
-    host, origin = b"", None
-    for name, value in request.scope["headers"]:
-        if name == b"host":
-            host = value
-        elif name == b"origin":
-            origin = value
-    return not _is_own(host, origin)
-
-
 @lru_cache(maxsize=64)
-def _is_own(host: bytes, origin: bytes | None) -> bool:
-    name = host.decode("latin-1")
+def _is_here(host: bytes) -> bool:
+    """Whether a host header names this machine, rather than a name of another site that leads here."""
     try:
-        is_own = is_loopback(urlsplit(f"//{name}").hostname or "")
-        return is_own and (origin is None or urlsplit(origin.decode("latin-1")).netloc == name)
+        return is_loopback(urlsplit(f"//{host.decode('latin-1')}").hostname or "")
     except ValueError:
         return False
+
+
+def _is_cross_site(headers: Mapping[bytes, bytes], host: bytes) -> bool:
+    """Whether a browser sent it for a page that did not come from *host* (Fetch Metadata, and Origin before it)."""
+    if headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
+        return True
+    origin = headers.get(b"origin")
+    return origin is not None and origin.partition(b"://")[2] != host
 
 
 def _layer(middleware: Middleware, inner: Next) -> Next:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from coterie.actors.plugins.configured import Configured
+from coterie.escapes import printable
 from coterie.views.spans import TraceSpan
 from coterie.views.words import duration
 
@@ -23,7 +24,7 @@ class ConsoleExporter(Configured):
         """Print *spans*."""
         lines = [line(span) for span in spans if span.error or not self._only_errors]
         if lines and sys.stderr is not None:
-            sys.stderr.write("".join(f"{line}\n" for line in lines))
+            sys.stderr.write("".join(f"{printable(line)}\n" for line in lines))
 
 
 def line(span: TraceSpan) -> str:

@@ -101,8 +101,8 @@ class OtlpExporter(Configured):
             self._gave_up = not ended.done()
             if lost := self._given - self._sent:
                 report(f"{lost} spans were not sent to {self._address}")
-        if self._gave_up and (sender := self._sender) is not None:
-            await asyncio.to_thread(sender.shutdown)  # the request in hand is not tried again
+            if self._gave_up and (sender := self._sender) is not None:
+                await asyncio.to_thread(sender.shutdown)  # the request in hand is not tried again
 
     @property
     def _address(self) -> str:

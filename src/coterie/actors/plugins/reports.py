@@ -2,8 +2,10 @@
 
 import sys
 
+from coterie.escapes import printable
+
 
 def report(text: str) -> None:
     """Print a line, if there is a standard error."""
     if sys.stderr is not None:
-        sys.stderr.write(f"coterie: {text}\n")
+        sys.stderr.write(f"coterie: {printable(text)}\n")

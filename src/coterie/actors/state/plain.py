@@ -10,19 +10,10 @@ from typing import Any
 
 import msgspec
 
+from coterie.actors.exact import fault_of
 from coterie.errors import StateRefused
 
-DEEPEST = 100
-"""Levels of nesting in a state."""
-
 _PLAIN = "None, bool, int, float, str, and lists and dicts of them with text keys"
-_INSTEAD = {
-    "bytes": "as base64 text",
-    "datetime": "its isoformat()",
-    "frozenset": "a sorted list",
-    "set": "a sorted list",
-    "tuple": "a list",
-}
 _LARGEST = 2**63
 
 
@@ -32,9 +23,8 @@ def encode(agent_name: str, state: Mapping[str, Any]) -> bytes:
     Raises:
         StateRefused: If it is not plain data.
     """
-    fault = _fault("state", dict(state), 0)
-    if fault:
-        raise StateRefused(agent_name, fault)
+    if fault := fault_of("state", dict(state), _leaf, frozenset({str}), "store"):
+        raise StateRefused(agent_name, f"{fault}; a state holds {_PLAIN}" if " is of type " in fault else fault)
     try:
         return msgspec.json.encode(state)
     except UnicodeEncodeError:
@@ -53,31 +43,10 @@ def decode(data: bytes | str) -> dict[str, Any]:
     return state
 
 
-def _fault(path: str, value: Any, depth: int) -> str:
-    """What is wrong with *value*, found at *path*; empty if nothing is."""
+def _leaf(value: Any) -> str | None:
     kind = type(value)
-    if value is None or kind is bool:
-        return ""
-    if kind is str:
-        return ""
-    if kind is int:
-        return "" if -_LARGEST <= value < _LARGEST else f"{path} is a whole number of more than 64 bits: store its text"
-    if kind is float:
-        return "" if math.isfinite(value) else f"{path} is {value}, which JSON does not have: store None or a text"
-    if depth >= DEEPEST and kind in (dict, list):
-        return f"{path[:80]}… is nested deeper than {DEEPEST} levels, or contains itself"
-    if kind is dict:
-        for key, inner in value.items():
-            if type(key) is not str:
-                return f"{path} has the key {key!r}, which is not text: use str(key)"
-            if fault := _fault(f"{path}[{key!r}]", inner, depth + 1):
-                return fault
-        return ""
-    if kind is list:
-        for at, inner in enumerate(value):
-            if fault := _fault(f"{path}[{at}]", inner, depth + 1):
-                return fault
-        return ""
-    plainer = next((base.__name__ for base in (dict, list, str, int, float) if isinstance(value, base)), "")
-    instead = _INSTEAD.get(kind.__name__) or (f"{plainer}(…) of it" if plainer else "")
-    return f"{path} is of type {kind.__name__}: store {instead or 'plain data'}; a state holds {_PLAIN}"
+    if kind is int and not -_LARGEST <= value < _LARGEST:
+        return "is a whole number of more than 64 bits: store its text"
+    if kind is float and not math.isfinite(value):
+        return f"is {value}, which JSON does not have: store None or a text"
+    return "" if value is None or kind in (bool, int, float, str) else None

@@ -17,6 +17,9 @@ class Endpoint(Protocol):
     letters: Any
     """Its dead letters."""
 
+    now: Any
+    """Returns the time in Unix seconds."""
+
     @property
     def address(self) -> str:
         """The name of the node; replies are sent to it."""

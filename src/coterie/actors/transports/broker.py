@@ -1,5 +1,6 @@
 """The broker of the transport `zmq`: processes send to one of its addresses and receive from the other."""
 
+import logging
 import threading
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -7,6 +8,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
+from coterie import files
 from coterie.errors import CannotStart, ExtraMissing
 
 QUEUED = 10_000
@@ -16,18 +18,34 @@ LIMIT = 16 << 20
 """Bytes of the largest packet."""
 
 PUBLIC, SECRET = "COTERIE_ZMQ_PUBLIC_KEY", "COTERIE_ZMQ_SECRET_KEY"
-"""The key pair of a system in the environment, in Z85."""
+"""The key pair of a system in the environment, in Z85; both `none`: no encryption."""
+
+OWN_KEYS = "zmq-keys"
+"""The file in the user's folder of state with the pair for processes of this user on this machine."""
+
+_LOG = logging.getLogger("coterie")
 
 
-def key_pair(environment: Mapping[str, str]) -> tuple[bytes, bytes] | None:
-    """The keys of the system, if it has any.
+def key_pair(environment: Mapping[str, str], *addresses: str) -> tuple[bytes, bytes] | None:
+    """The keys of the system: those of *environment*, or the user's own pair if only this machine has *addresses*.
+
+    That pair is made when it is first needed. Without keys every user of the machine can read and send messages, which
+    is logged.
 
     Raises:
-        CannotStart: One is missing or malformed, or they do not belong together.
+        CannotStart: A key is missing or malformed, they do not belong together, or the user's own cannot be kept.
         ExtraMissing: pyzmq is not installed.
     """
     keys = environment.get(PUBLIC, ""), environment.get(SECRET, "")
     if keys == ("", ""):
+        return _own_pair() if all(map(_is_local, addresses)) else None
+    if keys == ("none", "none"):
+        _LOG.warning(
+            "the transport zmq runs without keys: every user of this machine can read and send its messages; "
+            "unset %s and %s to use keys of your own",
+            PUBLIC,
+            SECRET,
+        )
         return None
     for name, key in zip((PUBLIC, SECRET), keys, strict=True):
         if len(key) != 40:
@@ -42,6 +60,30 @@ def key_pair(environment: Mapping[str, str]) -> tuple[bytes, bytes] | None:
     if not is_pair:
         raise CannotStart(f"{PUBLIC} and {SECRET} are no pair: `coterie zmq-proxy --new-keys` prints one")
     return keys[0].encode(), keys[1].encode()
+
+
+def _own_pair() -> tuple[bytes, bytes]:
+    """The pair for processes of this user on this machine."""
+    need_zmq()
+
+    def pair_of(text: bytes) -> list[bytes]:
+        return [key for key in text.split() if len(key) == 40]
+
+    try:
+        files.make_folder(files.user_state())
+        kept = files.write_once(
+            files.user_state() / OWN_KEYS,
+            lambda: "\n".join(new_key_pair()).encode(),
+            100,
+            lambda text: len(pair_of(text)) == 2,
+        )
+    except (OSError, RuntimeError) as error:
+        raise CannotStart(
+            f"the keys of the transport zmq cannot be kept in {OWN_KEYS} of the user's state folder ({error}): "
+            f"set {PUBLIC} and {SECRET}; `coterie zmq-proxy --new-keys` prints a pair"
+        ) from None
+    public, secret = pair_of(kept)
+    return public, secret
 
 
 def new_key_pair() -> tuple[str, str]:

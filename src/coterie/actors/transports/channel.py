@@ -78,6 +78,10 @@ class Channel:
         self.their_epoch = packet.epoch
         return False
 
+    def follow(self, epoch: int) -> None:
+        """Expect the frames of another epoch of the other node from the first one on."""
+        self.their_epoch, self._received = epoch, 0
+
     def accept(self, packet: Packet, now: float) -> Sequence[Frame]:
         """The frames of *packet* that are new and follow those before them."""
         if packet.ack_epoch == self.epoch and packet.ack > self._acked:

@@ -5,6 +5,7 @@ from typing import assert_never
 
 from coterie.actors.transports.base import Transport
 from coterie.actors.transports.in_process import InProcessTransport
+from coterie.clock import boot_time
 from coterie.errors import ExtraMissing
 from coterie.planning.system import TransportPlan
 
@@ -47,7 +48,8 @@ def _zmq(plan: TransportPlan, system: str, process: str, fingerprint: str) -> Tr
         timeout=None if waits else plan.connect_timeout,
         start_broker=plan.start_proxy and not process,
     )
-    return Link(carrier, process=process, fingerprint=fingerprint, heartbeat_timeout=plan.heartbeat_timeout)
+    silence = plan.heartbeat_timeout
+    return Link(carrier, process=process, fingerprint=fingerprint, heartbeat_timeout=silence, now=boot_time)
 
 
 def _nats(plan: TransportPlan, system: str, process: str, fingerprint: str) -> Transport:
@@ -60,7 +62,8 @@ def _nats(plan: TransportPlan, system: str, process: str, fingerprint: str) -> T
     if not plan.jetstream:
         from coterie.actors.transports.link import Link
 
-        return Link(carrier, process=process, fingerprint=fingerprint, heartbeat_timeout=plan.heartbeat_timeout)
+        silence = plan.heartbeat_timeout
+        return Link(carrier, process=process, fingerprint=fingerprint, heartbeat_timeout=silence, now=boot_time)
     from coterie.actors.transports.jetstream import JetStreamLink
 
     return JetStreamLink(
@@ -70,4 +73,5 @@ def _nats(plan: TransportPlan, system: str, process: str, fingerprint: str) -> T
         process=process,
         fingerprint=fingerprint,
         heartbeat_timeout=plan.heartbeat_timeout,
+        now=boot_time,
     )

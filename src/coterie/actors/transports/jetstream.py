@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from nats.js.errors import Error as JetStreamError
 from coterie.actors.message import TURN_CONTROLS, Message
 from coterie.actors.transports import wire
 from coterie.actors.transports.base import Endpoint
+from coterie.actors.transports.kept_letters import MAX_DELIVER, KeptLetter, KeptLetters, subjects_of
 from coterie.actors.transports.link import GOODBYE, Link
 from coterie.actors.transports.names import plain_name
 from coterie.actors.transports.nats import NatsCarrier
@@ -71,10 +72,13 @@ class JetStreamLink(Link):
         process: str = "",
         fingerprint: str = "",
         heartbeat_timeout: float = 3.0,
+        now: Callable[[], float] | None = None,
     ) -> None:
-        super().__init__(carrier, process=process, fingerprint=fingerprint, heartbeat_timeout=heartbeat_timeout)
+        super().__init__(
+            carrier, process=process, fingerprint=fingerprint, heartbeat_timeout=heartbeat_timeout, now=now
+        )
         self._nats, self._stream, self._system = carrier, stream, plain_name(system)
-        self._subjects = f"coterie-mail.{plain_name(stream)}"
+        self._subjects = subjects_of(stream)
         self._wait = max(heartbeat_timeout, 1.0)
         self._outgoing: dict[str, deque[HandOver]] = {}
         self._stored: dict[str, int] = {}  # asks, until they are answered
@@ -83,6 +87,8 @@ class JetStreamLink(Link):
         self._pulls: dict[str, asyncio.Task[None]] = {}
         self._requests: set[asyncio.Task[Any]] = set()
         self._acknowledging: set[asyncio.Task[None]] = set()
+        self._alone = asyncio.Lock()
+        self._letters: KeptLetters
         self._js: JetStreamContext
 
     async def start(self, node: Endpoint) -> None:
@@ -90,6 +96,7 @@ class JetStreamLink(Link):
         await super().start(node)
         self._nats.on_reconnect = self._ask_again
         self._js = self._nats.client.jetstream(timeout=5)
+        self._letters = KeptLetters(self._js, self._stream, self._system)
         config = StreamConfig(
             name=self._stream,
             subjects=[f"{self._subjects}.>"],
@@ -121,7 +128,8 @@ class JetStreamLink(Link):
                 self._fail(entry, AgentStopped(entry.message.recipient, "the system has stopped"))
             waiting.clear()
         if self._acknowledging:
-            await asyncio.wait(self._acknowledging, timeout=GOODBYE)
+            for late in (await asyncio.wait(self._acknowledging, timeout=GOODBYE))[1]:
+                late.cancel()
         await super().stop()
 
     def announce(self, name: str) -> None:
@@ -312,8 +320,62 @@ class JetStreamLink(Link):
         message = replace(message, attempt=max(message.attempt, taken.metadata.num_delivered))
         if message.reply_to is not None and not await self._meets(message.reply_to):
             self._node.letters.add(message, "lost", "its asker is gone")
+            self._handled[message.id] = None  # the server may have sent it again meanwhile
             await _ack(taken)
             return
+        if taken.metadata.num_delivered > 1:
+            await self._handle_again(taken, message)
+        else:
+            await self._give(taken, message)
+
+    async def _handle_again(self, taken: Msg, message: Message) -> None:
+        """Handle a message that was delivered before, marked and beside no other such one.
+
+        If the process dies meanwhile, that was the message or chance, and no other message that was marked. When it
+        has happened too often, the message becomes a dead letter.
+        """
+        if not await self._is_alone(taken):
+            return
+        here = self._node.address
+        try:
+            deaths = await self._letters.deaths(message)
+            if deaths >= MAX_DELIVER:
+                await self._bury(taken, message, deaths)
+                return
+            await self._letters.begin(message, here)
+            try:
+                await self._give(taken, message)
+            finally:
+                self._finish(_retried(partial(self._letters.end, message, here)))
+        finally:
+            self._alone.release()
+
+    async def _is_alone(self, taken: Msg) -> bool:
+        """Wait until this process handles no other message that was delivered before."""
+        while True:
+            try:
+                async with asyncio.timeout(self._wait / 3):
+                    return await self._alone.acquire()
+            except TimeoutError:
+                await taken.in_progress()
+
+    async def _bury(self, taken: Msg, message: Message, deaths: int) -> None:
+        reason = f"{deaths} processes died while they handled it"
+        await self._letters.add(KeptLetter(message, reason, self._node.now()))
+        _LOG.error(
+            "the message %s to agent %r is a dead letter: %s; see `coterie state letters`",
+            message.id,
+            message.recipient,
+            reason,
+        )
+        if (remote := self._remotes.get(message.reply_to or "")) is not None:
+            self._refuse(remote, message, ActorError(message.recipient, reason))
+        self._node.letters.add(message, "killed", reason)
+        self._handled[message.id] = None
+        await _ack(taken)
+
+    async def _give(self, taken: Msg, message: Message) -> None:
+        """Put a message into its mailbox; return when it was handled, or reported."""
         settled = asyncio.Event()
         self._in_hand[message.id] = (taken, settled)
         if message.reply_to in self._remotes:
@@ -369,15 +431,28 @@ class JetStreamLink(Link):
         trim(self._handled)
         taken, settled = held
         settled.set()
-        task = self._loop.create_task(_ack(taken))
+        self._finish(_ack(taken))
+        return True
+
+    def _finish(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do *work*, for which a stop waits a moment."""
+        task = self._loop.create_task(work)
         self._acknowledging.add(task)
         task.add_done_callback(self._acknowledging.discard)
-        return True
 
     def reply(self, address: str, message: Message) -> None:
         """Acknowledge the ask, too."""
         super().reply(address, message)
         self._acknowledge(message.correlation_id or "")
+
+
+async def _retried(work: Callable[[], Awaitable[None]]) -> None:
+    """Do *work*, again until the server is there."""
+    while True:
+        try:
+            return await work()
+        except AWAY:
+            await asyncio.sleep(ANSWER / 20)
 
 
 async def _ack(taken: Msg) -> None:

@@ -6,8 +6,6 @@ from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Container, Iterable
 from contextlib import suppress
 from functools import partial
-from itertools import count
-from math import inf
 from typing import Any, get_args
 
 import msgspec
@@ -16,12 +14,11 @@ from coterie.actors.message import TURN_CONTROLS, AskRefusal, Message
 from coterie.actors.node import error_of
 from coterie.actors.transports import wire
 from coterie.actors.transports.base import Carrier, Endpoint
+from coterie.actors.transports.calls import Handler, NodeCalls, take_answer
 from coterie.actors.transports.channel import Channel
+from coterie.actors.transports.heartbeats import BEATS, Heartbeats
 from coterie.actors.transports.remote import HandOver, Lane, Peer, RemoteNode, trim
-from coterie.errors import ActorError, AgentStopped, AskTimedOut, NoSuchAgent, WorkerLost, error_line
-
-BEATS = 6
-"""Heartbeats within the heartbeat timeout."""
+from coterie.errors import ActorError, AgentStopped, NoSuchAgent, WorkerLost
 
 WINDOW = 1000
 """Messages of this node to one agent that may wait for room in its mailbox over there; others wait here."""
@@ -37,8 +34,6 @@ GOODBYE = 1.0
 
 _LOG = logging.getLogger("coterie")
 
-Handler = Callable[[Peer, Any], Awaitable[Any]]
-
 
 class Link:
     """Carries messages to agents of other nodes, finds these nodes, and notices when one is lost.
@@ -47,11 +42,16 @@ class Link:
     heartbeats come back; if it comes back later it is a new peer with the same address. Asks to a lost node fail at
     once, sends become dead letters unless they are known to be handled.
 
+    A supervisor confirms each heartbeat of a worker at once: the worker's agents live as long as the lease that begins
+    when it sent the last heartbeat confirmed.
+
     Args:
         process: The process name of a worker; empty: this is the supervisor.
         fingerprint: That of the plan; agents of nodes with another one are not known here.
+        now: The clock of the heartbeats; the event loop's unless it is given.
 
     Attributes:
+        beats: The heartbeats of this node.
         peers: The other nodes by address.
         trusts: Whether messages for an agent may go to a peer that has it; without one, they may.
         resolve: Called for a name that no node has; returns when it is worth looking again, or raises the
@@ -61,7 +61,13 @@ class Link:
     """
 
     def __init__(
-        self, carrier: Carrier, *, process: str = "", fingerprint: str = "", heartbeat_timeout: float = 3.0
+        self,
+        carrier: Carrier,
+        *,
+        process: str = "",
+        fingerprint: str = "",
+        heartbeat_timeout: float = 3.0,
+        now: Callable[[], float] | None = None,
     ) -> None:
         self.peers: dict[str, Peer] = {}
         self.resolve: Callable[[str], Awaitable[None]] | None = None
@@ -70,7 +76,7 @@ class Link:
         self.broken = 0
         self._carrier = carrier
         self._process, self._fingerprint = process, fingerprint
-        self._every = heartbeat_timeout / BEATS
+        self.beats = Heartbeats(heartbeat_timeout, now or self._time)
         self._node: Endpoint
         self._loop: asyncio.AbstractEventLoop
         self._remotes: dict[str, RemoteNode] = {}
@@ -84,12 +90,8 @@ class Link:
         self._wake, self._beat_now = asyncio.Event(), asyncio.Event()
         self._tick: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._handlers: dict[str, Handler] = {}
+        self._calls = NodeCalls(self._put, lambda: carrier.limit)
         self._watchers: list[Callable[[Peer, str], None]] = []
-        self._numbers = count(1)
-        self._beats: deque[float] = deque(maxlen=2 * BEATS)  # when the last heartbeats were sent
-        self._beat_number = 0
-        self._lease = (BEATS - 2) * self._every
         self._is_stopping = False
 
     # Between nodes
@@ -102,7 +104,7 @@ class Link:
 
     def serve(self, kind: str, handler: Handler) -> None:
         """Answer the requests of *kind*; they begin in the order in which a node sent them."""
-        self._handlers[kind] = handler
+        self._calls.handlers[kind] = handler
 
     async def request(self, address: str, kind: str, payload: Any = None, timeout: float | None = 30.0) -> Any:  # noqa: ASYNC109
         """Send a request to the node *address*, and return what its handler returns.
@@ -115,18 +117,19 @@ class Link:
         remote = self._remotes.get(address)
         if remote is None or remote.peer is None:
             raise WorkerLost(kind, address)
-        number = next(self._numbers)
-        future: asyncio.Future[Any] = self._loop.create_future()
-        frame = wire.encode(wire.CallFrame(number, kind, payload), kind, self._carrier.limit)
-        remote.calls[number] = (future, kind)
-        self._put(remote, frame)
-        try:
-            async with asyncio.timeout(timeout):
-                return await future
-        except TimeoutError:
-            raise AskTimedOut(kind, timeout or 0.0) from None
-        finally:
-            remote.calls.pop(number, None)
+        return await self._calls.request(remote, kind, payload, timeout)
+
+    def confirmed_at(self, address: str) -> float:
+        """When this node sent the last of its heartbeats that the node *address* has confirmed; `-inf`: none."""
+        remote = self._remotes.get(address)
+        return self.beats.sent_at(0 if remote is None else remote.confirmed)
+
+    def give_up(self, address: str) -> None:
+        """Count the node *address* as lost, because it confirms no heartbeats, and greet it anew."""
+        if (remote := self._remotes.get(address)) is not None:
+            self._lose(remote)
+            if (again := self._remote(address)) is not None:
+                again.heard_at = self._loop.time()
 
     # The side of the node
 
@@ -309,7 +312,7 @@ class Link:
                 address, remote = self._dirty.popitem()
                 self._confirm(remote)
                 now = self._loop.time()
-                while (packet := remote.channel.next_packet(self._node.address, self._beat_number, now)) is not None:
+                while (packet := remote.channel.next_packet(self._node.address, self.beats.number, now)) is not None:
                     await self._carrier.publish(address, packet)
                 self._arm()
 
@@ -322,11 +325,9 @@ class Link:
 
     async def _beat(self) -> None:
         while True:
-            self._beat_number += 1
-            self._beats.append(self._loop.time())
-            await self._carrier.publish("", wire.heartbeat(self._node.address, self._beat_number))
+            await self._carrier.publish("", wire.heartbeat(self._node.address, self.beats.next()))
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._every):
+                async with asyncio.timeout(self.beats.every):
                     await self._beat_now.wait()
             self._beat_now.clear()
 
@@ -336,12 +337,10 @@ class Link:
         Its messages may have been reported as lost, so they must not be handled; what its sender does not give up is
         sent again.
         """
-        return self._age(packet.heard) > self._lease
+        return self.beats.age(packet.heard) > self.beats.lease
 
-    def _age(self, beat: int) -> float:
-        """Seconds since this node sent its heartbeat *beat*; infinite if that is unknown."""
-        back = self._beat_number - beat
-        return self._loop.time() - self._beats[-1 - back] if 0 <= back < len(self._beats) else inf
+    def _time(self) -> float:
+        return self._loop.time()
 
     def _arm(self) -> None:
         if self._tick is None:
@@ -372,17 +371,20 @@ class Link:
             self.broken += 1
             return
         if packet.sender == self._node.address:
-            if self._age(packet.beat) <= 2 * self._every:  # older ones come at once when a broker is back
+            if self.beats.age(packet.beat) <= 2 * self.beats.every:  # older ones come at once when a broker is back
                 self._heard_itself()
         elif (remote := self._remote(packet.sender)) is not None:
             now = self._loop.time()
-            if now - remote.heard_at > 2 * self._every:
+            if now - remote.heard_at > 2 * self.beats.every:
                 remote.channel.hurry()
                 self._arm()
             remote.silent, remote.heard_at = 0, now
             remote.channel.heard = max(remote.channel.heard, packet.beat)
             if isinstance(packet, wire.Packet):
                 self._accept(remote, packet)
+            elif not self._process and remote.peer is not None and remote.peer.process:
+                remote.channel.owes_ack = True  # the worker's lease begins when it sent this
+                self._touch(remote)
 
     def _remote(self, address: str) -> RemoteNode | None:
         """The node *address*, which is greeted if it is new; None if it has said goodbye."""
@@ -406,15 +408,17 @@ class Link:
             self._beat_now.set()  # the sender learns the new number
             return
         begins_anew = remote.channel.begins_anew(packet)
-        if begins_anew:
+        if begins_anew and packet.ack_epoch == remote.channel.epoch:
+            self._follow(remote, packet)
+        elif begins_anew:
             self._lose(remote)
             if (again := self._remote(packet.sender)) is not None:
                 self._accept(again, packet)
             return
         if begins_anew is None:
             return
-        now = self._loop.time()
-        frames = remote.channel.accept(packet, now)
+        remote.confirmed = max(remote.confirmed, packet.heard)
+        frames = remote.channel.accept(packet, self._loop.time())
         for frame in frames:
             try:
                 _FRAMES[type(frame)](self, remote, frame)
@@ -427,11 +431,12 @@ class Link:
 
     def _heard_itself(self) -> None:
         """Count for each peer; those that are silent meanwhile, or acknowledge nothing, are lost."""
+        recently = self._loop.time() - (BEATS - 1) * self.beats.every
         for remote in list(self._remotes.values()):
             channel = remote.channel
             remote.silent += 1
             channel.stuck = 0 if channel.is_idle else channel.stuck + 1
-            if remote.silent >= BEATS or channel.stuck > BEATS:
+            if (remote.silent >= BEATS and remote.heard_at <= recently) or channel.stuck > BEATS:
                 self._lose(remote)
 
     def _lose(self, remote: RemoteNode, *, for_good: bool = False) -> None:
@@ -448,7 +453,26 @@ class Link:
         for entry in [one for one in self._sent.values() if one.remote is remote]:
             self._fail(entry, WorkerLost(entry.message.recipient, process))
         if peer is not None:
-            self._report(peer, "lost")
+            self._lost(peer, remote, for_good=for_good)
+
+    def _follow(self, remote: RemoteNode, packet: wire.Packet) -> None:
+        """Begin anew with a node that has lost this one and knows its epoch: what was sent to it in that one holds."""
+        peer, remote.peer = self.peers.pop(remote.address, None), None
+        process = "" if peer is None else peer.process
+        for name in remote.names:
+            self._unlearn(remote, name, WorkerLost(name, process))
+        remote.names = set()
+        remote.channel.follow(packet.epoch)
+        remote.confirmed = 0
+        for sender, message in list(self._open.values()):
+            if sender is remote and self._node.recall(message):
+                del self._open[message.id]  # the node has reported it
+        if peer is not None:
+            self._lost(peer, remote)
+
+    def _lost(self, peer: Peer, remote: RemoteNode, *, for_good: bool = False) -> None:
+        peer.leased_until = 0.0 if for_good else remote.heard_at + BEATS * self.beats.every
+        self._report(peer, "lost")
 
     def _unlearn(self, remote: RemoteNode, name: str, error: ActorError | None) -> None:
         """Note that *remote* has the agent *name* no more, because of *error*, or because it moves to another node."""
@@ -585,26 +609,12 @@ class Link:
         self._begin(self._answer(remote, frame))
 
     async def _answer(self, remote: RemoteNode, frame: wire.CallFrame) -> None:
-        handler, peer = self._handlers.get(frame.kind), remote.peer
-        if handler is None or peer is None:
-            reply = wire.CallReplyFrame(frame.number, None, f"no handler for requests {frame.kind!r}")
-        else:
-            try:
-                reply = wire.CallReplyFrame(frame.number, await handler(peer, frame.payload))
-                wire.encode(reply, frame.kind, self._carrier.limit)
-            except Exception as error:  # becomes an error of the requesting node
-                reply = wire.CallReplyFrame(frame.number, None, error_line(error))
+        reply = await self._calls.answer(remote, frame)
         if self._remotes.get(remote.address) is remote:
-            self._send(remote, reply)
+            self._put(remote, reply)
 
     def _on_called(self, remote: RemoteNode, frame: wire.CallReplyFrame) -> None:
-        future, kind = remote.calls.get(frame.number, (None, ""))
-        if future is None or future.done():
-            return
-        if frame.error:
-            future.set_exception(ActorError(kind, frame.error))
-        else:
-            future.set_result(frame.payload)
+        take_answer(remote, frame)
 
 
 _FRAMES = {kind: getattr(Link, f"_on_{kind.__struct_config__.tag}") for kind in get_args(wire.Frame)}

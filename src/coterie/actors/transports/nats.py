@@ -1,6 +1,7 @@
 """The carrier over NATS."""
 
 import asyncio
+import logging
 import os
 import re
 import ssl
@@ -26,6 +27,8 @@ PING = 2
 ENVIRONMENT = "COTERIE_NATS_"
 """What variables of the environment begin with: `CREDS` (a file), `NKEY` (a file), `USER`, `PASSWORD`, `TOKEN`, `CA`,
 `CERT` and `KEY` (PEM files)."""
+
+_LOG = logging.getLogger("coterie")
 
 _OPTIONS = {"CREDS": "user_credentials", "NKEY": "nkeys_seed", "USER": "user", "PASSWORD": "password", "TOKEN": "token"}
 
@@ -97,6 +100,14 @@ class NatsCarrier:
                 f"no NATS server at {self._places()} within {self._timeout:g} s{f': {why}' if why else ''}"
             ) from None
         self.limit = self.client.max_payload
+        if not self.client._server_info.get("auth_required"):
+            _LOG.warning(
+                "the NATS server at %s asks for no credentials: everyone who reaches it can read and send "
+                "messages of this system; configure users in the server and set %sUSER and %sPASSWORD",
+                self._places(),
+                ENVIRONMENT,
+                ENVIRONMENT,
+            )
 
     def _places(self) -> str:
         """The servers, without the credentials in their URLs."""

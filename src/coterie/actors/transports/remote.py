@@ -21,6 +21,7 @@ class Peer(Struct, eq=False):
         role: `supervisor` or `worker`.
         fingerprint: That of the plan it was started with; messages go only between equal ones.
         names: Its agents, as they are now.
+        leased_until: When it was lost: the time of this node's event loop at which all its agents have ended.
     """
 
     address: str
@@ -28,6 +29,7 @@ class Peer(Struct, eq=False):
     role: str
     fingerprint: str
     names: set[str]
+    leased_until: float = 0.0
 
 
 class HandOver:
@@ -63,6 +65,7 @@ class RemoteNode:
         self.taken: list[str] = []
         self.handled: list[str] = []
         self.heard_at = 0.0
+        self.confirmed = 0  # the number of the last own heartbeat that it has confirmed
         self.silent = 0  # own heartbeats that came back since anything was heard
 
 

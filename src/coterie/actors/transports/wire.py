@@ -1,13 +1,16 @@
 """The packets between nodes: frames as MessagePack.
 
-A frame has one of the types below, whatever was sent, and payloads are plain data: decoding never chooses a class.
+A frame has one of the types below, whatever was sent, and payloads are plain data: decoding never chooses a class. What
+would arrive as another type, or not as it was, is refused.
 """
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from coterie.actors.exact import fault_of
 from coterie.actors.message import REFUSED, AskRefusal, Message
 from coterie.errors import PayloadRefused
 
@@ -124,11 +127,8 @@ class Beat(Struct, frozen=True, array_like=True, tag="beat"):
     beat: int
 
 
-def _refuse(value: Any) -> Any:
-    raise TypeError(f"a value of the class {type(value).__name__} is not plain data")
-
-
-_encoder = msgspec.msgpack.Encoder(enc_hook=_refuse)
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+_encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Packet | Beat] = msgspec.msgpack.Decoder(Packet | Beat)
 
 
@@ -136,8 +136,10 @@ def encode(frame: Frame, agent: str, limit: int) -> bytes:
     """The bytes of a frame; *agent* is the name in the error.
 
     Raises:
-        PayloadRefused: The payload is not plain data, or too large.
+        PayloadRefused: The payload would not arrive as it is, or is too large.
     """
+    if isinstance(frame, PostFrame | ReplyFrame) and frame.message.type != REFUSED:
+        check(frame.message.payload, agent)
     try:
         data = _encoder.encode(frame)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -145,6 +147,30 @@ def encode(frame: Frame, agent: str, limit: int) -> bytes:
     if len(data) > limit - HEADER:
         raise PayloadRefused(agent, f"it has {len(data):,} bytes, and the transport carries at most {limit - HEADER:,}")
     return data
+
+
+def check(payload: Any, agent: str) -> None:
+    """Check that *payload* arrives as it is.
+
+    Raises:
+        PayloadRefused: It would not; the error names the place.
+    """
+    if fault := fault_of("payload", payload, _leaf, _PLAIN, "send"):
+        raise PayloadRefused(agent, fault)
+
+
+def _leaf(value: Any) -> str | None:
+    kind = type(value)
+    if kind is str and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return "has half of a surrogate pair, which is not Unicode"
+    if kind is int and not -(2**63) <= value < 2**64:
+        return "is a whole number of more than 64 bits: send its text"
+    if kind is datetime and value.tzinfo is not UTC:
+        return "is a time that is not in UTC: send its astimezone(timezone.utc), or its isoformat()"
+    return "" if kind in _PLAIN or kind is datetime else None
 
 
 def pack(packet: Packet, frames: list[bytes]) -> bytes:

@@ -26,8 +26,8 @@ _LOG = logging.getLogger("coterie")
 class ZmqCarrier:
     """Carries packets through a broker; topics keep systems and nodes apart.
 
-    With the environment's `COTERIE_ZMQ_PUBLIC_KEY` and `COTERIE_ZMQ_SECRET_KEY`, which all processes and the broker of
-    a system share, connections are encrypted and the broker accepts no others.
+    Connections are encrypted, and the broker accepts no others: with the environment's `COTERIE_ZMQ_PUBLIC_KEY` and
+    `COTERIE_ZMQ_SECRET_KEY`, which all processes and the broker of a system share, or with the user's own (`key_pair`).
 
     Args:
         system: The name of the system.
@@ -48,7 +48,7 @@ class ZmqCarrier:
         environment: Mapping[str, str] = os.environ,
     ) -> None:
         self._addresses, self._timeout = (pub_addr, sub_addr), timeout
-        self._keys = key_pair(environment)
+        self._keys = key_pair(environment, pub_addr, sub_addr)
         self._broker = Broker(pub_addr, sub_addr, self._keys) if start_broker else None
         self._system = plain_name(system)
         self._context: zmq.Context[zmq.Socket[bytes]]

@@ -19,6 +19,9 @@ from coterie.actors.message import AskRefusal, Message
 from coterie.actors.node import ActorNode
 from coterie.actors.plugins.plugins import Plugins
 from coterie.actors.supervision.spec import SHUTDOWN
+from coterie.actors.transports.wire import check
+from coterie.actors.workers.guard import GuardProcess
+from coterie.actors.workers.lease import Lease
 from coterie.actors.workers.requests import (
     ABSENT,
     Attach,
@@ -101,6 +104,9 @@ class WorkerSystem:
             evaluators=evaluators(plan.root),
         )
         self.node.on_span = tracer.handled if tracer.exporters else None
+        self._guard = GuardProcess(plan.process) if transport is None else None
+        self._lease = Lease(self._link, self._lease_ended, self._guard)
+        self.node.may_handle = self._lease.holds
         self.node.tree, self.node.elsewhere = self, agents_elsewhere(plan.root, plan.process)
         self._builder = AgentBuilder(self.node, classes, factories, turn_actor)
         self._plans = dict(_hosted(plan.root, plan.process))
@@ -167,7 +173,9 @@ class WorkerSystem:
 
         Raises:
             SpawnError: A limit is reached, the type is not allowed, or there is no such supervisor.
+            PayloadRefused: An argument would not arrive as it is.
         """
+        check(dict(config or {}), name)
         path = class_path(what) if isinstance(what, type) else what
         await self._ask_supervisor(Spawn(parent, path, name, into, dict(config or {})))
         return name
@@ -223,6 +231,7 @@ class WorkerSystem:
             self._release()  # which had missed this worker
             return AskRefusal("busy", "", "it stops its agents")
         self._supervisor = peer.address
+        self._lease.begin(peer.address)
         letters = [item for item in self._outbox if isinstance(item, LetterDead)]  # the rest is of another incarnation
         self._outbox.clear()
         self._health.clear()
@@ -233,7 +242,8 @@ class WorkerSystem:
 
     async def _start_agent(self, peer: "Peer", request: StartAgent) -> AskRefusal | None:
         name = request.name
-        if peer.address != self._supervisor or self._is_leaving or self._releasing is not None:
+        is_served = peer.address == self._supervisor and not self._is_leaving and self._releasing is None
+        if not is_served or not self._lease.holds():
             return AskRefusal(ABSENT, name, "its worker serves another supervisor, or leaves")
         child = self._children.get(name)
         if child is None:
@@ -256,26 +266,37 @@ class WorkerSystem:
             await self._end(child, request.reason)
             await self._flush()
 
-    async def _end(self, child: AgentChild, reason: str) -> None:
+    async def _end(self, child: AgentChild, reason: str, within: float | None = None) -> None:
         if (starting := self._starting.get(child.spec.name)) is not None:
             starting.cancel()
             await asyncio.wait({starting})
-        await child.stop(reason)
+        await child.stop(reason, within)
 
     # The end of a service
 
+    def _lease_ended(self) -> None:
+        """Stop the agents: the supervisor has confirmed no heartbeat for too long."""
+        self._link.give_up(self._supervisor)
+        self._release()
+
     def _release(self) -> None:
         """Stop serving the supervisor, which is gone; the agents stop first."""
+        self._lease.freeze()
         if self._releasing is None and not self._is_leaving:
             self._releasing = self.node.create_task(self._stop_agents())
             self._releasing.add_done_callback(self._released)
 
     def _released(self, task: "asyncio.Task[None]") -> None:
         self._releasing, self._supervisor = None, ""
+        self._lease.release()
 
     async def _stop_agents(self) -> None:
-        for child in reversed(self._children.values()):
-            await self._end(child, SHUTDOWN)
+        """Stop the agents in reverse order while the lease lasts, then all that are left at once."""
+        children = list(self._children.values())
+        while children and (left := self._lease.left()):
+            await self._end(children.pop(), SHUTDOWN, left)
+        at_once = self._lease.at_once
+        await asyncio.gather(*(self._end(child, SHUTDOWN, at_once) for child in reversed(children)))
 
     async def _leave(self) -> None:
         self._is_leaving = True
@@ -290,8 +311,11 @@ class WorkerSystem:
                 await call(self._link, self._supervisor, Leave(), timeout=2.0)
                 await self._drain()
         await self._stop_agents()
+        self._lease.release()
         await self._flush()
         await self.node.stop()
+        if self._guard is not None:
+            self._guard.close()
         if not self._keeps_plugins:
             await self.plugins.close()
 

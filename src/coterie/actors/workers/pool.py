@@ -7,6 +7,7 @@ that leaves in order is no failure.
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from coterie.actors.child import AgentHealth
 from coterie.actors.exits import Available, Change, Crashed, Down, Lost
 from coterie.actors.message import AskRefusal
 from coterie.actors.supervision.spec import ChildSpec
+from coterie.actors.transports.heartbeats import BEATS
 from coterie.actors.workers.remote import RemoteChild
 from coterie.actors.workers.requests import (
     Attach,
@@ -52,13 +54,16 @@ class WorkerSlot:
         active: The address of the worker that hosts the agents; empty: none does.
         leaving: The address of the worker that stops them, in order.
         was_lost: The latest worker was lost, and no other has come since.
+        leased_to, leased_until: The worker that was lost last, and when its agents have ended; until then no other
+            worker gets them. At first any worker can have them for another supervisor that has just died.
         present: The addresses of the workers of that name, in the order in which they came.
         children: The agents, in start order.
     """
 
     def __init__(self, process: str, link: "Link", signal: ChangeSignal) -> None:
         self.process, self.link, self.signal = process, link, signal
-        self.active = self.leaving = ""
+        self.active = self.leaving = self.leased_to = ""
+        self.leased_until = 0.0
         self.was_lost = False
         self.present: list[str] = []
         self.children: list[RemoteChild] = []
@@ -116,7 +121,7 @@ class WorkerPool:
         """
         loop = asyncio.get_running_loop()
         self.displaced = loop.create_future()
-        self._began = self._clock.now()
+        self._began, began = self._clock.now(), loop.time()
         self._link.resolve, self._link.planned = self.resolve, self._children
         self.node.reach = self.reach
         serve(self._link, WorkerReport, self._take)
@@ -133,6 +138,8 @@ class WorkerPool:
         if self.displaced.done():
             raise CannotStart(self.displaced.result())
         self._is_established = True
+        for slot in self._slots.values():
+            slot.leased_until = began + BEATS * self._link.beats.every
         for slot in self._slots.values():
             self._fill(slot)
 
@@ -180,6 +187,8 @@ class WorkerPool:
         slot = self._slots.get(peer.process)
         if slot is not None and peer.fingerprint == self._fingerprint:
             if change == "lost":
+                if peer.address in (slot.active, slot.leaving):
+                    slot.leased_to, slot.leased_until = peer.address, peer.leased_until
                 self._lost(slot, peer.address)
             elif peer.address not in slot.present:
                 slot.present.append(peer.address)
@@ -219,11 +228,19 @@ class WorkerPool:
         """Give the process name to a worker, unless one has it."""
         if self._is_established and slot.filling is None and not slot.active and slot.present:
             slot.filling = self._do(self._attach(slot))
-            slot.filling.add_done_callback(lambda _: setattr(slot, "filling", None))
+            slot.filling.add_done_callback(partial(self._filled, slot))
+
+    def _filled(self, slot: WorkerSlot, attached: "asyncio.Task[None]") -> None:
+        slot.filling = None
+        if not attached.cancelled():
+            self._fill(slot)  # the worker may be lost already, or another one have come
 
     async def _attach(self, slot: WorkerSlot) -> None:
         while slot.present:
+            is_leased = asyncio.get_running_loop().time() < slot.leased_until
             for address in () if slot.leaving else tuple(slot.present):
+                if is_leased and address != slot.leased_to:
+                    continue
                 try:
                     refusal = await call(self._link, address, Attach(), timeout=5.0)
                 except ActorError:

@@ -6,6 +6,7 @@ An answer is None, or an `AskRefusal`. A request is read as the type that its ki
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from datetime import datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -193,7 +194,9 @@ async def call(link: "Link", address: str, request: WorkerRequest, timeout: floa
     Raises:
         ActorError: The node is gone, or did not answer in time.
     """
-    answer = await link.request(address, request.kind, msgspec.to_builtins(request, builtin_types=(bytes,)), timeout)
+    answer = await link.request(
+        address, request.kind, msgspec.to_builtins(request, builtin_types=(bytes, datetime)), timeout
+    )
     return None if answer is None else msgspec.convert(answer, AskRefusal)
 
 

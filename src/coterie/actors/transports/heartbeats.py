@@ -1,0 +1,48 @@
+"""The heartbeats of one node: when each was sent, so that an answer to one has an age."""
+
+from collections import deque
+from collections.abc import Callable
+from math import inf
+
+BEATS = 6
+"""Heartbeats within the heartbeat timeout."""
+
+LEASE = 4
+"""Intervals between heartbeats that a lease lasts; the others are for the end of what works under it."""
+
+REMEMBERED = 64
+"""Heartbeats whose time is known."""
+
+
+class Heartbeats:
+    """Numbers from 1, and the time at which each was sent.
+
+    Args:
+        timeout: The heartbeat timeout of the system.
+        now: A clock that never goes back and, where there is one, counts the time in which the machine was suspended.
+
+    Attributes:
+        every: Seconds between two heartbeats.
+        number: That of the last one.
+        lease: Seconds for which a confirmed heartbeat counts, from when it was sent.
+    """
+
+    def __init__(self, timeout: float, now: Callable[[], float]) -> None:
+        self.every, self.lease, self.now = timeout / BEATS, timeout * LEASE / BEATS, now
+        self.number = 0
+        self._sent: deque[float] = deque(maxlen=REMEMBERED)
+
+    def next(self) -> int:
+        """Note that the next heartbeat is sent now; return its number."""
+        self.number += 1
+        self._sent.append(self.now())
+        return self.number
+
+    def sent_at(self, number: int) -> float:
+        """When the heartbeat *number* was sent; minus infinity if that is unknown."""
+        back = self.number - number
+        return self._sent[-1 - back] if 0 <= back < len(self._sent) else -inf
+
+    def age(self, number: int) -> float:
+        """Seconds since the heartbeat *number*; infinity if that is unknown."""
+        return self.now() - self.sent_at(number)

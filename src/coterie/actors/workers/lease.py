@@ -1,0 +1,84 @@
+"""The lease of a worker: how long its agents may live without another word of their supervisor."""
+
+import asyncio
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coterie.actors.transports.link import Link
+    from coterie.actors.workers.guard import GuardProcess
+
+CHECKS = 4
+"""Checks within the interval between two heartbeats."""
+
+
+class Lease:
+    """Counts from when this process sent the last heartbeat that the supervisor has confirmed.
+
+    Supervisors give the agents to another worker only some time after the lease has ended. Within that time the
+    worker stops its agents, or the guard process kills the worker.
+
+    Args:
+        ended: Called when the lease ends while the worker serves the supervisor that gave it.
+        guard: Kills this process if the lease ends and `release` does not follow; None: nothing does.
+    """
+
+    def __init__(self, link: "Link", ended: Callable[[], None], guard: "GuardProcess | None" = None) -> None:
+        self._link, self._ended, self._guard = link, ended, guard
+        self._supervisor = ""
+        self._until = -inf
+        self._check: asyncio.TimerHandle | None = None
+
+    @property
+    def at_once(self) -> float:
+        """Seconds in which agents stop, and are cancelled, when the lease has ended."""
+        return self._link.beats.every / 4
+
+    def begin(self, supervisor: str) -> None:
+        """Count the heartbeats that *supervisor* confirms."""
+        self._supervisor, self._until = supervisor, -inf
+        self._renew()
+        self._look()
+
+    def holds(self) -> bool:
+        """Whether agents may handle messages; if the lease has just ended, this reports its end."""
+        if self._link.beats.now() < self._until:
+            return True
+        self._renew()
+        if self.left() > 0.0:
+            return True
+        if self._supervisor:
+            self.freeze()
+            self._ended()
+        return False
+
+    def left(self) -> float:
+        """Seconds until it ends, if no heartbeat is confirmed meanwhile; 0 if it has ended."""
+        return max(self._until - self._link.beats.now(), 0.0)
+
+    def freeze(self) -> None:
+        """Renew it no more: the worker stops its agents."""
+        self._supervisor = ""
+
+    def release(self) -> None:
+        """No agent runs any more."""
+        self._supervisor, self._until = "", -inf
+        if self._check is not None:
+            self._check.cancel()
+        if self._guard is not None:
+            self._guard.disarm()
+
+    def _renew(self) -> None:
+        if not self._supervisor:
+            return
+        until = self._link.confirmed_at(self._supervisor) + self._link.beats.lease
+        if until > self._until:
+            self._until = until
+            if self._guard is not None:
+                self._guard.arm(until, self._link.beats.every / 2)
+
+    def _look(self) -> None:
+        self._check = asyncio.get_running_loop().call_later(self._link.beats.every / CHECKS, self._look)
+        self._renew()
+        self.holds()
