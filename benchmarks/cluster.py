@@ -83,7 +83,7 @@ async def bare(client: Client, turns: int) -> float:
 
 async def there(client: Client, export: Export, turns: int) -> float:
     began = time.perf_counter()
-    run, _ = await submit(client, export, team(turns), {"prompt": "go"}, run=uuid4().hex)
+    run, *_ = await submit(client, export, team(turns), {"prompt": "go"}, run=uuid4().hex)
     assert (await ended(client, run)).status == "completed"
     return time.perf_counter() - began
 

@@ -19,6 +19,11 @@ def iso_time(at: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(math.ceil(at)))
 
 
+def boot_time() -> float:
+    """Seconds since the machine was started, suspended or not; where no such clock is known, monotonic time."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
 class Clock(Protocol):
     """Tells the time; never goes back further than the system's clock does."""
 

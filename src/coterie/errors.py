@@ -54,6 +54,16 @@ class RunIsOwned(CoterieError):
         )
 
 
+class NotTheOperator(CoterieError):
+    """A process of an attempt tries what only the operator may do."""
+
+    def __init__(self, attempt: str) -> None:
+        super().__init__(
+            f"this process belongs to the attempt {attempt}, and an agent is not the operator: "
+            "ask the operator to run this command outside of the run"
+        )
+
+
 class RunIsFinished(CoterieError):
     """The run has finished and cannot be continued."""
 

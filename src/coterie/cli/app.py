@@ -75,9 +75,15 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "clean": "worktrees.clean",
         },
     ),
+    "cluster": ("See and choose the releases of a cluster.", {"releases": "cluster.releases"}),
     "control": (
         "Control a run from another terminal.",
-        {"respond": "control.respond", "guide": "control.guide", "interrupt": "control.interrupt"},
+        {
+            "respond": "control.respond",
+            "guide": "control.guide",
+            "interrupt": "control.interrupt",
+            "stop": "control.stop",
+        },
     ),
     "memory": (
         "Manage the memory of a loop.",
@@ -102,12 +108,13 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "state": (
-        "Manage the states of agents; rebuild derived files.",
+        "Manage states and dead letters of agents; rebuild files.",
         {
             "list": "state.list_",
             "show": "state.show",
             "clear": "state.clear",
             "migrate": "state.migrate",
+            "letters": "letters.letters",
             "rebuild": "state.rebuild",
         },
     ),

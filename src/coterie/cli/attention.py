@@ -7,6 +7,7 @@ import typer
 
 from coterie.cli.options import AsJson, HomeOptions
 from coterie.cli.output import print_result, say, say_json
+from coterie.cli.places import show_place
 
 if TYPE_CHECKING:
     from coterie.runs.repository import Runs, Where
@@ -52,7 +53,7 @@ def attention(
     if everywhere and run is not None:
         raise UsageError("--all lists the runs of all directories; give no RUN")
     where = home.where
-    named = find(run, where) if run is not None else None
+    named = find(run, where, show_place if item else None) if run is not None else None
     if item and named is not None:
         return _answer(*named, item, as_json)
     if follow:

@@ -1,4 +1,4 @@
-"""`coterie submit` and `coterie serve`: runs on many machines."""
+"""`coterie submit`, `coterie serve` and `coterie cluster`: runs on many machines."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +12,10 @@ from coterie.cli.output import complain, print_result, say, say_json
 if TYPE_CHECKING:
     from coterie.cluster.address import ClusterAddress
     from coterie.runs.outcome import Outcome
+
+
+_NAMED = 5
+"""Files that a notice names before it counts the others."""
 
 
 def _address(given: str | None) -> "ClusterAddress":
@@ -38,6 +42,10 @@ def submit(
     no_files: Annotated[
         bool, typer.Option("--no-files", help="Send no files along: the nodes have what the agents need.")
     ] = False,
+    include: Annotated[
+        list[Path] | None,
+        typer.Option("--include", metavar="PATH", help="Send this file or folder, though it looks like a secret."),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the run has ended, and print its outcome.")] = False,
     cluster: Cluster = None,
     as_json: AsJson = False,
@@ -52,6 +60,8 @@ def submit(
 
     Exit status: 0 once it is submitted; with --wait as for `coterie run`.
     """
+    import shlex
+
     from coterie.cli.inputs import gather
     from coterie.cli.run import plan_for
     from coterie.cli.signals import drive
@@ -72,7 +82,13 @@ def submit(
 
     async def main() -> "tuple[str, bool, Outcome | None]":
         async with connected(address, MsgspecConverter) as (client, export):
-            run, began = await submit(client, export, plan, given, run=id, limits=bounds, folder=folder)
+            run, began, left_out = await submit(
+                client, export, plan, given, run=id, limits=bounds, folder=folder, include=include or ()
+            )
+            if began and left_out:
+                more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
+                option = f"--include {shlex.quote(left_out[0])}"
+                complain(f"not sent, because it looks secret: {', '.join(left_out[:_NAMED])}{more} ({option} sends it)")
             if began and (missing := await unserved(client, plan)):
                 complain(f"no node {' or '.join(missing)} now: run {run} waits for one")
             if not wait:
@@ -112,12 +128,17 @@ def serve(
     ] = False,
     release: Annotated[
         str,
-        typer.Option("--release", metavar="R", help="The name of this node's release (the version of coterie)."),
+        typer.Option(
+            "--release", metavar="R", help="The name of this node's release (version and digest of its code)."
+        ),
     ] = "",
     at_once: Annotated[int, typer.Option(min=1, metavar="N", help="Perform at most N turns of a queue at once.")] = 16,
     drain: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="How long turns may go on once the node is to end.")
     ] = 10.0,
+    keep: Annotated[
+        str, typer.Option("--keep", metavar="AGE", help="How long to keep files of ended runs: 7d, 12h or 1d12h.")
+    ] = "7d",
     cluster: Cluster = None,
 ) -> int:
     """Be a node of a cluster: drive runs that were submitted, and perform the turns of queues.
@@ -127,13 +148,21 @@ def serve(
     is interrupted and tried again on another node.
     """
     import asyncio
+    import sys
 
-    from coterie import __version__
     from coterie.cli.signals import drive
+    from coterie.cluster.node_secrets import hold_back, secret_paths
+
+    hold_back([sys.executable, "-P", "-m", "coterie", *sys.argv[1:]])
     from coterie.cluster.address import connected
     from coterie.cluster.serve import node, watch_server
     from coterie.cluster.wire import MsgspecConverter
+    from coterie.errors import UsageError
+    from coterie.formats.settings.durations import seconds
 
+    longest = seconds(keep, most=float("inf"))
+    if longest is None or keep.isdigit():  # bare digits would be milliseconds
+        raise UsageError(f"--keep {keep!r} is not an age such as 7d, 12h or 1d12h")
     address, queues = _address(cluster), queue or ["default"]
     home = home.absolute()  # git works in other folders
 
@@ -146,9 +175,12 @@ def serve(
                 queues,
                 home,
                 drives=not no_drive,
-                release=release or __version__,
+                release=release,
                 most=at_once,
                 drain=drain,
+                hidden=secret_paths(address.export),
+                keep=longest,
+                tell=complain,
             ),
         ):
             complain(f"serving {', '.join(queues)} for {address}")
@@ -158,4 +190,52 @@ def serve(
                 return
 
     drive(main(), lambda: "no further turn begins; press Ctrl-C again to end at once")
+    return 0
+
+
+def releases(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[set RELEASE]", help="Give new runs, and new links of long ones, to this release."),
+    ] = None,
+    cluster: Cluster = None,
+    as_json: AsJson = False,
+) -> int:
+    """List the releases of a cluster's nodes, or say which one takes new runs.
+
+    A run stays with the release that began it, or that its last link was given to. Shows each release that has served,
+    with its nodes now and the runs under way that only it decides.
+    """
+    import asyncio
+    import time
+
+    from msgspec.structs import asdict
+
+    from coterie.cli.text.words import table
+    from coterie.cluster.address import connected
+    from coterie.cluster.releases import Release, releases, set_current
+    from coterie.cluster.wire import MsgspecConverter
+    from coterie.errors import UsageError
+
+    if words and (len(words) != 2 or words[0] != "set"):
+        raise UsageError("write `coterie cluster releases` to list them, or `coterie cluster releases set RELEASE`")
+
+    async def main() -> list[Release]:
+        async with connected(_address(cluster), MsgspecConverter) as (client, _):
+            if words:
+                await set_current(client, words[1])
+            return await releases(client)
+
+    def minute(at: float) -> str:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+
+    def text() -> str:
+        rows = [
+            (one.name, "current" if one.current else "", str(one.nodes), str(one.runs), minute(one.since))
+            for one in found
+        ]
+        return table(rows, ("release", "", "nodes", "runs", "since")) if rows else "no node has served yet"
+
+    found = asyncio.run(main())
+    print_result(as_json, [asdict(one) for one in found], text)
     return 0

@@ -63,8 +63,11 @@ def set_(
     if not equals:
         raise UsageError(f"{setting!r} is not KEY=VALUE")
     path = _override(preset, user, repo)
+    is_new = not path.exists()
     set_value(path, name.strip(), value.strip())
     say(f"set {name.strip()} = {value.strip()} in {path}")
+    if not is_new:  # a loop does not read a file that did not exist when it began, and says so
+        _tell_loops(name.strip())
     return 0
 
 
@@ -78,8 +81,24 @@ def unset(
     from coterie.formats.settings.edit import unset_value
 
     path = _override(preset, user, repo)
-    say(f"unset {name} in {path}" if unset_value(path, name) else f"{name} is not set in {path}")
+    if not unset_value(path, name):
+        say(f"{name} is not set in {path}")
+        return 0
+    say(f"unset {name} in {path}")
+    _tell_loops(name)
     return 0
+
+
+def _tell_loops(name: str) -> None:
+    """Tell the running loops of this directory that an operator has changed the setting *name*, if it protects."""
+    from coterie.formats.settings.protection import PROTECTING
+    from coterie.runs import index, messages
+    from coterie.runs.repository import run_in
+
+    for folder in index.living(Path(index.STATE_DIR)) if name in PROTECTING else ():
+        runs, run = run_in(folder)
+        if runs.send(run, messages.changed_setting(name)).status == "accepted":
+            say(f"run {run} takes it when it next reads its files")
 
 
 def path(project: Project = None, preset: Preset = "", as_json: AsJson = False) -> int:
@@ -100,7 +119,9 @@ def path(project: Project = None, preset: Preset = "", as_json: AsJson = False) 
 def _override(preset: str, user: bool, repo: bool) -> Path:
     from coterie.errors import UsageError
     from coterie.formats.settings.layers import override_file
+    from coterie.runs.authority import check_operator
 
+    check_operator()
     if user == repo:
         raise UsageError("choose the override to change: --user or --repo")
     if not preset or "/" in preset:

@@ -6,6 +6,7 @@ import typer
 
 from coterie.cli.options import AsJson, HomeOptions, Run
 from coterie.cli.output import complain, say, say_json
+from coterie.cli.places import show_place
 
 if TYPE_CHECKING:
     from coterie.runs.messages import Verdict
@@ -109,6 +110,22 @@ def interrupt(
     return tell_verdict(run, runs.send(run, messages.interruption(below + (turn or ""))), as_json)
 
 
+def stop(run: Run, as_json: AsJson = False, *, home: HomeOptions) -> int:
+    """Stop a run as Ctrl-C does where it runs; `coterie resume` continues it.
+
+    Running attempts are interrupted. A child run is stopped with its root run. The exit status is 1 if nothing drives
+    the run.
+    """
+    from coterie.runs import messages
+
+    runs, run, _ = _open(run, home.where)
+    if (state := runs.status(run)) != "running":
+        verdict = messages.Verdict(status="refused", detail=f"nothing drives it ({state})")
+    else:
+        verdict = runs.send(run, messages.stop())
+    return tell_verdict(run, verdict, as_json)
+
+
 def _open(name: str, where: "Where") -> "tuple[Runs, str, str]":
     """Return the root run of the run that *name* names, and the beginning of the addresses of that run's turns.
 
@@ -119,7 +136,7 @@ def _open(name: str, where: "Where") -> "tuple[Runs, str, str]":
     from coterie.journal.status import ENDS
     from coterie.runs.repository import find
 
-    runs, run = find(name, where)
+    runs, run = find(name, where, show_place)
     state = runs.status(run)
     if state in ENDS:
         raise RunIsFinished(run, state)

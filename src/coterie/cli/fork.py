@@ -8,6 +8,7 @@ import typer
 
 from coterie.cli.options import DriveOptions, HomeOptions, LimitOptions, Run
 from coterie.cli.output import complain
+from coterie.cli.places import show_place
 from coterie.cli.run import carry_on, plan_of
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def fork(
     from coterie.planning import changes
     from coterie.runs.repository import find, home_at
 
-    runs, run = find(run, where := home.where)
+    runs, run = find(run, where := home.where, show_place)
     wanted = _changes(prompts or (), models or (), settings or (), backend)
     instead = plan_of(reload) if reload is not None else None
 

@@ -22,6 +22,7 @@ from coterie.cli.options import (
     Set,
 )
 from coterie.cli.output import complain, print_result, report, say, say_json
+from coterie.cli.places import show_place
 from coterie.cli.system_options import SystemOptions
 from coterie.waits import waiting
 
@@ -165,7 +166,7 @@ def resume(
     where = home.where
 
     def again(name: str) -> int:
-        runs, run = find(name, where)
+        runs, run = find(name, where, show_place)
         runs = runs.here(run, complain) if here else runs
         option = LocalHome(runs.root).option if here else home_at(where).option
         return carry_on(runs, run, option, bounds, drive, reload=plan, cassette=tape, quota=quota)

@@ -4,8 +4,9 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli.options import STATE_DIR, AsJson, HomeOptions, StateDir
+from coterie.cli.options import AsJson, HomeOptions
 from coterie.cli.output import complain, print_result, width
+from coterie.cli.places import RemovalOptions, confirm_place
 
 
 def list_(
@@ -38,16 +39,19 @@ def remove(
         typer.Argument(metavar="RUN", help="Their ids, beginnings of these, or 'last'."),
     ],
     as_json: AsJson = False,
-    state_dir: StateDir = STATE_DIR,
+    *,
+    home: RemovalOptions,
 ) -> int:
-    """Remove runs with their journals and all their files.
+    """Remove runs of this directory with their journals and all their files.
 
-    A run that a process drives, or that has a git work tree, is not removed.
+    A run that a process drives, or that has a git work tree, is not removed. A run of another directory needs its full
+    id, and --in DIR or a confirmation on the terminal.
     """
     from coterie.runs.removal import remove
     from coterie.runs.repository import find
 
-    found = {runs.folder(run): (runs, run) for runs, run in (find(name, state_dir) for name in names)}
+    state_dir, confirm = home.path, confirm_place("remove")
+    found = {runs.folder(run): (runs, run) for runs, run in (find(name, state_dir, confirm) for name in names)}
     removed = []
     for runs, run in found.values():
         remove(runs, run)
@@ -59,7 +63,8 @@ def remove(
 def prune(
     age: Annotated[str, typer.Option("--older-than", metavar="AGE", help="30d, 12h or 1d12h.")],
     as_json: AsJson = False,
-    state_dir: StateDir = STATE_DIR,
+    *,
+    home: RemovalOptions,
 ) -> int:
     """Remove the runs of this directory that ended longer ago than an age.
 
@@ -74,7 +79,7 @@ def prune(
     longest = seconds(age, most=float("inf"))
     if longest is None or age.isdigit():  # bare digits would be milliseconds
         raise UsageError(f"--older-than {age!r} is not an age such as 30d, 12h or 1d12h")
-    found = dict(removal.prune(state_dir, time.time() - longest))
+    found = dict(removal.prune(home.path, time.time() - longest))
     removed = [run for run, why in found.items() if not why]
     kept = {run: why for run, why in found.items() if why}
     for run, why in kept.items():

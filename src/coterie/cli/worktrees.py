@@ -8,8 +8,10 @@ import typer
 
 from coterie.cli.options import STATE_DIR, AsJson, Run, StateDir
 from coterie.cli.output import complain, print_result, say, say_json
+from coterie.cli.places import DirectoryOptions, confirm_place
 
 if TYPE_CHECKING:
+    from coterie.runs.repository import Elsewhere
     from coterie.workspace.trees.worktree import WorkTree
 
 
@@ -54,7 +56,8 @@ def merge(
         str | None, typer.Option(metavar="S", help="squash, merge or rebase; by default from the run's settings.")
     ] = None,
     as_json: AsJson = False,
-    state_dir: StateDir = STATE_DIR,
+    *,
+    place: DirectoryOptions,
 ) -> int:
     """Merge a run's work into the branch it started from, and remove its work tree if its settings require it.
 
@@ -67,7 +70,7 @@ def merge(
 
     if strategy is not None and strategy not in STRATEGIES:
         raise UsageError(f"--strategy {strategy!r} is not one of {', '.join(STRATEGIES)}")
-    home, tree = _tree(run, state_dir)
+    home, tree = _tree(run, place.path, confirm_place("merge"))
     _check_idle(home, tree)
     if tree.status != "merged":
         tree = merge_tree(home, tree, strategy or "")
@@ -79,17 +82,22 @@ def merge(
 def clean(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="The run; by default all that have ended.")] = None,
     as_json: AsJson = False,
-    state_dir: StateDir = STATE_DIR,
+    *,
+    place: DirectoryOptions,
 ) -> int:
     """Remove the work trees of ended runs, and git's snapshots of deleted runs.
 
     Unmerged work is committed first, and its branch is kept. Without RUN: all runs kept here or in this repository.
     """
     from coterie.runs import index, stale_trees
+    from coterie.runs.authority import check_operator
     from coterie.workspace.trees.disposal import remove_files
 
+    state_dir = place.path
+    if run is None:
+        check_operator()
     if run is not None:
-        home, tree = _tree(run, state_dir)
+        home, tree = _tree(run, state_dir, confirm_place("clean"))
         _check_idle(home, tree)
         found = [(home, tree)]
     else:
@@ -109,20 +117,29 @@ def clean(
     return 0
 
 
-def _tree(run: str, state_dir: Path) -> "tuple[Path, WorkTree]":
-    """Return the state directory of *run*, and its work tree.
+def _tree(run: str, state_dir: Path, elsewhere: "Elsewhere | None" = None) -> "tuple[Path, WorkTree]":
+    """Return the state directory of *run*, and its work tree; *elsewhere* as for `coterie.runs.repository.find`.
 
-    Looks among the work trees first: a run that was killed while its tree was created may have no journal.
+    Looks among the work trees, too: a run that was killed while its tree was created may have no journal.
     """
-    from coterie.errors import UsageError
+    from coterie.errors import NoSuchRun, UsageError
+    from coterie.runs import index
     from coterie.runs.repository import find
     from coterie.workspace.trees import worktree
 
     root, _, branch = run.partition("/")
     fitting = [(home, tree) for home, tree in _trees(state_dir) if tree.run == run]
-    if len(fitting) == 1:
+    here = [one for one in fitting if one[0] in _homes(state_dir)]
+    if len(here) == 1:
+        return here[0]
+    try:
+        runs, found = find(root, state_dir, elsewhere)
+    except NoSuchRun:
+        if len(fitting) != 1:
+            raise
+        if elsewhere is not None:
+            elsewhere(run, index.project_of(fitting[0][0]))
         return fitting[0]
-    runs, found = find(root, state_dir)
     home, name = runs.root, f"{found}/{branch}" if branch else found
     tree = worktree.read(home, name)
     if tree is None:
@@ -132,21 +149,32 @@ def _tree(run: str, state_dir: Path) -> "tuple[Path, WorkTree]":
 
 def _trees(state_dir: Path) -> "list[tuple[Path, WorkTree]]":
     """Return the work trees in all known state directories, including that of the project's settings."""
-    from coterie.formats.settings import resolve
     from coterie.runs import index
     from coterie.workspace.trees.worktree import trees
 
-    settings, _ = resolve(Path(), work_dir=Path.cwd(), env=os.environ)
-    homes = dict.fromkeys([*index.state_dirs(state_dir), Path(settings.core.state_dir).resolve()])
+    homes = dict.fromkeys([*index.state_dirs(state_dir), *_homes(state_dir)])
     return [(home, tree) for home in homes for tree in trees(home)]
 
 
+def _homes(state_dir: Path) -> list[Path]:
+    """Return the state directories of this directory: *state_dir*, and that of the project's settings."""
+    from coterie.formats.settings import resolve
+    from coterie.runs import index
+
+    project = index.project_of(state_dir)
+    settings, _ = resolve(project, work_dir=project, env=os.environ)
+    return [home.resolve() for home in (*index.homes(state_dir), project / settings.core.state_dir)]
+
+
 def _check_idle(state_dir: Path, tree: "WorkTree") -> None:
+    """Check that this process may change *tree*, and that no process works in it."""
     from coterie.errors import RunIsOwned
     from coterie.journal.lock import is_held
     from coterie.journal.rules import root_of
+    from coterie.runs.authority import check_operator
     from coterie.runs.repository import Runs
 
+    check_operator(Runs(state_dir), tree.run)
     lock = Runs(state_dir).folder(root_of(tree.run)) / "lock"
     if is_held(lock):
         raise RunIsOwned(tree.run, str(lock))

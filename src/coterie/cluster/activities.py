@@ -37,8 +37,8 @@ from coterie.cluster.files import FilesConflict, Head, RunFiles, TurnFiles, Work
 from coterie.cluster.guard import Guard
 from coterie.cluster.relay import Relay
 from coterie.cluster.turns import PERMIT, STEER, TURN
-from coterie.cluster.wire import TurnBeat, TurnDone, TurnHeard
-from coterie.cluster.workflow import EXPORT, HEARD, LOAD, NOTIFY, READ, REREAD
+from coterie.cluster.wire import TurnBeat, TurnDone, TurnHeard, pages
+from coterie.cluster.workflow import EXPORT, HEARD, LOAD, NOTIFY, READ, REREAD, SENDER
 from coterie.errors import ClusterFailed, ExportConflict, GitFailed
 from coterie.journal.export import Export
 from coterie.journal.jsonl import STREAM
@@ -51,8 +51,12 @@ from coterie.runs.driver.ended import Ended
 from coterie.runs.driver.stall import stall_after, watch_signs
 from coterie.runs.driver.turns import Turns, ask
 from coterie.runs.kinds import LastReading, kind_of
+from coterie.runs.messages import RunMessage
+from coterie.runs.messages.tokens import Tokens
+from coterie.runs.messages.verdicts import Sender
 from coterie.runs.repository import Runs
 from coterie.workspace.trees.git import in_thread
+from coterie.workspace.trees.workspace import read_below
 
 HEARTBEAT_EVERY = 1.0
 """Seconds between two signs of life of a turn."""
@@ -62,7 +66,6 @@ COST_GROWTH = 1.25
 OUTPUT_EVERY = 1.0
 """Seconds between two exports of what an attempt prints."""
 OUTPUT_AT_ONCE = 4 << 20
-LARGEST_READ = 1 << 20
 _SHOWN = ("text", "outputs", "reason", "log", "detail", "tool", "payload", "event")
 
 
@@ -74,12 +77,23 @@ class TurnActivities:
         home: Where the files of attempts are kept, in a folder for each run.
         node: The name of the queue on which this node is spoken to.
         guard: Ends what attempts leave behind if this process dies.
+        hidden: See `Request.hidden`.
     """
 
-    def __init__(self, client: Client, export: Export, turns: Turns, home: Path, node: str, guard: Guard) -> None:
+    def __init__(
+        self,
+        client: Client,
+        export: Export,
+        turns: Turns,
+        home: Path,
+        node: str,
+        guard: Guard,
+        hidden: tuple[Path, ...] = (),
+    ) -> None:
+        self._hidden = hidden
         self._client, self._export, self._turns, self._node, self._guard = client, export, turns, node, guard
         self._files, self._trees = AttemptFolders(Runs(home)), WorkTrees(home / "files", export)
-        self._relay = Relay(client)
+        self._relay = Relay(client, export)
         self._sessions: dict[str, Session] = {}
 
     @activity.defn(name=TURN)
@@ -100,7 +114,11 @@ class TurnActivities:
                     request = self._placed(request, place, at)
                     await stack.enter_async_context(self._relay.of(request))
                     result = await self._perform(request, attempt)
-                    if at is not None and place is not None:
+                    is_cut = isinstance(result, Failure) and result.kind == "interrupted"
+                    if not is_cut and self._guard.has_ended(request.ref.marker):
+                        reason = "its node was frozen, and its guard ended the agent"
+                        result = Failure(kind="lost", reason=reason, text=attempt.said, usage=result.usage)
+                    elif at is not None and place is not None:
                         result = _as_submitted(result, place, at)
                         head = await at.end(f"{request.turn}, attempt {request.attempt}")
             except (FilesConflict, GitFailed) as error:
@@ -178,6 +196,7 @@ class TurnActivities:
             root=root,
             token=self._files.token(run, turn, attempt, request.epoch),
             transcript=self._files.transcript(run, f"stream.{turn}"),
+            hidden=self._hidden,
         )
 
 
@@ -187,7 +206,7 @@ class _Attempt:
     def __init__(self, client: Client, node: str, request: Request, kept: AttemptFolders) -> None:
         self._client, self._node, self._request, self._files = client, node, request, kept
         self._secrets = Secrets(os.environ, request.agent.env)
-        self._said, self._used = "", TurnBeat().usage
+        self.said, self._used = "", TurnBeat().usage
         self._count, self._sent, self._reported_cost = 0, 0, 0.0
         self._launched: list[AttemptLaunched] = []
         self._asks: set[str] = set()
@@ -202,7 +221,7 @@ class _Attempt:
         self._files.stream(request.run, request.turn, request.attempt, event)
         match event:
             case Text(text=text, channel="answer"):
-                self._said = (self._said + text)[-HOW_FAR_MOST:]
+                self.said = (self.said + text)[-HOW_FAR_MOST:]
             case Text():
                 pass
             case Used(usage=usage):
@@ -262,7 +281,7 @@ class _Attempt:
     async def beat(self) -> None:
         """Say every second that the attempt is alive, and how far it has come."""
         while True:
-            activity.heartbeat(TurnBeat(said=self._said, usage=self._used))
+            activity.heartbeat(TurnBeat(said=self.said, usage=self._used))
             await asyncio.sleep(HEARTBEAT_EVERY)
 
     def done(self, result: Result, head: Head | None) -> TurnDone:
@@ -301,22 +320,25 @@ class DriverActivities:
         except ExportConflict as error:
             raise ApplicationError(str(error), type="fenced", non_retryable=True) from error
 
+    @activity.defn(name=SENDER)
+    async def sender(self, run: str, message: RunMessage) -> Sender:
+        """The sender of *message* to *run*, by its signature: everyone who reaches the server can send an update."""
+        tokens = Tokens(await self._export.secret(run))
+        for source, signature in ("agent", tokens.node), ("operator", tokens.operator):
+            if bool(message.attempt) == (source == "agent") and tokens.match(message.token, signature(message.signed)):
+                return Sender("agent" if message.by else source)
+        return Sender("agent", "neither a node nor an operator signed it: use `coterie control` with --cluster")
+
     @activity.defn(name=LOAD)
-    async def load(self, run: str) -> list[tuple[str, AnyRecord]]:
-        """Every record of a root run and its child runs."""
-        return list(await self._export.load(run))
+    async def load(self, run: str) -> list[str]:
+        """Every record of a root run and its child runs, in pages."""
+        return pages(await self._export.load(run))
 
     @activity.defn(name=READ)
     async def read(self, run: str, name: str, place: RunFiles) -> str | None:
-        """The text of the file *name* among those of *run*."""
+        """The text of the file *name* among those of *run*, by the rules of a run on one machine."""
         async with self._tree(run, place) as at:
-            path = (at.cwd / name).resolve()
-            if not path.is_relative_to(at.root.resolve()):
-                return None
-            try:
-                return files.read(path, LARGEST_READ).decode("utf-8", "replace")
-            except OSError:
-                return None
+            return read_below(at.cwd, name, at.root)
 
     @activity.defn(name=REREAD)
     async def reread(self, run: str, plan: str, place: RunFiles) -> ConfigAnswer:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
+from coterie.cluster.node_secrets import database_login, environment
 from coterie.errors import ClusterFailed, ExtraMissing, UsageError
 from coterie.journal.export import Export, folder_of, open_export
 
@@ -71,13 +72,13 @@ class ClusterAddress:
         Raises:
             UsageError: If it is no address, or a command line or a file of settings has a password in it.
         """
-        text = option if option is not None else os.environ.get(VARIABLE)
+        text = option if option is not None else os.environ.get(VARIABLE, environment().get(VARIABLE))
         if text is None:
             text = _configured()
         if not text:
             return None
         found = cls.parse(text)
-        if text != os.environ.get(VARIABLE) and _has_password(found.export):
+        if text != environment().get(VARIABLE) and _has_password(found.export):
             raise UsageError("others can read this password: keep it in PGPASSWORD, a password file or COTERIE_CLUSTER")
         return found
 
@@ -119,7 +120,7 @@ async def connected(address: ClusterAddress, converter: Any = None) -> AsyncIter
     Raises:
         ClusterFailed: If the server or the export cannot be reached or refuses this process.
     """
-    export = open_export(address.export, patience=inf)
+    export = open_export(address.export, patience=inf, **database_login())
     try:
         client = await connect(address, export, converter)
         from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
@@ -155,7 +156,7 @@ async def connect(address: ClusterAddress, export: Export, converter: Any = None
         raise ExtraMissing("cluster", missing.name or "temporalio", "a cluster") from None
     from coterie.cluster.claims import TextClaims
 
-    settings: dict[str, Any] = {**ClientConfig.load_client_connect_config()}
+    settings: dict[str, Any] = {**ClientConfig.load_client_connect_config(override_env_vars=environment())}
     settings |= {"target_host": address.host} if address.host else {}
     settings |= {"namespace": address.namespace} if address.namespace else {}
     settings.setdefault("target_host", "localhost:7233")

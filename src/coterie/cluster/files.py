@@ -9,21 +9,25 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coterie import files
-from coterie.errors import CoterieError, UsageError
+from coterie.errors import CoterieError, GitFailed, UsageError
 from coterie.ids import folder_name
 from coterie.journal.export import Export
+from coterie.journal.records import Record, TreeSaved
 from coterie.journal.rules import root_of
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.kinds import kind_of
+from coterie.secret_files import is_secret
 from coterie.workspace.trees import git
 from coterie.workspace.trees.git import CompletedCall, Repository, in_thread
+from coterie.workspace.trees.snapshots import excluded, outside, write_files
 
 LARGEST = 200 << 20
 """Bytes of the files of a run, as they are packed."""
@@ -78,19 +82,31 @@ def around(plan: Plan, cwd: Path) -> Path:
 # -- where it is submitted --------------------------------------------------------------------------------------------
 
 
-async def pack(folder: Path, export: Export) -> RunFiles:
+async def pack(folder: Path, export: Export, include: Sequence[Path] = ()) -> tuple[RunFiles, list[str]]:
     """Put the files around *folder* into the export: its git work tree with what is not committed, or else the folder.
 
+    A file that git does not know and that looks like a secret is left out, unless it is or lies in one of *include*.
+
+    Returns:
+        The files, and the paths of what was left out, relative to *folder*.
+
     Raises:
-        UsageError: If they are too large.
+        UsageError: If they are too large, or one of *include* is not there.
     """
-    root, base, bundle = await in_thread(_pack, folder)
+    root, base, bundle, secrets = await in_thread(_pack, folder, [_there(path) for path in include])
     head = Head(base, (await export.put_blob(bundle),))
     cwd = str(folder.relative_to(root)) if folder != root else ""
-    return RunFiles(root=str(root), cwd=cwd, base=base, heads=(head,))
+    return RunFiles(root=str(root), cwd=cwd, base=base, heads=(head,)), secrets
 
 
-def _pack(folder: Path) -> tuple[Path, str, bytes]:
+def _there(path: Path) -> Path:
+    if not path.exists():
+        raise UsageError(f"--include {path}: there is no such file or folder")
+    path = Path(os.path.abspath(path))
+    return path.parent.resolve() / path.name  # a link travels as one
+
+
+def _pack(folder: Path, include: Sequence[Path]) -> tuple[Path, str, bytes, list[str]]:
     with tempfile.TemporaryDirectory() as work:
         env = {"GIT_INDEX_FILE": f"{work}/index"} | git.identity()
         repository = git.find(folder)
@@ -101,14 +117,22 @@ def _pack(folder: Path) -> tuple[Path, str, bytes]:
             env |= {"GIT_DIR": f"{work}/git", "GIT_WORK_TREE": str(folder)}
         elif repository.commit_of("HEAD"):
             _checked(root, "read-tree", "HEAD", env=env)
-        state = [f":(exclude){name}" for name in (".coterie", ".autoloop") if (root / name).exists()]
-        _checked(root, "add", "--all", "--", ".", *state, env=env)
-        tree = _checked(root, "write-tree", env=env).out.strip()
+        place = repository or Repository(top=folder, own=Path(), common=Path())
+        own = excluded(place, [root / name for name in (".coterie", ".autoloop")])
+        listing = ("ls-files", "--others", "--exclude-standard", "-z", "--", ":/", *own)
+        others = _checked(root, *listing, env=env if repository is None else {})
+        secrets = [
+            name
+            for name in filter(None, others.out.split("\0"))
+            if is_secret(name) and not any((root.resolve() / name).is_relative_to(path) for path in include)
+        ]
+        tree = _written(place, (*own, *map(outside, secrets)), env)
         base = _checked(root, "commit-tree", tree, "-m", "as it was submitted", env=env).out.strip()
         ref = _REF.format(f"base/{base}")
         _checked(root, "update-ref", ref, base, env=env)
         _checked(root, "bundle", "create", "--quiet", f"{work}/bundle", ref, env=env)
-        return root, base, _read(Path(f"{work}/bundle"))
+        left_out = [os.path.relpath(root / name, folder) for name in secrets]
+        return root, base, _read(Path(f"{work}/bundle")), left_out
 
 
 def _refuse_large(folder: Path) -> None:
@@ -227,10 +251,11 @@ class TurnFiles:
         return Head(commit, (*(self._place.heads[0].bundles[:1] if begins else known), added))
 
     def _end(self, what: str) -> tuple[str, bytes, bool]:
-        _checked(self.root, "add", "--all", "--", ".")
-        if _call(self.root, "diff", "--cached", "--quiet").status:
-            _checked(self.root, "commit", "--quiet", "--no-verify", "-m", what)
-        commit = _checked(self.root, "rev-parse", "HEAD").out.strip()
+        own = Repository(top=self.root, own=Path(), common=Path())
+        tree, commit = _written(own, (), {}), own.commit_of("HEAD")
+        if tree != own.tree_of(commit):
+            commit = own.commit(tree, (commit,), f"{what}\n", git.identity())
+            _checked(self.root, "update-ref", "HEAD", commit)
         if commit in (head.commit for head in self._place.heads):
             return commit, b"", False
         begins = len(_bundles(self._place)) >= _MOST_BUNDLES
@@ -246,6 +271,17 @@ def merged(place: RunFiles, begun: RunFiles, left: Head) -> RunFiles:
     """*place* once a turn that began at *begun* has left a head."""
     heads = [head for head in place.heads if head not in begun.heads and head != left]
     return RunFiles(root=place.root, cwd=place.cwd, base=place.base, heads=(*heads, left))
+
+
+def files_after(place: RunFiles, records: Iterable[Record]) -> RunFiles:
+    """The files of the run that *place* belongs to after *records* of it and its child runs, in any order."""
+    first = Head(place.base, place.heads[0].bundles[:1])
+    found = RunFiles(root=place.root, cwd=place.cwd, base=place.base, heads=(first,))
+    saved = [one for one in records if isinstance(one, TreeSaved) and one.bundles]
+    for one in sorted(saved, key=lambda one: (one.at, one.seq)):
+        begun = tuple(head for head in found.heads if head.commit in one.after)
+        found = merged(found, replace(found, heads=begun), Head(one.commit, one.bundles))
+    return found
 
 
 async def _fetch(store: Path, place: RunFiles, export: Export) -> None:
@@ -314,9 +350,15 @@ def _call(folder: Path, *words: str, env: dict[str, str] | None = None) -> Compl
     return git.call(folder, *words, env=git.identity() | (env or {}))
 
 
-def _checked(folder: Path, *words: str, env: dict[str, str] | None = None) -> CompletedCall:
-    from coterie.errors import GitFailed
+def _written(repository: Repository, without: tuple[str, ...], env: dict[str, str]) -> str:
+    """The id of a git tree with all files of *repository*."""
+    tree, incomplete = write_files(repository, without, env)
+    if incomplete:
+        raise GitFailed(("add",), 1, incomplete)
+    return tree
 
+
+def _checked(folder: Path, *words: str, env: dict[str, str] | None = None) -> CompletedCall:
     done = _call(folder, *words, env=env)
     if done.status:
         raise GitFailed(words, done.status, done.err or done.out)

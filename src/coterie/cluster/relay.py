@@ -9,13 +9,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 from temporalio.client import Client, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.service import RPCError, RPCStatusCode
 
 from coterie import files
 from coterie.backends.agentside import delivery
 from coterie.backends.base import Request
-from coterie.backends.processes import attempt_of
+from coterie.backends.processes import marks_of
+from coterie.errors import ClusterFailed, UsageError
+from coterie.journal.export import Export
 from coterie.journal.lock import RunLock
 from coterie.journal.rules import root_of
 from coterie.runs.messages import RunMessage, Verdict
@@ -28,8 +31,8 @@ from coterie.runs.messages.verdicts import sender_of
 class Relay:
     """Passes on what attempts on this node say to their runs, each with its files in a folder."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, export: Export) -> None:
+        self._client, self._export = client, export
         self._open: dict[str, _Post] = {}
 
     @asynccontextmanager
@@ -38,7 +41,7 @@ class Relay:
         run, folder, attempt = root_of(request.run), request.root, request.folder
         assert folder is not None
         assert attempt is not None
-        post = self._open.get(run) or _Post(self._client, run, folder)
+        post = self._open.get(run) or _Post(self._client, self._export, run, folder)
         self._open[run] = post
         post.users += 1
         looking = asyncio.create_task(post.keep_collecting(attempt))
@@ -57,12 +60,12 @@ class Relay:
 class _Post:
     """The doorbell and the inbox of one root run on this node."""
 
-    def __init__(self, client: Client, run: str, folder: Path) -> None:
-        self._client, self._run, self._folder = client, run, folder
+    def __init__(self, client: Client, export: Export, run: str, folder: Path) -> None:
+        self._client, self._export, self._run, self._folder = client, export, run, folder
         self._bell = Doorbell(folder, self._judge)
         self._lock: RunLock | None = None
         self._opening = asyncio.Lock()
-        self._tokens = Tokens(folder)
+        self._tokens = Tokens.of(folder)
         self.users = 0
 
     async def open(self) -> None:
@@ -95,26 +98,47 @@ class _Post:
         message = load_message(path)
         if isinstance(message, Verdict):
             return message
-        sender = sender_of(message, self._run, self._tokens, attempt_of(pid) if pid else "")
+        sender = sender_of(message, self._run, self._tokens, marks_of(pid) if pid else ())
         problem = sender.problem
         if not problem and sender.source != "agent":
             problem = "an operator speaks to the run on the cluster (--cluster), not to a node"
         verdict = (
             Verdict(status=delivery.REFUSED, detail=problem)
             if problem
-            else await tell(self._client, self._run, message)
+            else await tell(self._client, self._export, self._run, message)
         )
         if verdict.status != delivery.QUEUED:
             path.unlink(missing_ok=True)
         return verdict
 
 
-async def tell(client: Client, run: str, message: RunMessage) -> Verdict:
+async def signed(export: Export, run: str, message: RunMessage) -> RunMessage:
+    """*message* to the root run *run* with the proof that its workflow wants: only what can read *export* has it.
+
+    Raises:
+        UsageError: If it is not UTF-8 text.
+        ClusterFailed: If the export cannot be read.
+    """
+    tokens = Tokens(await export.secret(run))
+    try:
+        sign = tokens.node if message.attempt else tokens.operator
+        return msgspec.structs.replace(message, token=sign(message.signed))
+    except UnicodeEncodeError:
+        raise UsageError("the message is not UTF-8 text, and nothing was sent") from None
+
+
+async def tell(client: Client, export: Export, run: str, message: RunMessage) -> Verdict:
     """The verdict of the root run *run* on *message*, which it records once however often it comes.
 
     A message that the server cannot be given now is queued: it can be sent again.
     """
     handle = client.get_workflow_handle(run)
+    try:
+        message = await signed(export, run, message)
+    except UsageError as error:
+        return Verdict(status=delivery.REFUSED, detail=str(error))
+    except ClusterFailed as error:
+        return Verdict(status=delivery.QUEUED, detail=f"{error}; it is sent again")
     try:
         verdict: Verdict = await handle.execute_update("message", message, id=message.id, result_type=Verdict)
     except WorkflowUpdateFailedError:

@@ -1,14 +1,21 @@
-"""The release of a node: a run stays with the one that drives it until the next link of its chain.
+"""The releases of nodes: a run stays with the one that drives it until the next link of its chain.
 
-A release that decides otherwise cannot go on with a history of another one, so nodes say which they are, the server
-gives each run to nodes of its release, and new runs and new links to the newest that has ever served.
+A release that decides otherwise cannot go on with a history of another one, so the name of a release is its version
+and a digest of its code, the server gives each run to nodes of its release, and new runs and new links to the current
+one. The first release that serves is current; from then on only `coterie cluster releases set` changes that.
 """
 
-import re
-from itertools import zip_longest
+import hashlib
+from functools import cache
+from pathlib import Path
 
+from msgspec import Struct
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import (
+    DescribeTaskQueueRequest,
     DescribeWorkerDeploymentRequest,
+    DescribeWorkerDeploymentResponse,
     SetWorkerDeploymentCurrentVersionRequest,
 )
 from temporalio.client import Client
@@ -16,9 +23,35 @@ from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import WorkerDeploymentConfig
 
+import coterie
 from coterie.cluster.wire import QUEUE
+from coterie.errors import UsageError
 
-_PARTS = re.compile(r"\d+|[^\d.+-]+")
+
+class Release(Struct, frozen=True):
+    """A release that has served.
+
+    Attributes:
+        current: Whether new runs, and new links of long ones, go to it.
+        nodes: Nodes of it that have asked for work in the last minutes.
+        runs: Runs under way that wait for it to decide.
+        since: When it first served, in Unix seconds.
+    """
+
+    name: str
+    current: bool
+    nodes: int
+    runs: int
+    since: float
+
+
+@cache
+def build_id() -> str:
+    """The name of this release: the version of coterie, and a digest of its code."""
+    folder, digest = Path(coterie.__file__).parent, hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(f"{path.relative_to(folder)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return f"{coterie.__version__}-{digest.hexdigest()[:12]}"
 
 
 def pinned(release: str) -> WorkerDeploymentConfig:
@@ -27,37 +60,68 @@ def pinned(release: str) -> WorkerDeploymentConfig:
     return WorkerDeploymentConfig(version, True, VersioningBehavior.PINNED)
 
 
-async def make_current(client: Client, release: str) -> None:
-    """Have new runs and new links given to nodes of *release*, unless a newer one serves already."""
-    service, space = client.workflow_service, client.namespace
+async def current(client: Client) -> str:
+    """The current release; empty: no node has served yet."""
+    return (await _described(client)).worker_deployment_info.routing_config.current_deployment_version.build_id
+
+
+async def claim_current(client: Client, release: str) -> str:
+    """Make *release* current if no other one is, and return the one that is."""
+    if not (known := await current(client)):
+        await _set(client, release)
+    return known or release
+
+
+async def set_current(client: Client, release: str) -> None:
+    """Have new runs and new links given to nodes of *release*.
+
+    Raises:
+        UsageError: If no node of it has ever served.
+    """
+    known = [one.name for one in await releases(client)]
+    if release not in known:
+        raise UsageError(f"no node of the release {release!r} has served; known: {', '.join(known) or 'none'}")
+    await _set(client, release)
+
+
+async def releases(client: Client) -> list[Release]:
+    """The releases that have served, the newest first."""
+    info = (await _described(client)).worker_deployment_info
+    now = info.routing_config.current_deployment_version.build_id
+    nodes = await serving(client)
+    found = []
+    for one in info.version_summaries:
+        name = one.deployment_version.build_id
+        query = f"TemporalWorkerDeploymentVersion = '{QUEUE}:{name}' AND ExecutionStatus = 'Running'"
+        under_way = (await client.count_workflows(query)).count
+        found.append(Release(name, name == now, nodes.count(name), under_way, one.create_time.ToNanoseconds() / 1e9))
+    return sorted(found, key=lambda one: -one.since)
+
+
+async def serving(client: Client) -> list[str]:
+    """The release of each node that drives runs and has asked for work in the last minutes."""
+    kind = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+    asked = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=TaskQueue(name=QUEUE), task_queue_type=kind)
+    pollers = (await client.workflow_service.describe_task_queue(asked)).pollers
+    return list({one.identity: one.deployment_options.build_id for one in pollers}.values())
+
+
+async def _described(client: Client) -> DescribeWorkerDeploymentResponse:
+    asked = DescribeWorkerDeploymentRequest(namespace=client.namespace, deployment_name=QUEUE)
     try:
-        asked = DescribeWorkerDeploymentRequest(namespace=space, deployment_name=QUEUE)
-        found = (await service.describe_worker_deployment(asked)).worker_deployment_info.routing_config
-        known = found.current_deployment_version.build_id
+        return await client.workflow_service.describe_worker_deployment(asked)
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
-        known = ""
-    if not known or is_newer(release, known):
-        wanted = SetWorkerDeploymentCurrentVersionRequest(
-            namespace=space,
-            deployment_name=QUEUE,
-            build_id=release,
-            allow_no_pollers=True,
-            ignore_missing_task_queues=True,  # this node has just begun to ask for work
-        )
-        await service.set_worker_deployment_current_version(wanted)
+        return DescribeWorkerDeploymentResponse()
 
 
-def is_newer(release: str, than: str) -> bool:
-    """Whether *release* comes after *than*: numbers are compared as numbers, and a word comes before none (1.0rc1)."""
-    for one, other in zip_longest(_PARTS.findall(release), _PARTS.findall(than), fillvalue=""):
-        if one != other:
-            return _rank(one) > _rank(other)
-    return False
-
-
-def _rank(part: str) -> tuple[int, int, str]:
-    if not part:
-        return 1, 0, ""
-    return (2, int(part), "") if part.isdecimal() else (0, 0, part)
+async def _set(client: Client, release: str) -> None:
+    wanted = SetWorkerDeploymentCurrentVersionRequest(
+        namespace=client.namespace,
+        deployment_name=QUEUE,
+        build_id=release,
+        allow_no_pollers=True,
+        ignore_missing_task_queues=True,  # a node may have just begun to ask for work
+    )
+    await client.workflow_service.set_worker_deployment_current_version(wanted)

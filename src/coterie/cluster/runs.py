@@ -17,21 +17,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from coterie.cluster.address import ClusterAddress, connect, reason
-from coterie.errors import ClusterFailed, JournalUnreadable, RunIsFinished, RunIsOwned, UsageError
+from coterie.errors import ClusterFailed, JournalUnreadable, NotTheOperator, RunIsFinished, RunIsOwned, UsageError
 from coterie.ids import child_run_id, new_run_id
 from coterie.journal.background import BackgroundLoop
 from coterie.journal.base import Archive
 from coterie.journal.export import FolderArchive, FolderExport, folder_of, open_export
 from coterie.journal.postgres import PostgresArchive, PostgresExport
-from coterie.journal.records import AnyRecord, Record, RunFinished, TurnStarted
+from coterie.journal.records import AnyRecord, Record, RunFinished, TreeSaved, TurnStarted
 from coterie.journal.rules import root_of
 from coterie.journal.runs import RunRecord, history
+from coterie.journal.status import RunStatus
 from coterie.planning.plan import Limits, Plan
+from coterie.runs.authority import check_operator
 from coterie.runs.fork import Forked
 from coterie.runs.index import Entry
 from coterie.runs.kinds import Observe
 from coterie.runs.messages import RunMessage, Verdict
-from coterie.runs.messages.dispatch import inside_attempt
 from coterie.runs.outcome import Outcome, outcome_of
 from coterie.runs.repository import Runs
 from coterie.workspace.notes import EntryFiles, NoteSettings
@@ -55,6 +56,10 @@ BEGINS_WITHIN = 5.0
 KNOWN_FOR = 0.3
 """Seconds for which it is remembered whether a run is driven, and *KNOWN_FOR_EACH* for each run that is known."""
 KNOWN_FOR_EACH = 0.01
+STUCK_AFTER = 10.0
+"""Seconds without a decision after which a run counts as stuck: the next node takes over sooner."""
+FAILURE_WITHIN = 20
+"""The last events of a history among which the failure of its workflow task is looked for."""
 
 
 class ClusterServer:
@@ -69,7 +74,7 @@ class ClusterServer:
         self.background = BackgroundLoop()
         self.export = open_export(address.export)
         self._client: Client | None = None
-        self._driven: dict[str, tuple[float, bool]] = {}
+        self._driven: dict[str, tuple[float, RunStatus | None]] = {}
         self._unanswered = False
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
@@ -86,9 +91,13 @@ class ClusterServer:
 
     def is_driven(self, run: str) -> bool:
         """Whether a workflow drives the root run *run*."""
-        at, driven = self._driven.get(run, (-inf, False))
+        return self.status(run) is not None
+
+    def status(self, run: str) -> RunStatus | None:
+        """The status of the root run *run* if a workflow drives it, with what keeps that from going on; else None."""
+        at, driven = self._driven.get(run, (-inf, None))
         if time.monotonic() - at >= max(KNOWN_FOR, len(self._driven) * KNOWN_FOR_EACH):
-            driven = self.call(self._is_driven(run))
+            driven = self.call(self._status(run))
             self._driven[run] = (time.monotonic(), driven)
         return driven
 
@@ -173,17 +182,44 @@ class ClusterServer:
     async def _handle(self, run: str) -> "WorkflowHandle[Any, Any]":
         return (await self.client()).get_workflow_handle(run)
 
-    async def _is_driven(self, run: str) -> bool:
+    async def _status(self, run: str) -> RunStatus | None:
         from temporalio.client import WorkflowExecutionStatus
         from temporalio.service import RPCError, RPCStatusCode
 
+        handle = await self._handle(run)
         try:
-            found = await (await self._handle(run)).describe()
+            found = await handle.describe()
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
-                return False
+                return None
             raise
-        return found.status is WorkflowExecutionStatus.RUNNING
+        if found.status is not WorkflowExecutionStatus.RUNNING:
+            return None
+        task, info = found.raw_description.pending_workflow_task, found.raw_description.workflow_execution_info
+        since = (task.original_scheduled_time.ToNanoseconds() or task.scheduled_time.ToNanoseconds()) / 1e9
+        if not since or time.time() - since < STUCK_AFTER:
+            return RunStatus("running")
+        release = info.versioning_info.deployment_version.build_id
+        failed = await self._failure(run) if task.attempt > 1 else ""
+        problem = f"its workflow task failed {task.attempt - 1} times: {failed}" if failed else "no node takes it up"
+        return RunStatus("running", f"{problem} (release {release})" if release else problem, since)
+
+    async def _failure(self, run: str) -> str:
+        """Why the workflow task of *run* that is tried again failed; empty if its nodes died or did not answer."""
+        from temporalio.api.common.v1 import WorkflowExecution
+        from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
+
+        client = await self.client()
+        asked = GetWorkflowExecutionHistoryReverseRequest(
+            namespace=client.namespace, execution=WorkflowExecution(workflow_id=run), maximum_page_size=FAILURE_WITHIN
+        )
+        found = await client.workflow_service.get_workflow_execution_history_reverse(asked)
+        for event in found.history.events:
+            if event.HasField("workflow_task_failed_event_attributes"):
+                return " ".join(event.workflow_task_failed_event_attributes.failure.message.split())
+            if event.HasField("workflow_task_completed_event_attributes"):
+                break
+        return ""
 
     async def _newest(self, root: str, known: dict[str, int]) -> list[RunRecord]:
         """What the workflow of *root* has written after the last record that is known of each run."""
@@ -197,11 +233,14 @@ class ClusterServer:
         from temporalio.client import WorkflowUpdateRPCTimeoutOrCancelledError
         from temporalio.service import RPCError, RPCStatusCode
 
+        from coterie.cluster.relay import signed
+
         resume = f"`coterie resume {run}` goes on with it"
         try:
             async with asyncio.timeout(TELL_WITHIN.total_seconds()):
                 handle = await self._handle(run)
-                found: Verdict = await handle.execute_update("message", message, id=message.id, result_type=Verdict)
+                proved = await signed(self.export, run, message)
+                found: Verdict = await handle.execute_update("message", proved, id=message.id, result_type=Verdict)
                 return found
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
@@ -228,9 +267,16 @@ class ClusterRuns(Runs):
 
     def _archive(self) -> Archive:
         if (folder := folder_of(self.server.address.export)) is not None:
-            return FolderArchive(folder, self._is_driven)
+            return FolderArchive(folder, self._is_driven, self._running)
         assert isinstance(self.server.export, PostgresExport)
-        return PostgresArchive(self.server.export, self._is_driven, self.server.background)
+        return PostgresArchive(self.server.export, self._is_driven, self.server.background, self._running)
+
+    def _running(self, run: str) -> RunStatus:
+        """The status of *run*, which is driven."""
+        try:
+            return self.server.status(run) or RunStatus("running")
+        except ClusterFailed:
+            return RunStatus("running")
 
     def _is_driven(self, run: str) -> bool | None:
         """Whether a workflow drives *run*, and None while the server is away; once read to its end it is not."""
@@ -275,9 +321,11 @@ class ClusterRuns(Runs):
 
     def send(self, run: str, message: RunMessage) -> Verdict:
         """Send the root run *run* a message, and wait for the verdict of its workflow."""
-        if problem := inside_attempt():
-            return Verdict(status="refused", detail=problem)
-        return self.server.send(run, message)
+        try:
+            marks = check_operator(self, run)
+        except NotTheOperator as error:
+            return Verdict(status="refused", detail=str(error))
+        return self.server.send(run, msgspec.structs.replace(message, by=marks[0] if marks else ""))
 
     async def resume(
         self,
@@ -297,6 +345,7 @@ class ClusterRuns(Runs):
         if local.get("cassette") is not None:
             raise UsageError("a cluster's workers call the models: --cassette needs --here")
         await self.server.wait(self.server.catch_up(run))
+        check_operator(self, run)
         earlier = [(one.run, record) async for one in self.load_tree(run) for record in one.records]
         known = {name: record.seq for name, record in earlier}
         if self.server.is_driven(run):
@@ -315,14 +364,17 @@ class ClusterRuns(Runs):
         return msgspec.structs.replace(outcome_of(ended, limits or Limits()), notices=notices)
 
     def fork(self, run: str, *, files: bool = True, **how: Any) -> Forked:
-        """Make a fork of *run* in the export; its files begin as *run* has left them by now."""
+        """Make a fork of *run* in the export; its files begin as they were then, by the records of *run*."""
         with tempfile.TemporaryDirectory() as folder:
             self._bring(run, Path(folder))
             made = Runs(Path(folder)).fork(run, files=False, run_id=how.pop("run_id", None) or new_run_id(), **how)
             copied = list(history(Runs(Path(folder)).read, made.run))
             self.server.call(self.server.export.put(copied))
         if files and (left := self.server.call(self.server.files(run))) is not None:
-            self._files[made.run] = left
+            from coterie.cluster.files import files_after
+
+            is_recorded = any(isinstance(one, TreeSaved) for _, one in self.history(run))  # older releases did not
+            self._files[made.run] = files_after(left, [one for _, one in copied]) if is_recorded else left
         return made
 
     def here(self, run: str, tell: Callable[[str], object]) -> Runs:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,11 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from coterie.backends.base import Request
+from coterie.backends.processes import marks_of
 from coterie.cluster.files import RunFiles, bring_back, merged, pack, works_on_files
+from coterie.cluster.labels import attributes, summary
 from coterie.cluster.notes import bring_back_notes, plan_of, submitted
+from coterie.cluster.releases import current, serving
 from coterie.cluster.turns import TURN
 from coterie.cluster.wire import DEFAULT_QUEUE, QUEUE, WORKFLOW, BackendFacts, Begin, RunDone, TurnDone, turn_queue
 from coterie.errors import ClusterFailed, UsageError
@@ -59,16 +62,18 @@ async def submit(
     limits: Limits | None = None,
     link_events: int = 0,
     folder: Path | None = None,
-) -> tuple[str, bool]:
+    include: Sequence[Path] = (),
+) -> tuple[str, bool, list[str]]:
     """Have the cluster run *plan*, asked *given*.
 
     Args:
         run: Its id; the same again is no second run. Empty: a new one.
         folder: Its files, if its agents may need some: those around this folder travel with it.
+        include: Files and folders that travel although they look like secrets.
         link_events: For tests: events of the history after which the next link of the chain follows.
 
     Returns:
-        The run's id, and whether it was begun now.
+        The run's id, whether it was begun now, and the files that were left out since they look like secrets.
 
     Raises:
         UsageError: If the plan cannot run on a cluster, an input is missing, or *run* is no id or another run's.
@@ -78,6 +83,7 @@ async def submit(
         raise UsageError(f"{run!r} cannot be the id of a run, which also names folders and a git branch: use {rule}")
     check_start(plan, given)
     check(plan)
+    packed = await pack(folder, export, include) if folder is not None and works_on_files(plan) else None
     begin = Begin(
         run=run,
         plan=to_json(plan).decode(),
@@ -85,18 +91,20 @@ async def submit(
         limits=limits or Limits(),
         backends=backends_of(plan),
         link_events=link_events,
-        files=await pack(folder, export) if folder is not None and works_on_files(plan) else None,
+        files=packed[0] if packed else None,
+        begun_by=marks_of() or (),
         notes=submitted(plan),
+        summary=summary(plan, given),
     )
     for name in [run] if run else _ids(plan):
         if await export.load(name):
             began = False
         else:
-            began = await _start(client, msgspec.structs.replace(begin, run=name), again=False)
+            began = await _start(client, msgspec.structs.replace(begin, run=name), plan, folder, again=False)
         if not began and run:
             await _check_same(client, export, begin)
         if began or run:
-            return name, began
+            return name, began, packed[1] if packed else []
     raise AssertionError("ids never end")
 
 
@@ -122,21 +130,25 @@ async def unserved(client: Client, plan: Plan) -> list[str]:
     """What a run of *plan* needs and no node has offered in the last minutes: driving, or the turns of a queue."""
     agents = [agent for part in _parts(plan) for agent in part.agents.values()]
     named = sorted({agent.queue or DEFAULT_QUEUE for agent in agents if agent.kind not in ("human", "topology")})
-    needed = {"drives runs": (QUEUE, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW)}
-    for queue in named:
-        needed[f"serves the queue {queue!r}"] = turn_queue(queue), TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+    needed = {f"serves the queue {queue!r}": turn_queue(queue) for queue in named}
+    drives = False
     with waiting("a node of the cluster"):
         for _ in range(LOOKS):
-            for what, (name, kind) in list(needed.items()):
+            release, nodes = await current(client), await serving(client)
+            drives = drives or release in nodes
+            for what, name in list(needed.items()):
                 asked = DescribeTaskQueueRequest(
-                    namespace=client.namespace, task_queue=TaskQueue(name=name), task_queue_type=kind
+                    namespace=client.namespace,
+                    task_queue=TaskQueue(name=name),
+                    task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
                 )
                 if (await client.workflow_service.describe_task_queue(asked)).pollers:
                     del needed[what]
-            if not needed:
+            if drives and not needed:
                 break
             await asyncio.sleep(LOOK_EVERY)
-    return list(needed)
+    others = f" of the current release {release} (see `coterie cluster releases`)" if nodes else ""
+    return [*([] if drives else [f"drives runs{others}"]), *needed]
 
 
 async def restart(
@@ -156,8 +168,10 @@ async def restart(
     Raises:
         UsageError: If a workflow drives it already, or its plan cannot run on a cluster.
     """
-    plan = reload or plan_of(await export.load(run), run)
+    known = await export.load(run)
+    plan = reload or plan_of(known, run)
     check(plan)
+    first = next((one for name, one in known if name == run), None)
     begin = Begin(
         run=run,
         plan="" if reload is None else to_json(reload).decode(),
@@ -167,8 +181,10 @@ async def restart(
         backends=backends_of(plan),
         files=files or await files_of(client, run),
         notes=submitted(plan),
+        summary=summary(plan, first.input if isinstance(first, RunStarted) else {}),
     )
-    if not await _start(client, begin, again=True):
+    folder = Path(begin.files.root) if begin.files is not None else None
+    if not await _start(client, begin, plan, folder, again=True):
         raise UsageError(f"run {run!r} is running on the cluster")
 
 
@@ -236,11 +252,18 @@ async def files_of(client: Client, run: str) -> RunFiles | None:
     return place
 
 
-async def _start(client: Client, begin: Begin, *, again: bool) -> bool:
+async def _start(client: Client, begin: Begin, plan: Plan, folder: Path | None, *, again: bool) -> bool:
     policy = WorkflowIDReusePolicy.ALLOW_DUPLICATE if again else WorkflowIDReusePolicy.REJECT_DUPLICATE
     try:
         await client.start_workflow(
-            WORKFLOW, begin, id=begin.run, task_queue=QUEUE, id_reuse_policy=policy, task_timeout=TASK_TIMEOUT
+            WORKFLOW,
+            begin,
+            id=begin.run,
+            task_queue=QUEUE,
+            id_reuse_policy=policy,
+            task_timeout=TASK_TIMEOUT,
+            static_summary=begin.summary,
+            search_attributes=await attributes(client, plan, folder),
         )
     except WorkflowAlreadyStartedError:
         return False

@@ -16,7 +16,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, CancelledErro
 
 from coterie.backends.base import Abilities, AttemptRef, Failure, Found, OnEvent, Request, Result, Session, Unknown
 from coterie.backends.human import HumanBackend
-from coterie.cluster.files import RunFiles, merged
+from coterie.cluster.files import Head, RunFiles, merged
 from coterie.cluster.wire import BackendFacts, TurnBeat, TurnDone, TurnHeard, node_queue, turn_queue
 from coterie.journal.records import AttemptLaunched
 from coterie.planning.plan import AgentPlan
@@ -43,6 +43,7 @@ class ActivityTurns(Turns):
     Attributes:
         files: The files of the run, as its turns have left them; None: it has none.
         said: How far attempts came that were cut off, by their marks.
+        kept: The files at the beginning of attempts that have ended, with what each has left, by their marks.
     """
 
     def __init__(self, backends: Mapping[str, BackendFacts], files: RunFiles | None) -> None:
@@ -51,6 +52,7 @@ class ActivityTurns(Turns):
         self._sessions: dict[str, ActivitySession] = {}
         self._gates = 0
         self.said: dict[str, str] = {}
+        self.kept: dict[str, tuple[RunFiles, Head | None]] = {}
 
     async def start(self, request: Request, on_event: OnEvent) -> Session:
         """Schedule the activity; a person is waited for here."""
@@ -71,8 +73,12 @@ class ActivityTurns(Turns):
     def over(self, name: str, begun: RunFiles | None, done: TurnDone | None) -> None:
         """Forget the attempt *name*, and take up the files that it left."""
         self._sessions.pop(name, None)
-        if done is not None and done.head is not None and begun is not None and self.files is not None:
-            self.files = merged(self.files, begun, done.head)
+        if begun is None or self.files is None:
+            return
+        head = done.head if done is not None else None
+        self.kept[name] = begun, head
+        if head is not None:
+            self.files = merged(self.files, begun, head)
 
     def uses_context(self, agent: AgentPlan) -> bool:
         """As its backend said when the run was submitted."""
@@ -181,13 +187,14 @@ class ActivitySession:
                 if self._may_give_again(error, time):
                     self._handle = self._scheduled(time)
                     continue
-                self._turns.over(self._name, self._begun, None)
+                began = not isinstance(error.cause, CancelledError)
+                self._turns.over(self._name, self._begun if began else None, None)
                 return self._lost(error)
             break
         self._turns.over(self._name, self._begun, done)
         for event in done.events:
             self._on_event(event)
-        if done.failure is not None and done.failure.kind == "interrupted":
+        if done.failure is not None and done.failure.kind in ("interrupted", "lost"):
             self._turns.said[self._name] = done.failure.text
         return done.result
 

@@ -1,6 +1,7 @@
 """What travels between a workflow, the workers and the programs that submit runs, and how it is written."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -10,7 +11,8 @@ from temporalio.converter import CompositePayloadConverter, DefaultPayloadConver
 
 from coterie.backends.base import NO_ABILITIES, Abilities, Answer, Event, Failure, Result
 from coterie.cluster.files import Head, RunFiles
-from coterie.journal.records import NO_USAGE, Usage
+from coterie.journal.records import NO_USAGE, AnyRecord, Usage
+from coterie.journal.runs import RunRecord
 from coterie.planning.plan import Limits
 from coterie.runs.driver.ended import Ended
 from coterie.runs.messages import RunMessage
@@ -50,7 +52,9 @@ class Begin(Struct, frozen=True, kw_only=True, omit_defaults=True):
         link_events: Events of the history after which the next link follows; 0: when the server suggests it.
         messages: What came while the last link handed the run over.
         files: Its files, as its turns have left them so far.
+        begun_by: As in `run.started`.
         notes: The memory and the tasks of its project when it was submitted.
+        summary: What Temporal's own page shows of the run; see `coterie.cluster.labels`.
     """
 
     run: str
@@ -63,7 +67,9 @@ class Begin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     link_events: int = 0
     messages: tuple[RunMessage, ...] = ()
     files: RunFiles | None = None
+    begun_by: tuple[str, ...] = ()
     notes: dict[str, list[dict[str, Any]]] = {}
+    summary: str = ""
 
 
 class TurnDone(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -110,20 +116,28 @@ class _MsgspecPayload(EncodingPayloadConverter):
         return "json/plain"
 
     def to_payload(self, value: Any) -> Payload | None:
-        try:
-            data = msgspec.json.encode(value, enc_hook=str)
-        except UnicodeEncodeError:  # half a surrogate pair, which UTF-8 cannot carry
-            data = json.dumps(msgspec.to_builtins(value, enc_hook=str)).encode()
-        return Payload(metadata={"encoding": b"json/plain"}, data=data)
+        return Payload(metadata={"encoding": b"json/plain"}, data=to_json(value))
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        kind: Any = type_hint or Any
-        try:
-            return msgspec.json.decode(payload.data, type=kind, dec_hook=_path)
-        except msgspec.ValidationError:
-            raise
-        except msgspec.DecodeError:
-            return msgspec.convert(json.loads(payload.data), kind, dec_hook=_path)
+        return from_json(payload.data, type_hint or Any)
+
+
+def to_json(value: Any) -> bytes:
+    """*value* as JSON."""
+    try:
+        return msgspec.json.encode(value, enc_hook=str)
+    except UnicodeEncodeError:  # half a surrogate pair, which UTF-8 cannot carry
+        return json.dumps(msgspec.to_builtins(value, enc_hook=str)).encode()
+
+
+def from_json(data: bytes, kind: Any) -> Any:
+    """The value of the type *kind* that *data*, JSON, holds."""
+    try:
+        return msgspec.json.decode(data, type=kind, dec_hook=_path)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        return msgspec.convert(json.loads(data), kind, dec_hook=_path)
 
 
 def _path(kind: type, value: Any) -> Any:
@@ -138,3 +152,23 @@ class MsgspecConverter(CompositePayloadConverter):
             one for one in DefaultPayloadConverter.default_encoding_payload_converters if one.encoding != "json/plain"
         ]
         super().__init__(*kept, _MsgspecPayload())
+
+
+PAGE = 500
+"""Records in a page of a journal."""
+_RECORDS: Any = list[tuple[str, AnyRecord]]
+
+
+def pages(records: Iterable[RunRecord]) -> list[str]:
+    """*records* of a root run and its child runs as texts, in the order of their times.
+
+    All pages but the last stay the same while the run goes on, so the export has each only once, whichever links of
+    its chain have read it.
+    """
+    ordered = sorted(records, key=lambda one: (one[1].at, one[0], one[1].seq))
+    return [to_json(ordered[at : at + PAGE]).decode() for at in range(0, len(ordered), PAGE)]
+
+
+def read_pages(texts: Iterable[str]) -> list[RunRecord]:
+    """The records in *texts*, which `pages` has made, those of each run in order."""
+    return [one for text in texts for one in from_json(text.encode("utf-8", "surrogatepass"), _RECORDS)]

@@ -19,9 +19,10 @@ from temporalio.exceptions import ApplicationError
 from temporalio.workflow import ActivityConfig
 
 from coterie.backends.agentside import delivery
+from coterie.cluster.labels import STATE, RunDetails
 from coterie.cluster.notes import RecordedNotes, plan_of
 from coterie.cluster.turns import ActivityTurns
-from coterie.cluster.wire import WORKFLOW, Begin, RunDone, TurnHeard
+from coterie.cluster.wire import WORKFLOW, Begin, RunDone, TurnHeard, read_pages
 from coterie.errors import CoterieError
 from coterie.ids import child_run_id
 from coterie.journal.memory import MemoryStore
@@ -33,6 +34,7 @@ from coterie.journal.records import (
     ConfigRejected,
     Record,
     RunNotified,
+    TreeSaved,
 )
 from coterie.journal.runs import RunRecord
 from coterie.planning.plan import Plan, from_json, to_json
@@ -45,7 +47,7 @@ from coterie.runs.messages import RunMessage, Verdict
 from coterie.runs.messages.verdicts import Sender, take
 from coterie.workspace.base import Workspace
 
-EXPORT, LOAD, READ, REREAD, NOTIFY = "export", "load", "read", "reread", "notify"
+EXPORT, LOAD, READ, REREAD, NOTIFY, SENDER = "export", "load", "read", "reread", "notify", "sender"
 HEARD = "heard"
 TEXT: Any = str | None
 ANSWER: Any = ConfigChanged | ConfigKept | ConfigRejected
@@ -72,7 +74,7 @@ class RunWorkflow:
     def __init__(self, begin: Begin) -> None:
         self._begin = begin
         self._store = MemoryStore()
-        self._exporter = _Exporter()
+        self._exporter, self._details = _Exporter(), RunDetails(begin.summary)
         self._turns = ActivityTurns(begin.backends, begin.files)
         self._shell = Shell(
             store=self._store,
@@ -96,6 +98,7 @@ class RunWorkflow:
     @workflow.run
     async def run(self, begin: Begin) -> RunDone:
         """Drive the run until it has ended or stopped, or the next link takes it over."""
+        workflow.set_current_details(str(self._details))
         exporting = asyncio.create_task(self._exporter.run())
         driving = asyncio.create_task(self._drive(begin))
         exporting.add_done_callback(lambda _: driving.cancel())
@@ -122,12 +125,16 @@ class RunWorkflow:
                 msgspec.structs.replace(begin, folds=True, plan="", messages=left, files=files),
                 initial_versioning_behavior=workflow.ContinueAsNewVersioningBehavior.AUTO_UPGRADE,
             )
+        if workflow.info().typed_search_attributes.get(STATE) is not None:
+            workflow.upsert_search_attributes([STATE.value_set(ended.status)])
         return RunDone(ended=ended, files=self._turns.files)
 
     async def _drive(self, begin: Begin) -> Ended:
         run = begin.run
-        for message in begin.messages:
-            self._shell.post(lambda message=message: self._take(message))  # type: ignore[misc]
+        self._shell.tree.begun_by = begin.begun_by
+        for message in begin.messages:  # the link before has checked their senders
+            sender = Sender("agent" if message.attempt or message.by else "operator")
+            self._shell.post(lambda message=message, sender=sender: self._take(message, sender))  # type: ignore[misc]
         try:
             if not begin.folds:
                 return await self._shell.start(run, from_json(begin.plan), begin.given)
@@ -139,7 +146,7 @@ class RunWorkflow:
 
     async def _load(self, begin: Begin) -> Plan:
         """Fill the store with what was exported, and return the plan under which the run goes on."""
-        loaded = await workflow.execute_activity(LOAD, begin.run, result_type=list[tuple[str, AnyRecord]], **_PATIENT)
+        loaded = read_pages(await workflow.execute_activity(LOAD, begin.run, result_type=list[str], **_PATIENT))
         for run, record in loaded:
             self._store.fill(run, [record])
         return from_json(begin.plan) if begin.plan else plan_of(loaded, begin.run)
@@ -156,6 +163,8 @@ class RunWorkflow:
 
     def _appended(self, run: str, record: Record) -> None:
         self._exporter.lines.append((run, record))
+        if self._details.take(run, record):
+            workflow.set_current_details(str(self._details))
         self._hands_over = self._hands_over or self._is_long()
         if self._hands_over:
             self._shell.hand_over()
@@ -167,21 +176,22 @@ class RunWorkflow:
     @workflow.update(name="message")
     async def message(self, said: RunMessage) -> Verdict:
         """The verdict on a message to the run, recorded once however often it comes."""
+        words = [self._begin.run, said]
+        sender = await workflow.execute_activity(SENDER, args=words, result_type=Sender, **_PATIENT)
         await workflow.wait_condition(lambda: self._shell.opened.is_set() or self._is_over)
         while not self._is_over:
             judged: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
-            self._shell.post(lambda judged=judged: judged.set_result(self._take(said)))  # type: ignore[misc]
+            self._shell.post(lambda judged=judged: judged.set_result(self._take(said, sender)))  # type: ignore[misc]
             await workflow.wait_condition(lambda judged=judged: judged.done() or self._is_over)  # type: ignore[misc]
             if judged.done() and judged.result().status != delivery.CHECKING:
                 return judged.result()
             await workflow.wait_condition(lambda: self._is_over or not self._is_due(said.id))
-        if self._hands_over:
+        if self._hands_over and not sender.problem:
             self._left.append(said)
             return Verdict(status="queued", detail="the run is being handed over, and takes the message next")
         return Verdict(status="refused", detail="the run is over")
 
-    def _take(self, said: RunMessage) -> Verdict:
-        sender = Sender("agent" if said.attempt else "operator")
+    def _take(self, said: RunMessage, sender: Sender) -> Verdict:
         return take(self._shell, said, workflow.time(), sender)[1]
 
     def _is_due(self, message: str) -> bool:
@@ -233,6 +243,19 @@ class _TurnWorkspace(Workspace):
         words = [self._run, name, self._turns.files]
         text: str | None = await workflow.execute_activity(READ, args=words, result_type=TEXT, **_PATIENT)
         return text
+
+    async def saved(self, run: str, turn: str, attempt: int, *, cut_off: bool = False) -> TreeSaved | None:
+        """The commit that the node of an attempt has kept; None if the run has no files, or it changed none."""
+        begun, head = self._turns.kept.pop(child_run_id(run, turn, attempt), (None, None))
+        if begun is None:
+            return None
+        if head is None:
+            problem = "its node did not bring them to the export"
+            return TreeSaved(turn=turn, attempt=attempt, problem=problem, lost=True)
+        after = tuple(one.commit for one in begun.heads)
+        if head.commit in after:
+            return None
+        return TreeSaved(turn=turn, attempt=attempt, commit=head.commit, bundles=head.bundles, after=after)
 
 
 class _ClusterClosingSteps(ClosingSteps):

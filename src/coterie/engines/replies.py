@@ -29,7 +29,9 @@ _BULLET = r"(?:[-+>*]|#{1,6}|[0-9]{1,3}[.)])"
 _OPENING = re.compile(r'\{(?=[ \t\n\r]*+")')
 
 
-def judge_reply(reply: Reply, wanted: Sequence[Wanted], bare: bool = False) -> TurnFinished | AttemptFailed:
+def judge_reply(
+    reply: Reply, wanted: Sequence[Wanted], bare: bool = False, *, checks_needed: bool = True
+) -> TurnFinished | AttemptFailed:
     """Judge *reply* against the outputs that its agent should return.
 
     A declared output that is missing or does not fit makes an `invalid_output`, whose reason names the expected and the
@@ -38,6 +40,7 @@ def judge_reply(reply: Reply, wanted: Sequence[Wanted], bare: bool = False) -> T
 
     Args:
         bare: Accept a text of one line as the only wanted output, for people who type just the value.
+        checks_needed: Whether an undeclared output that is needed must be present, too.
     """
     given = renamed(reply.given, wanted)
     if reply.outputs is None:
@@ -53,6 +56,8 @@ def judge_reply(reply: Reply, wanted: Sequence[Wanted], bare: bool = False) -> T
             if value is None:
                 faults.append(_fault(want, found))
             outputs[want.name] = value
+        elif want.needed and checks_needed and outputs.get(want.name) is None:
+            faults.append(_fault(want, found))
     if faults:
         return AttemptFailed(
             turn=reply.turn,
@@ -139,7 +144,7 @@ def expectation(want: Wanted) -> str:
         case "list":
             return "a list of texts"
         case _:
-            return "a value"
+            return "a value" + (f", for example {', '.join(map(shown, want.values))}" if want.values else "")
 
 
 def shown(value: Any) -> str:

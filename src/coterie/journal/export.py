@@ -19,6 +19,7 @@ import msgspec
 
 from coterie import files
 from coterie.errors import ClusterFailed, ExportConflict, NoSuchRun, RunIsOwned, UsageError
+from coterie.ids import folder_name
 from coterie.journal import codec
 from coterie.journal.jsonl import STREAM, STREAM_MOST, JsonlStore
 from coterie.journal.records import Record
@@ -78,15 +79,23 @@ class Export(Protocol):
             ClusterFailed: If it cannot be read.
         """
 
+    async def secret(self, root: str) -> bytes:
+        """The secret of the root run *root*, which is made when it is first wanted: it proves who speaks to the run.
+
+        Raises:
+            ClusterFailed: If it can neither be read nor made.
+        """
+
     async def close(self) -> None:
         """Let go of connections and files. Idempotent."""
 
 
-def open_export(url: str, patience: float | None = None) -> Export:
+def open_export(url: str, patience: float | None = None, **login: str) -> Export:
     """The export at *url*: `postgresql://…`, or a folder as a path or as `file://…`. Nothing is connected yet.
 
     Args:
         patience: Seconds for which a database that does not answer any more is waited for; by default a few.
+        login: `password` or `passfile` of the database, where the environment of this process does not have it.
 
     Raises:
         UsageError: If *url* is of another kind.
@@ -94,9 +103,9 @@ def open_export(url: str, patience: float | None = None) -> Export:
     """
     if (folder := folder_of(url)) is not None:
         return FolderExport(folder)
-    from coterie.journal.postgres import PostgresExport
+    from coterie.journal.postgres import ANSWER_WITHIN, PostgresExport
 
-    return PostgresExport(url) if patience is None else PostgresExport(url, patience)
+    return PostgresExport(url, ANSWER_WITHIN if patience is None else patience, **login)
 
 
 def folder_of(url: str) -> Path | None:
@@ -202,6 +211,15 @@ class FolderExport:
         except OSError as error:
             raise ClusterFailed(str(path), error.strerror or str(error)) from error
 
+    async def secret(self, root: str) -> bytes:
+        """The secret of *root*; see `Export`."""
+        path = self._folder / "secrets" / folder_name(root)
+        try:
+            files.make_folder(path.parent)
+            return await asyncio.to_thread(files.secret, path)
+        except OSError as error:
+            raise ClusterFailed(str(path), error.strerror or str(error)) from error
+
     async def close(self) -> None:
         """Nothing is open between calls."""
 
@@ -216,11 +234,17 @@ class FolderArchive(JsonlStore):
 
     Args:
         driven: Whether a root run is driven; where it is None, it is driven unless its last record ends it.
+        running: The status of a root run that is driven.
     """
 
-    def __init__(self, folder: Path, driven: Callable[[str], bool | None]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        driven: Callable[[str], bool | None],
+        running: Callable[[str], RunStatus] = lambda root: RunStatus("running"),
+    ) -> None:
         super().__init__(folder)
-        self._driven = driven
+        self._driven, self._running = driven, running
 
     def owned(self, run: str) -> bool:
         """Whether *run* is driven."""
@@ -229,7 +253,7 @@ class FolderArchive(JsonlStore):
 
     def status(self, run: str) -> RunStatus:
         """The status of the root run *run*."""
-        return RunStatus("running") if self.owned(run) else status_after(last_line(self.file(run)))
+        return self._running(run) if self.owned(run) else status_after(last_line(self.file(run)))
 
 
 def in_order(records: Iterable[RunRecord]) -> list[RunRecord]:

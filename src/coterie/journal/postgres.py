@@ -10,6 +10,7 @@ URL are left out of every message.
 
 import asyncio
 import hashlib
+import os
 import re
 import time
 from collections import Counter
@@ -21,6 +22,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from coterie import files
 from coterie.errors import ClusterFailed, ExportConflict, ExtraMissing, NoSuchRun
 from coterie.journal.background import BackgroundLoop
 from coterie.journal.export import in_order, join, split
@@ -57,6 +59,7 @@ create table if not exists coterie.blob (hash text collate "C" primary key, data
 create table if not exists coterie.output (
     attempt text collate "C" not null, start bigint not null, lines bytea not null, primary key (attempt, start)
 );
+create table if not exists coterie.secret (run text collate "C" primary key, value bytea not null);
 """
 _PUT_BLOBS = "insert into coterie.blob select * from unnest($1::text[], $2::bytea[]) on conflict do nothing"
 _PUT = """
@@ -87,9 +90,10 @@ class PostgresExport:
 
     Args:
         patience: Seconds for which a database that has answered before, and does not now, is waited for.
+        login: `password` or `passfile`, where neither *url* nor the environment of this process has it.
     """
 
-    def __init__(self, url: str, patience: float = ANSWER_WITHIN) -> None:
+    def __init__(self, url: str, patience: float = ANSWER_WITHIN, **login: str) -> None:
         try:
             import asyncpg
         except ImportError as missing:
@@ -97,7 +101,7 @@ class PostgresExport:
         self._asyncpg: Any = asyncpg
         self._broken = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError)
         """What a connection raises that breaks in the midst of a call."""
-        self._url = url
+        self._url, self._login = url, login
         self.place, self.patience = shown(url), patience
         self._pool: Any = None
         self._opening = asyncio.Lock()
@@ -156,6 +160,16 @@ class PostgresExport:
         query = "select lines from coterie.output where attempt = $1 and start >= $2 order by start"
         return b"".join(lines for (lines,) in await self._rows(query, attempt, begin))
 
+    async def secret(self, root: str) -> bytes:
+        """The secret of *root*; see `Export`."""
+        put = "insert into coterie.secret values ($1, $2) on conflict do nothing"
+        query = "select value from coterie.secret where run = $1"
+        while not (found := await self._rows(query, root)):
+            made = os.urandom(files.SECRET_SIZE)
+            await self._patiently(lambda connection: connection.execute(put, root, made))  # noqa: B023
+        value: bytes = found[0][0]
+        return value
+
     async def close(self) -> None:
         """Close the connections."""
         pool, self._pool = self._pool, None
@@ -186,7 +200,7 @@ class PostgresExport:
         async with self._opening:  # of several that begin to follow, one connects
             if self._listener is None or self._listener.is_closed():
                 with suppress(self._asyncpg.PostgresError, *self._broken):
-                    self._listener = await self._asyncpg.connect(self._url, timeout=CONNECT_WITHIN)
+                    self._listener = await self._asyncpg.connect(self._url, timeout=CONNECT_WITHIN, **self._login)
                     await self._listener.add_listener(CHANNEL, self._hear)
         return self._heard[root]
 
@@ -262,10 +276,15 @@ class PostgresExport:
 
     async def _open(self) -> Any:
         pool = await self._asyncpg.create_pool(
-            self._url, min_size=0, max_size=CONNECTIONS, timeout=CONNECT_WITHIN, statement_cache_size=0
+            self._url,
+            **self._login,
+            min_size=0,
+            max_size=CONNECTIONS,
+            timeout=CONNECT_WITHIN,
+            statement_cache_size=0,
         )
         async with pool.acquire() as connection, connection.transaction():
-            if await connection.fetchval("select to_regclass('coterie.output')") is None:
+            if await connection.fetchval("select to_regclass('coterie.secret')") is None:
                 await connection.execute("select pg_advisory_xact_lock(hashtext('coterie'))")
                 await connection.execute(_TABLES)
         return pool
@@ -277,6 +296,7 @@ class PostgresArchive:
     Args:
         url: The database, or the export, whose calls are made on *background* alone.
         owned: Whether a root run is driven; where it is None, it is driven unless its last record ends it.
+        running: The status of a root run that is driven.
     """
 
     def __init__(
@@ -284,7 +304,9 @@ class PostgresArchive:
         url: str | PostgresExport,
         owned: Callable[[str], bool | None] = lambda root: None,
         background: BackgroundLoop | None = None,
+        running: Callable[[str], RunStatus] = lambda root: RunStatus("running"),
     ) -> None:
+        self._running = running
         self._background = background or BackgroundLoop()
         self.export = PostgresExport(url) if isinstance(url, str) else url
         self._owned = owned
@@ -305,7 +327,7 @@ class PostgresArchive:
 
     def status(self, run: str) -> RunStatus:
         """The status of the root run *run*."""
-        return RunStatus("running") if self.owned(run) else status_after(self._last(run))
+        return self._running(run) if self.owned(run) else status_after(self._last(run))
 
     def place(self, run: str, seq: int = 1) -> tuple[str, int]:
         """The database and the run, and the number of the record."""

@@ -13,6 +13,7 @@ from coterie.errors import JournalUnreadable, NoSuchRun
 from coterie.ids import child_run_id
 from coterie.journal.base import Archive
 from coterie.journal.records import ConfigChanged, PlanReloaded, Record, RunStarted, TurnStarted
+from coterie.journal.relocation import Relocation
 from coterie.planning.plan import Plan, from_json, from_record
 
 CHECK_EVERY = 0.1
@@ -186,6 +187,10 @@ class RunReader:
         first = next(self.read(run), None)
         return Journal(self, run, () if first is None else (first,)).started
 
+    def relocation(self, records: Sequence[Record]) -> Relocation:
+        """Where the project of the root run with *records* is; here as they say."""
+        return Relocation()
+
     def plan(self, run: str, upto: int | None = None) -> Plan:
         """The plan that *run* obeys; see `Journal.plan`."""
         return self.journal(run).plan(upto)
@@ -223,6 +228,11 @@ class Journal:
         """The journal of the run that asked; only a child run has one."""
         return self.above or self.runs.journal(self.run.rpartition("/")[0])
 
+    @cached_property
+    def relocation(self) -> Relocation:
+        """Where the project of its root is now."""
+        return self.parent.relocation if "/" in self.run else self.runs.relocation(self.records)
+
     def plan(self, upto: int | None = None) -> Plan:
         """The plan that the run was started with, or that was taken instead at a resume; where a fold begins.
 
@@ -246,7 +256,7 @@ class Journal:
             if isinstance(record, PlanReloaded) and (upto is None or record.seq <= upto):
                 found = record
         try:
-            return from_record(found.plan, found.plan_hash)
+            return self.relocation.plan(from_record(found.plan, found.plan_hash))
         except ValueError as error:
             seq = found.seq
             reason = f"the plan in record {seq} is damaged, or of another coterie ({error}); restore it from a backup"
@@ -255,7 +265,7 @@ class Journal:
     def plan_now(self) -> Plan:
         """The plan that the run obeys at its end, with what a loop has read again since it began."""
         changes = [one.plan for one in self.records if isinstance(one, ConfigChanged | PlanReloaded)]
-        return from_json(changes[-1]) if changes else self.plan()
+        return self.relocation.plan(from_json(changes[-1])) if changes else self.plan()
 
 
 _Child = tuple[str, str, Journal | None]

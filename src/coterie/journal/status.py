@@ -20,8 +20,8 @@ class RunStatus(NamedTuple):
     Attributes:
         state: `running` (a living process owns it), `completed`, `failed`, `stopped: REASON`, or `cut off`: its owner
             died, and it can be resumed.
-        reason: Why it failed; empty otherwise.
-        at: When its last record was written, if it is over.
+        reason: Why it failed, or why a cluster does not go on with it; empty otherwise.
+        at: When its last record was written, if it is over, or since when a cluster does not go on with it.
         until: When the quota opens until which it was stopped, in Unix seconds; 0: it was not.
     """
 

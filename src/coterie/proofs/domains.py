@@ -22,14 +22,15 @@ def representatives(wanted: Wanted, constants: Iterable[Scalar]) -> Iterator[Any
     """Values of *wanted* such that every comparison with *constants* has every possible outcome, likely ones first.
 
     Members of an enum and both booleans represent themselves. Numbers are at, below, above and between the constants,
-    whole and not; texts are the constants and one other text. An output without a declared type may be any of these, or
-    `MISSING`.
+    whole and not; texts are the constants and one other text. An output without a declared type may be any of these or,
+    unless it is needed, `MISSING`.
     """
     constants = list(constants)
     if not wanted.declared:
         yield from constants
         yield from _texts(constants)
-        yield MISSING
+        if not wanted.needed:
+            yield MISSING
         yield from _numbers(constants)
         return
     match wanted.type:

@@ -65,7 +65,7 @@ def attempts(agent: AgentPlan) -> int:
 
     `retry` further ones after failures, and at least one more after replies without the declared outputs.
     """
-    declares = any(wanted.declared for wanted in agent.outputs)
+    declares = any(wanted.declared or wanted.needed for wanted in agent.outputs)
     if agent.attempts is not None:
         return agent.attempts + (agent.repairs if declares else 0)
     return 1 + agent.retry + (max(1, agent.retry) if declares else 0)

@@ -66,7 +66,7 @@ def answer(runs: Runs, run: str, id: str, word: str) -> Verdict:
         return Verdict(status="refused", detail=f"say which one the answer is for; {_listed(ids)}")
     [one] = named
     match one.kind:
-        case "permission" | "stall":
+        case "permission" | "stall" | "config":
             return runs.send(root, messages.permission(word, one.id))
         case "question" | "parked":
             message = messages.answer(one.id, word)
@@ -203,13 +203,20 @@ def _is_in(one: Attention, run: str) -> bool:
 
 
 def _open(runs: Runs, root: str, view: AttentionView) -> Iterator[Attention]:
-    """What is open in *view*, of the root run *root*; without conflicts that were resolved."""
+    """What is open in *view*, of the root run *root*; without conflicts that were resolved.
+
+    Last comes what keeps a cluster from going on with it.
+    """
     for one in view.open(is_owned=runs.is_owned(root)):
         if one.kind == "conflict":
             tree = worktree.read(runs.root, one.run)
             if tree is None or tree.removed or tree.status == "merged":
                 continue
         yield one
+    status = runs.store.status(root)
+    if status.state == "running" and status.reason:
+        command = f"coterie cluster releases, or terminate the workflow {root} and `coterie resume {root}`"
+        yield Attention(kind="stuck", run=root, id="", since=status.at, text=status.reason, command=command)
 
 
 def with_prompt(runs: Runs, one: Attention) -> Attention:

@@ -19,6 +19,7 @@ from math import inf
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from coterie import files
 from coterie.clock import Clock, SystemClock
@@ -28,6 +29,7 @@ from coterie.journal.records import Record, RunFinished, RunNotified, RunStarted
 from coterie.journal.runs import Journal, Read, history
 from coterie.planning.plan import Plan
 from coterie.runs import index, run_ids
+from coterie.runs.authority import check_operator
 from coterie.runs.kinds import kind_of
 from coterie.runs.plan_secrets import hold
 from coterie.runs.plan_secrets import read as read_held
@@ -78,6 +80,7 @@ def fork(
     Raises:
         NoSuchRun, JournalUnreadable: If there is no such run, or it cannot be read.
         UsageError: If it cannot be forked there, or its files are gone.
+        NotTheOperator: If this process belongs to an attempt that did not begin the run.
         GitFailed: If git cannot bring the files back.
         ReplayMismatch: If under the fork's plan those records would have been decided otherwise.
         JournalFailed: If the fork could not be written; nothing is left of it.
@@ -85,13 +88,17 @@ def fork(
     if "/" in run:
         raise UsageError(f"{run!r} is a child run, which is forked with its root: fork {run.split('/')[0]!r}")
     runs = Runs(state_dir)
+    begun_by = check_operator(runs, run)
     read = cache(lambda name: tuple(runs.read(name)))
     records = _settled(runs, run, read)
     seq = _place(run, records, at)
-    recorded = Journal(runs, run, records).plan(seq)
+    journal = Journal(runs, run, records)
+    recorded = journal.plan(seq)
     plan = change(recorded) if change is not None else recorded
     fork = run_id or run_ids.choose_id(plan, state_dir)
     first = records[0]
+    if isinstance(first, RunStarted):
+        first = replace(first, cwd=journal.relocation.path(first.cwd))
     before = records[seq - 1].at if seq < len(records) else inf
     commit = last_snapshot(one for one in history(read, run) if _is_before(one, run, seq, before)) if files else ""
     tree = None
@@ -102,7 +109,8 @@ def fork(
     try:
         plan = hold(plan, part / "runs" / folder.name, held=read_held(runs.folder(run)))
         copy = RunCopy(runs, read, Runs(part), plan, changed=plan != recorded, clock=clock or SystemClock())
-        copy.root(run, fork, records[:seq], is_all=seq == len(records), cwd=tree.cwd if tree is not None else "")
+        cwd = tree.cwd if tree is not None else ""
+        copy.root(run, fork, [first, *records[1:seq]], begun_by, is_all=seq == len(records), cwd=cwd)
         make_folder(folder.parent)
         (part / "runs" / folder.name).rename(folder)
         made = True

@@ -38,8 +38,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 def path() -> Path:
     """The index file: `coterie/runs.jsonl` in the user's state directory (`XDG_STATE_HOME`)."""
-    home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(home) / "coterie" / "runs.jsonl"
+    return files.user_state() / "runs.jsonl"
 
 
 def add(entry: Entry) -> None:
@@ -91,36 +90,55 @@ class Newest(Protocol):
 
 
 def find(run: str, state_dir: Path) -> Path:
-    """The folder of *run*; see `choose`. Of several runs with that id it is that of this directory, else the newest."""
-    return Path(choose(run, partial(newest, state_dir)).folder)
+    """The folder of *run*; see `choose`."""
+    return Path(choose(run, partial(newest, state_dir))[0].folder)
 
 
-def choose(run: str, newest: Newest) -> Entry:
-    """The run that *run* names: an id, a beginning of one that only one run has, or `last`, the newest here.
+def choose(run: str, newest: Newest) -> tuple[Entry, bool]:
+    """The run that *run* names, and whether it is one of this directory.
+
+    Here *run* is `last`, an id, or a beginning of one that only one run has; elsewhere it is an id.
 
     Raises:
         NoSuchRun: If there is none.
-        UsageError: If several runs begin with *run*.
+        UsageError: If several runs fit.
     """
     if run == "last":
         for entry in newest():
-            return entry
+            return entry, True
         raise NoSuchRun(run)
-    fitting: dict[str, Entry] = {}
-    for entry in newest(everywhere=True, beginning=run) if run else ():
-        fitting.setdefault(entry.run, entry)
-    if not fitting:
-        raise NoSuchRun(run, [entry.run for entry in newest(everywhere=True)])
-    if len(fitting) > 1 and run not in fitting:
-        some = ", ".join(list(fitting)[:_SHOWN])
-        more = f" and {len(fitting) - _SHOWN} more" if len(fitting) > _SHOWN else ""
+    here: dict[str, Entry] = {}
+    for entry in newest(beginning=run) if run else ():
+        here.setdefault(entry.run, entry)
+    if run in here or len(here) == 1:
+        return here.get(run) or next(iter(here.values())), True
+    if here:
+        some = ", ".join(list(here)[:_SHOWN])
+        more = f" and {len(here) - _SHOWN} more" if len(here) > _SHOWN else ""
         raise UsageError(f"{run!r} matches {some}{more}; give more of the id")
-    return fitting.get(run) or next(iter(fitting.values()))
+    there = {entry.folder: entry for entry in newest(everywhere=True, beginning=run) if entry.run == run}
+    if not there:
+        raise NoSuchRun(run, [entry.run for entry in newest(everywhere=True)])
+    if len(there) > 1:
+        homes = ", ".join(str(home_of(Path(folder))) for folder in list(there)[:_SHOWN])
+        raise UsageError(f"there are several runs {run!r}, in {homes}; choose one of these with --state-dir")
+    return next(iter(there.values())), False
 
 
 def home_of(folder: Path) -> Path:
     """The state directory of the root run whose files lie in *folder*."""
     return folder.parent.parent
+
+
+def project_of(state_dir: Path) -> Path:
+    """The directory whose runs are in *state_dir*: the one that contains it, if it has one of the usual names."""
+    return state_dir.parent if state_dir.name in (STATE_DIR, OF_LOOPS) else state_dir
+
+
+def state_dir_of(project: Path) -> Path:
+    """The state directory of *project*, which may itself be one; the inverse of `project_of`."""
+    usual = homes(project / STATE_DIR)
+    return project if (project / "runs").is_dir() and not any(map(_exists, usual)) else usual[0]
 
 
 def living(state_dir: Path) -> list[Path]:

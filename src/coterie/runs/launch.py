@@ -10,21 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from coterie.backends.processes import marks_of
 from coterie.clock import Clock, SystemClock
 from coterie.errors import Fenced, JournalFailed, RunDeleted, RunIsFinished, UsageError
 from coterie.journal.records import ConfigAnswer, ConfigChanged, Record, RunFinished
+from coterie.journal.relocation import place_in
 from coterie.journal.runs import EarlierRecords, Journal, RunRecord
 from coterie.planning.plan import Limits, Plan
 from coterie.runs import index, run_ids
 from coterie.runs.attempt_folders import AttemptFolders
+from coterie.runs.authority import check_operator
 from coterie.runs.backend_setup import AskHuman, absent_programs, ready_turns, unconfined
 from coterie.runs.closing_steps import LocalClosingSteps, notices
 from coterie.runs.companions import Companions
 from coterie.runs.driver.attendance import Attendant
+from coterie.runs.driver.run_tree import RunTree
 from coterie.runs.driver.shell import Shell
 from coterie.runs.driver.turns import Turns
 from coterie.runs.isolation import isolate
-from coterie.runs.kinds import Kind, LastReading, Observe, check_start, kind_of
+from coterie.runs.kinds import Kind, LastReading, Observe, check_start, kind_of, trust_of
 from coterie.runs.messages.inbox import Inbox
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.outcome import Outcome, outcome_of
@@ -114,7 +118,8 @@ async def start(
         worktree.write(state_dir, tree)  # before its files: a kill from here on leaves a tree that is known
     observe = _observers(kind, runs, Journal(runs, run, ()), companions.observe)
     shell = _shell(run, runs, turns, clock, limits, park, quota, observe, attendant, cwd, tree, snapshots)
-    shell.tree.warnings = warnings
+    shell.tree.warnings, shell.tree.begun_by = warnings, marks_of() or ()
+    shell.tree.place = place_in(started_in, state_dir)
     companions.attach(shell)
     if attach is not None:
         attach(shell)
@@ -156,12 +161,14 @@ async def resume(
 
     Raises:
         NoSuchRun, RunIsOwned, RunIsFinished, JournalUnreadable: If it cannot be taken over.
+        NotTheOperator: If this process belongs to an attempt that did not begin the run.
         ReplayMismatch: If the plan or today's engine decides otherwise than the journal says.
         TopologyError: If *reload* has no backend for an agent, or its model cannot be used.
         UsageError: If the folder it was started in is gone: every turn would fail for good; or if a program decides
             in it, which only that program can carry on.
     """
     runs, clock = runs or Runs(state_dir), clock or SystemClock()
+    check_operator(runs, run)
     tree = runs.tree(run, is_claimed_next=True)
     with waiting(f"the journal of {run} to be read"):
         journal = next(tree)
@@ -176,7 +183,8 @@ async def resume(
         kind_of(plan).check_resume(run)
         turns = ready_turns(plan, human, cassette)
         warnings = (*await unconfined(plan), *absent_programs(plan))
-    cwd, own = Path(first.cwd) if first.cwd else Path.cwd(), worktree.read(state_dir, run)
+    moved = journal.relocation
+    cwd, own = Path(moved.path(first.cwd)) if first.cwd else Path.cwd(), worktree.read(state_dir, run)
     if not cwd.is_dir() and (own is None or own.status == "running"):
         raise UsageError(f"run {run!r} works in {cwd}, and there is no such folder: bring it back, then resume")
     kind = kind_of(recorded)
@@ -185,7 +193,9 @@ async def resume(
     companions = Companions(clock, turns, observe)
     observe = _observers(kind, runs, journal, companions.observe)
     shell = _shell(run, runs, turns, clock, limits, park, quota, observe, attendant, cwd, own, first.snapshots)
-    shell.tree.warnings = warnings
+    shell.tree.warnings, shell.tree.relocation = warnings, moved
+    if moved.before:
+        _take_to(shell.tree, runs, journal)
     companions.attach(shell)
     if attach is not None:
         attach(shell)
@@ -194,6 +204,17 @@ async def resume(
     del journal, tree  # the records are only needed until they are folded
     main = shell.resume(run, plan, reloaded=reload is not None)
     return await _drive(shell, runs, run, main, limits, clock, companions)
+
+
+def _take_to(tree: RunTree, runs: Runs, journal: Journal) -> None:
+    """Let a run whose project was moved or copied go on where that is now, and leave the earlier place alone."""
+    run, first, moved = journal.run, journal.started, journal.relocation
+    folder = runs.folder(run).resolve()
+    tree.is_copied = Path(moved.before, first.home, "runs", folder.name, "journal.jsonl").exists()
+    how = "copied" if tree.is_copied else "moved"
+    tree.warnings += (f"the project was {how} from {moved.before}; the run goes on in {moved.project}",)
+    entry = index.Entry(run=run, folder=str(folder), topology=first.topology, started=first.at, cwd=moved.project)
+    index.add(entry)
 
 
 def _observers(kind: Kind, runs: Runs, journal: Journal, observe: Observe | None) -> Observe | None:
@@ -252,7 +273,9 @@ def _shell(
 
     async def read_again(child: str, plan: Plan) -> ConfigAnswer:
         nonlocal held
-        answer = kind_of(plan).reread(child, plan, lambda found: hold(found, runs.folder(run)), last)
+        answer = kind_of(plan).reread(
+            child, plan, lambda found: hold(found, runs.folder(run)), last, lambda: trust_of(run, runs.history(run))
+        )
         if isinstance(answer, ConfigChanged):
             held = read_held(runs.folder(run))
         return answer

@@ -59,6 +59,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
         overshoot: The amount by which running attempts exceeded a budget after it was reached; empty if they did not.
         notices: Further notices: where the work is, which notification failed.
         iterations: How many iterations a loop has begun; None: the run is no loop.
+        missing: The values that conditions of a flow read and that no turn has given, as `agent.output`.
     """
 
     run: str
@@ -72,6 +73,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     overshoot: str = ""
     notices: tuple[str, ...] = ()
     iterations: int | None = None
+    missing: tuple[str, ...] = ()
     until: float = 0.0
 
 
@@ -88,6 +90,7 @@ def outcome_of(ended: Ended, limits: Limits) -> Outcome:
         waiting=ended.waiting,
         overshoot=_overshoot(ended, limits),
         iterations=ended.iterations,
+        missing=ended.missing,
         until=ended.until,
     )
 

@@ -11,6 +11,7 @@ from coterie.ids import folder_name
 from coterie.journal.lock import RunLock
 from coterie.journal.status import ENDS
 from coterie.runs import index
+from coterie.runs.authority import check_operator
 from coterie.runs.repository import Runs, run_in
 from coterie.workspace.trees import worktree
 
@@ -24,9 +25,11 @@ def remove(runs: Runs, run: str) -> None:
     Raises:
         RunIsOwned: If a living process drives it.
         UsageError: If it is a child run, or has a git work tree.
+        NotTheOperator: If this process belongs to an attempt that did not begin the run.
     """
     if "/" in run:
         raise UsageError(f"{run!r} is a child run, which is a part of its run")
+    check_operator(runs, run)
     tree = worktree.read(runs.root, run)
     if tree is not None and not tree.removed:
         raise UsageError(f"run {run!r} has a git work tree; `coterie worktree clean {run}` removes it first")

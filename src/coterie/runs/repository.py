@@ -6,7 +6,7 @@ cluster are another `RunHome`, in `coterie.cluster.runs`.
 
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,6 +16,8 @@ from coterie import files
 from coterie.errors import NoSuchRun
 from coterie.journal.base import Archive
 from coterie.journal.jsonl import STREAM, STREAM_MOST, JsonlStore
+from coterie.journal.records import Record
+from coterie.journal.relocation import Relocation, relocation
 from coterie.journal.runs import RunReader
 from coterie.runs import index
 from coterie.runs.index import Entry
@@ -54,6 +56,10 @@ class Runs(RunReader):
     def is_here(self) -> bool:
         """Whether this machine keeps and drives them."""
         return self.store is self.local
+
+    def relocation(self, records: Sequence[Record]) -> Relocation:
+        """Where the project is that the state directory lies in."""
+        return relocation(records, self.root) if self.is_here else Relocation()
 
     def folder(self, run: str) -> Path:
         """The folder with all files of *run*, whether it exists or not."""
@@ -159,19 +165,28 @@ def home_at(where: Where) -> RunHome:
     return LocalHome(where) if isinstance(where, Path) else where
 
 
-def find(name: str, where: Where) -> tuple[Runs, str]:
+Elsewhere = Callable[[str, Path], object]
+"""Takes the id of a run that is not of this directory, and its directory; raises if it must not be used."""
+
+
+def find(name: str, where: Where, elsewhere: Elsewhere | None = None) -> tuple[Runs, str]:
     """The run that *name* names, and the runs among which it is.
 
     Args:
-        name: An id, a beginning of one that only one run has, or `last`; with `/TURN.ATTEMPT` one of its child runs.
+        name: Here an id, a beginning of one that only one run has, or `last`; elsewhere an id. With `/TURN.ATTEMPT` it
+            names a child run.
+        elsewhere: Called if the run is of another directory; what changes a run passes one.
 
     Raises:
         NoSuchRun: If there is none.
-        UsageError: If several runs begin with *name*.
+        UsageError: If several runs fit.
     """
     home = home_at(where)
     root, _, below = name.partition("/")
-    runs, run = home.open(index.choose(root, home.newest))
+    entry, is_here = index.choose(root, home.newest)
+    runs, run = home.open(entry)
+    if elsewhere is not None and not is_here:
+        elsewhere(run, index.project_of(runs.root))
     if below:
         run = f"{run}/{below}"
         if not runs.has(run):

@@ -37,7 +37,16 @@ class RunCopy:
         self.now = clock.now()
         self.again: list[str] = []
 
-    def root(self, origin: str, fork: str, prefix: Sequence[r.Record], *, is_all: bool, cwd: str = "") -> None:
+    def root(
+        self,
+        origin: str,
+        fork: str,
+        prefix: Sequence[r.Record],
+        begun_by: tuple[str, ...] = (),
+        *,
+        is_all: bool,
+        cwd: str = "",
+    ) -> None:
         """Write the fork and its child runs; *is_all*: *prefix* is all that there is of *origin*.
 
         Args:
@@ -46,7 +55,9 @@ class RunCopy:
         first, *rest = prefix
         assert isinstance(first, r.RunStarted)
         forked_from = r.ForkedFrom(run=origin, seq=len(prefix))
-        first = msgspec.structs.replace(first, run=fork, forked_from=forked_from, cwd=cwd or first.cwd)
+        first = msgspec.structs.replace(
+            first, run=fork, forked_from=forked_from, cwd=cwd or first.cwd, begun_by=begun_by
+        )
         writer = self._there.local.claim(fork)
         try:
             core = self._write(_Journal(origin, fork, self._plan, writer), [first, *rest], 0)

@@ -63,23 +63,12 @@ _SETS = frozenset(
 )
 """Sequences whose order has no meaning."""
 
-_REFERENCES = frozenset(
-    {
-        "source",
-        "targets",
-        "per",
-        "mentions",
-        "agent",
-        "after",
-        "before",
-        "reads",
-        "members",
-        "handles",
-        "entry",
-        "exit",
-        "node",
-    }
-)
+# fmt: off
+_REFERENCES = frozenset({
+    "source", "targets", "per", "mentions", "agent", "action", "after", "before", "reads", "members", "handles",
+    "omit", "compensates", "error-handler", "entry", "exit", "node",
+})
+# fmt: on
 """Fields that name nodes; a policy field names one after the word `fallback`."""
 
 _NOTHING: tuple[Any, ...] = (None, "", (), {}, [])
@@ -309,9 +298,10 @@ def _with_names(value: Any, names: Mapping[str, str], field: str = "") -> Any:
         return f"fallback {names[name]}" if word == "fallback" and name in names else value
     if isinstance(value, tuple):
         return tuple(_with_names(each, names, field) for each in value)
+    if isinstance(value, Mapping):
+        return {key: _with_names(each, names, key) for key, each in value.items()}
     if isinstance(value, Block):
-        said = {name: _with_names(each, names, name) for name, each in value.fields.items()}
-        return replace(value, fields=said, entries=_with_names(value.entries, names))
+        return replace(value, fields=_with_names(value.fields, names), entries=_with_names(value.entries, names))
     if is_dataclass(value) and not isinstance(value, type):
         changed = {
             each.name: _with_names(getattr(value, each.name), names, each.name)

@@ -65,8 +65,10 @@ class FlowEngine:
     """
 
     name: ClassVar[str] = "flow"
-    version: ClassVar[int] = 2
-    """Since 2 conditions compare texts without case and a closing full stop, and the end of a path names the values."""
+    version: ClassVar[int] = 3
+    """Since 2 conditions compare texts without case and a closing full stop, and the end of a path names the values.
+    Since 3 a reply must give the outputs that conditions on its agent's arrows need.
+    """
 
     def __init__(self, plan: FlowPlan, agents: Mapping[str, AgentPlan]) -> None:
         self.decision: Decision | None = None
@@ -91,6 +93,7 @@ class FlowEngine:
         self._over = False
         self._exact = True
         """Whether the run was begun by version 1."""
+        self._checks_needed = True
 
     def judge(self, said: Reply | Emit) -> Record:
         """The record of a reply, checked against the outputs of its node; emits are rejected."""
@@ -99,7 +102,7 @@ class FlowEngine:
             return records.EventInvalid(turn=name, event=event, reason=why, attempt=said.attempt, message=said.message)
         turn = self._turns[said.turn]
         plan = self._plan(turn.agent if turn.spent else turn.node)
-        return judge_reply(said, plan.outputs, bare=plan.kind == "human")
+        return judge_reply(said, plan.outputs, plan.kind == "human", checks_needed=self._checks_needed)
 
     def step(self, record: Record) -> Sequence[Command]:
         """Take *record* in, and return the commands that follow from it."""
@@ -111,7 +114,7 @@ class FlowEngine:
                 return ()
             self._end(record, turn)
         elif isinstance(record, RunStarted):
-            self._exact = record.engine_version < 2
+            self._exact, self._checks_needed = record.engine_version < 2, record.engine_version >= 3
             for node in self._entries:
                 self._ready.mark(node)
         else:

@@ -161,6 +161,8 @@ class LoopEngine:
                 self._decide()
             case records.ConfigKept() | records.ConfigRejected():
                 self._decide()
+            case records.PlanReloaded():
+                self._take(record.plan)
             case records.OperatorSaid(what="guide"):
                 state.guidance.append((record.message, record.text))
             case records.OperatorSaid(what="interrupt"):
@@ -176,6 +178,9 @@ class LoopEngine:
                 state.guidance = [one for one in state.guidance if one[0] not in record.messages]
             case records.EventEmitted():
                 self._accepted(record)
+            case records.TreeSaved(lost=True) if (saved := state.turns.get(record.turn)) is not None:
+                saved.lost = True
+                self._void_completion(saved)
             case records.GateChecked(passed=False):
                 state.gated = True
             case records.EventInvalid():
@@ -269,10 +274,17 @@ class LoopEngine:
         state.accepted.add(record.event)
         if record.event == turn.view.completion:
             turn.completes = True
+            self._void_completion(turn)
         elif record.event.endswith(PARALLEL):
             turn.wave, turn.payload = record.event, record.payload
         else:
             turn.routes, turn.carries = record.event, record.payload
+
+    def _void_completion(self, turn: TurnState) -> None:
+        """Forget that *turn* completes the run if the files that its attempt left are lost: it is tried again."""
+        if turn.lost and turn.completes:
+            turn.completes = False
+            turn.events = [event for event in turn.events if event != turn.view.completion]
 
     def _cut_off(self, record: records.AttemptInterrupted) -> None:
         """Complete or cancel an interrupted turn that is not to be retried; after a crash or a fork it is."""
@@ -286,7 +298,7 @@ class LoopEngine:
 
     def _retries(self, name: str) -> None:
         if (turn := self.state.turns.get(name)) is not None:
-            turn.retried = True
+            turn.retried, turn.lost = True, False
 
     def _keep_events(self, name: str, what: str) -> None:
         """Cancel the turn if it emitted events, which are kept, instead of retrying it."""

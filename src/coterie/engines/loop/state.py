@@ -21,6 +21,7 @@ class TurnState:
         routes: The last of these that routes, and *carries* its payload.
         wave: The event that opens a wave at the end of the turn, and *payload* its payload; empty if there is none.
         completes: Whether the event that completes the run was accepted.
+        lost: Whether the files that the attempt under way has left are lost; its gates may still run.
         retried: Whether an attempt did not finish; the prompt of the next one shows guidance that came since.
         interrupted: Whether an operator interrupted it.
         team: Whether a team plays the role.
@@ -38,6 +39,7 @@ class TurnState:
     wave: str = ""
     payload: str = ""
     completes: bool = False
+    lost: bool = False
     retried: bool = False
     interrupted: bool = False
     team: bool = False

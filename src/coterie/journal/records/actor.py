@@ -99,7 +99,7 @@ class LetterDead(Record, frozen=True, kw_only=True, tag="letter.dead", gc=False)
     Attributes:
         id: The id of the message.
         reason: `crashed` while handling it, `stopped`, `timeout`, `unknown` recipient, `skipped` by `on_error`, `lost`
-            with its worker, or `refused`.
+            with its worker, `refused`, or `killed`: processes died while they handled it.
         detail: More about the reason, in a line.
         count: How many messages to the recipient the record is for, above 1 in a burst; it describes the last one.
     """

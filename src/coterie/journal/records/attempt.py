@@ -6,7 +6,8 @@ from coterie.journal.records.base import NO_USAGE, Record, Usage
 class AttemptLaunched(Record, frozen=True, kw_only=True, tag="attempt.launched", gc=False):
     """The attempt has a process. *started* is the kernel's start time of *pid*: it tells namesakes apart.
 
-    An attempt that runs elsewhere has a *handle* instead, which only what started it can read.
+    An attempt that runs elsewhere has a *handle* instead, which only what started it can read. *confined*: it could not
+    change the files that its team is read from.
     """
 
     turn: str
@@ -15,6 +16,7 @@ class AttemptLaunched(Record, frozen=True, kw_only=True, tag="attempt.launched",
     group: int = 0
     started: str = ""
     handle: str = ""
+    confined: bool = False
 
 
 class AttemptAdopted(Record, frozen=True, kw_only=True, tag="attempt.adopted", gc=False):
@@ -74,6 +76,18 @@ class AttemptQuiet(Record, frozen=True, kw_only=True, tag="attempt.quiet", gc=Fa
     attempt: int
     signs: tuple[str, ...] = ()
     seconds: float = 0.0
+
+
+class AttemptMisreported(Record, frozen=True, kw_only=True, tag="attempt.misreported", gc=False):
+    """An attempt reported a usage that cannot be right, as an agent may forge it; *usage* counts in its place.
+
+    Nothing that it reports later counts.
+    """
+
+    turn: str
+    attempt: int
+    reason: str
+    usage: Usage = NO_USAGE
 
 
 OVER_BUDGET = "max_cost"

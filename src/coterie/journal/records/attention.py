@@ -6,9 +6,15 @@ from types import MappingProxyType
 from coterie.journal.records.base import Record
 
 ATTENTION_ANSWERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"permission": ("allow", "deny", "park", "fail"), "stall": ("wait", "interrupt")}
+    {
+        "permission": ("allow", "deny", "park", "fail"),
+        "stall": ("wait", "interrupt"),
+        "config": ("take", "keep"),
+    }
 )
-"""The answers to each kind of `attention.asked`."""
+"""The answers to each kind of `attention.asked`, and to settings that are held back."""
+CONFIG = "config"
+"""The word for settings that are held back, in place of a turn."""
 
 DECISIONS = ("retry", "cancel")
 """The answers to the question whether a turn that was cut off is tried again."""

@@ -20,6 +20,16 @@ class ConfigChanged(Record, frozen=True, kw_only=True, tag="config.changed", gc=
     warnings: tuple[str, ...] = ()
 
 
+class ConfigHeld(ConfigChanged, frozen=True, kw_only=True, tag="config.held", gc=False):
+    """The plan was read again, and what is weaker than before and may be an agent's was held back.
+
+    Attributes:
+        held: All that is held back now, each with its name, the old value, which stays, and the new one.
+    """
+
+    held: tuple[tuple[str, str, str], ...] = ()
+
+
 class ConfigRejected(Record, frozen=True, kw_only=True, tag="config.rejected", gc=False):
     """The plan could not be read again; the last good one stays."""
 

@@ -31,7 +31,8 @@ class MessageSent(Record, frozen=True, kw_only=True, tag="message.sent", gc=Fals
 class OperatorSaid(Record, frozen=True, kw_only=True, tag="operator.said", gc=False):
     """A command of an operator; an empty *turn* means all.
 
-    *what* is `interrupt`, `retry`, `cancel` or `guide`; of a turn that was parked for a permission `allow` or `deny`.
+    *what* is `interrupt`, `stop`, `retry`, `cancel` or `guide`; of a turn that was parked for a permission `allow` or
+    `deny`; of settings that are held back (*turn* is `config`) `take` or `keep`, and of one that was changed `change`.
     """
 
     message: str

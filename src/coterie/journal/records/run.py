@@ -24,9 +24,13 @@ class RunStarted(Record, frozen=True, kw_only=True, tag="run.started", gc=False)
         plan_hash: The plan's content hash.
         input: The input: `prompt` and further named values.
         parent: The parent of a child run.
-        cwd: The working directory it was started in.
+        cwd: The working directory of its agents.
+        project: The directory it was started in, and *home* its state directory, relative to it; both are empty if the
+            state directory lies elsewhere.
         forked_from: The run whose first records these are, when it is a fork; those behind them are its own.
         snapshots: A snapshot of the files is kept at each turn's end.
+        begun_by: The attempts in which the process that began it ran, the innermost first; a number in hexadecimal
+            where only the hash of one is known. Their processes may do to it what an operator may.
     """
 
     run: str
@@ -41,6 +45,9 @@ class RunStarted(Record, frozen=True, kw_only=True, tag="run.started", gc=False)
     cwd: str = ""
     forked_from: ForkedFrom | None = None
     snapshots: bool = False
+    begun_by: tuple[str, ...] = ()
+    project: str = ""
+    home: str = ""
 
 
 class RunOwned(Record, frozen=True, kw_only=True, tag="run.owned", gc=False):
@@ -48,11 +55,13 @@ class RunOwned(Record, frozen=True, kw_only=True, tag="run.owned", gc=False):
 
     Attributes:
         warnings: What the run should have on this machine, or had, and goes on without.
+        project: The directory of its project, if that was moved or copied after the last owner.
     """
 
     epoch: int
     limits: Limits = Limits()
     warnings: tuple[str, ...] = ()
+    project: str = ""
 
 
 class RunStopped(Record, frozen=True, kw_only=True, tag="run.stopped", gc=False):

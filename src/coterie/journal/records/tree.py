@@ -12,6 +12,9 @@ class TreeSaved(Record, frozen=True, kw_only=True, tag="tree.saved", gc=False):
         commit: The git commit that holds them; empty: they could not be kept.
         problem: Why not, or why some are not in it.
         apart: They are those of a wave's branch, which has its own.
+        bundles: On a cluster, the git bundles that lead to the commit, by hash.
+        after: On a cluster, the commits that the attempt began with.
+        lost: On a cluster, what the attempt left is gone with its node; a completion that it emitted does not count.
     """
 
     turn: str
@@ -19,6 +22,9 @@ class TreeSaved(Record, frozen=True, kw_only=True, tag="tree.saved", gc=False):
     commit: str = ""
     problem: str = ""
     apart: bool = False
+    bundles: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    lost: bool = False
 
 
 class TreePosition(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from coterie.backends.base import Event
-from coterie.journal.records import NO_USAGE, Usage
+from coterie.journal.records import Usage
 
 
 class AttemptFiles(Protocol):
@@ -39,9 +39,9 @@ class AttemptFiles(Protocol):
         """The number of characters on each channel of an attempt that `stream` kept."""
         return {}
 
-    def used(self, run: str, turn: str, attempt: int) -> Usage:
-        """The last usage of an attempt that `stream` kept."""
-        return NO_USAGE
+    def used(self, run: str, turn: str, attempt: int) -> list[Usage]:
+        """The usages of an attempt that `stream` kept, in order, each in all so far."""
+        return []
 
     async def how_far(self, run: str, turn: str, attempt: int) -> str:
         """The end of the answer that an attempt was writing when it was cut off."""

@@ -248,8 +248,8 @@ class Attempts:
             saved: list[TreeSaved | TreeAttested | None] = []
             try:
                 cut_off = isinstance(result, Failure) and result.kind in ("interrupted", "lost", "shortage")
-                if agent.kind != "human" and not cut_off:
-                    saved.append(await self._workspace.saved(live.run, name, attempt))
+                if agent.kind != "human":
+                    saved.append(await self._workspace.saved(live.run, name, attempt, cut_off=cut_off))
                 if attests:
                     left = await self._workspace.attested(live.run, name, attempt, before)
                     saved.append(left)
@@ -323,6 +323,7 @@ class Attempts:
             folder=self._files.attempt_folder(live.run, name, attempt),
             cwd=self._workspace.cwd(live.run) or self._cwd,
             here=live.here,
+            team=self._workspace.team_files(live.run, live.top.plan, texts=not live.kind.reviews(name)),
             epoch=turn.epoch,
             handle=handle,
             taken=taken,
@@ -410,6 +411,8 @@ class Attempts:
         match event:
             case Launched():
                 launched = AttemptLaunched(turn=turn, attempt=attempt, **msgspec.structs.asdict(event))
+                agent = live.core.agents[live.core.turns[turn].ask.agent]
+                launched = msgspec.structs.replace(launched, confined=self._workspace.confines(agent))
                 self._queue.put(0, partial(self._launched, live, launched))
             case Used(usage=usage):
                 self._queue.put(0, partial(self._used, live, turn, attempt, usage))

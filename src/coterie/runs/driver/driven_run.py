@@ -108,6 +108,8 @@ class DrivenRun:
         """What turns said while their gates ran, each with its source."""
         self.reported: dict[str, Usage] = {}
         """What the running attempt of each turn has reported so far that it used."""
+        self.misreported: set[str] = set()
+        """The turns whose running attempt reported a usage that cannot be right."""
         self.overspent: set[str] = set()
         """The turns whose attempts were to be cut off for their cost."""
         self.children: dict[str, DrivenRun] = {}
@@ -132,6 +134,11 @@ class DrivenRun:
         return not self.outbox and not self.unseen and self.is_durable
 
     @property
+    def top(self) -> "DrivenRun":
+        """The root run that it is or belongs to."""
+        return self if self.parent is None else self.parent[0].top
+
+    @property
     def turn(self) -> str:
         """The turn of its parent that it is; empty for a root."""
         return self.parent[1].ask.turn if self.parent is not None else ""
@@ -140,6 +147,7 @@ class DrivenRun:
         """End the attempt of *turn*, if one runs; what it still says is too late."""
         self.sessions.pop(turn, None)
         self.reported.pop(turn, None)
+        self.misreported.discard(turn)
         for tasks in (self.attempts, self.checks):
             if (task := tasks.pop(turn, None)) is not None:
                 task.cancel()

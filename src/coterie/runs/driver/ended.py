@@ -25,6 +25,7 @@ class Ended(Struct, frozen=True, kw_only=True):
         waiting: The open questions to humans.
         until: When the first of the quotas opens until which it was stopped, in Unix seconds; 0: it was not.
         iterations: How many a loop has begun; None: the run is no loop.
+        missing: The values that conditions read and that no turn has given, as `agent.output`.
     """
 
     run: str
@@ -35,4 +36,5 @@ class Ended(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     waiting: tuple[Waiting, ...] = ()
     iterations: int | None = None
+    missing: tuple[str, ...] = ()
     until: float = 0.0

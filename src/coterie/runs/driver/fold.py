@@ -18,7 +18,7 @@ from coterie.planning.plan import AgentPlan, Limits, from_record
 from coterie.runs.driver.commands import Again, HeldBack, Turn, carries_out, describe
 from coterie.runs.messages.pending_guidance import Guidance
 
-_DECIDED = frozenset({r.TurnStarted, r.TurnFailed, r.ConfigChanged, r.ConfigRejected, r.ConfigKept})
+_DECIDED = frozenset({r.TurnStarted, r.TurnFailed, r.ConfigChanged, r.ConfigHeld, r.ConfigRejected, r.ConfigKept})
 """What is never written unless a command wants it."""
 
 
@@ -72,6 +72,7 @@ class Fold:
         latest: Each agent's latest result; a fallback's counts as that of the agent it stood in for.
         messages: The messages that were recorded, by id: why each was refused, empty for those that were not.
         given: The outputs that the current attempt of a turn gave before its answer, by turn.
+        held_back: Whether settings are held back, on which no operator has decided.
         attention: What running attempts need a person for, by id; *questions* counts all that ever were.
         parked: The permissions for which turns were parked, by turn, each with the operator's word on it, if there is
             one: it counts when the turn's next attempt asks the same.
@@ -87,6 +88,7 @@ class Fold:
         trees: The paths of the work trees that were made.
         time: How long it was owned.
         plan: The plan it goes on under, as JSON, when it was read again; empty: the one it began with.
+        missing: The agents and outputs that a condition read and that had no value.
     """
 
     def __init__(self, run: str, coordination: Coordinator) -> None:
@@ -95,6 +97,7 @@ class Fold:
         self.seq, self.at, self.epoch, self.owned = 0, 0.0, 0, 0
         self.time = OwnedTime()
         self.plan = ""
+        self.missing: dict[tuple[str, str], None] = {}
         self.limits = Limits()
         self.started: r.RunStarted | None = None
         self.finished: r.RunFinished | None = None
@@ -104,6 +107,7 @@ class Fold:
         self.latest: dict[str, r.TurnFinished] = {}
         self.messages: dict[str, str] = {}
         self.given: dict[str, dict[str, Any]] = {}
+        self.held_back = False
         self.attention: dict[str, r.AttentionAsked] = {}
         self.questions = 0
         self.parked: dict[str, tuple[r.AttentionAsked, r.OperatorSaid | None]] = {}
@@ -250,10 +254,17 @@ class Fold:
                 follows.append(self._after_failure(record))
             case r.AttemptInterrupted():
                 follows.append(self._after_interruption(record))
+            case r.ConditionUnknown():
+                self.missing[record.agent, record.field] = None
             case r.RunStarted():
                 self.started = record
             case r.ConfigChanged():
                 self._change_plan(record)
+                self.held_back = isinstance(record, r.ConfigHeld) and record.held != ()
+            case r.PlanReloaded():
+                self.plan, self.held_back = record.plan, False
+            case r.OperatorSaid(what="take" | "keep"):
+                self.held_back = False
             case r.RunOwned():
                 self.epoch, self.limits, self.stopped = record.epoch, record.limits, ""
                 self.owned, self.until = record.seq, 0.0

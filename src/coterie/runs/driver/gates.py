@@ -69,7 +69,7 @@ class Gates:
     def interrupt(self, live: DrivenRun, turn: str) -> None:
         """End the gate that runs for *turn*, if one does, and the attempt with it."""
         if turn in live.checks and (held := live.core.gated.get(turn)) is not None:
-            cut = AttemptInterrupted(turn=turn, attempt=held.due.attempt, reason="interrupted", usage=held.due.usage)
+            cut = AttemptInterrupted(turn=turn, attempt=held.due.attempt, reason="interrupted")
             self._tree.hear(live, cut, at_once=True)
 
     def _request(self, live: DrivenRun, held: HeldBack, argv: tuple[str, ...]) -> Request:
@@ -107,9 +107,9 @@ class Gates:
 
     def _checked(self, live: DrivenRun, held: HeldBack, argv: tuple[str, ...], shown: Tool, result: Result) -> None:
         turn, attempt = held.due.turn, held.due.attempt
-        live.checks.pop(turn, None)
         if live.core.gated.get(turn) is not held:
-            return
+            return  # of an attempt that was cut off; a later one may have a gate here
+        live.checks.pop(turn, None)
         failed = result if isinstance(result, Failure) else None
         if failed is not None and failed.kind == "shortage":
             self._lack(failed.reason)

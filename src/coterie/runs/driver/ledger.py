@@ -5,6 +5,9 @@ estimate exceeds what is left waits until no other has a reservation; then what 
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from math import isfinite
+
+from msgspec.structs import asdict
 
 from coterie.backends.base import Abilities
 from coterie.backends.prices import estimated_cost
@@ -14,6 +17,10 @@ from coterie.planning.plan import AgentPlan, Limits
 from coterie.runs.driver.core import Core
 from coterie.runs.driver.driven_run import DrivenRun
 from coterie.runs.driver.fold import Fold
+
+_RESTATED = 0.9
+"""A backend's estimate may be corrected by the agent's own total to this share of it; otherwise costs only rise."""
+_MOST_TIMES = 100
 
 
 class Ledger:
@@ -114,6 +121,24 @@ class Ledger:
             return 0.0
         known = self.costs.get(ask.agent)
         return estimated_cost(agent, _characters(fold, agent, ask)) if known is None else known
+
+
+def misreport(usage: Usage, earlier: Usage, reserved: float) -> str:
+    """Why *usage* cannot be that of an attempt which has reported *earlier*; empty if it can.
+
+    Args:
+        reserved: The dollars that are reserved for the attempt; 0: none.
+    """
+    amounts = [value for value in asdict(usage).values() if isinstance(value, int | float)]
+    if not all(map(isfinite, amounts)):
+        return "an amount is not finite"
+    if min(amounts) < 0:
+        return "an amount is negative"
+    if usage.cost < earlier.cost * _RESTATED:
+        return f"its cost fell from ${earlier.cost:.4g} to ${usage.cost:.4g}"
+    if 0 < reserved * _MOST_TIMES < usage.cost:
+        return f"its cost of ${usage.cost:.4g} is more than {_MOST_TIMES} times the ${reserved:.4g} reserved for it"
+    return ""
 
 
 def _characters(fold: Fold, agent: AgentPlan, ask: Ask) -> int:

@@ -72,6 +72,7 @@ class RunEnd:
             seconds=root.core.time.seconds,
             waiting=waiting,
             iterations=root.kind.iterations,
+            missing=_missing(root),
         )
         if finished is None:
             return ended
@@ -152,3 +153,13 @@ async def uncut(work: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
 def _question(live: DrivenRun, turn: Turn) -> str:
     name = turn.ask.turn
     return how_to_decide(name, live.core.parked_for(name)) if name in live.held else live.core.render(live.core, turn)
+
+
+def _missing(root: DrivenRun) -> tuple[str, ...]:
+    """The values that conditions read and that the latest turns of their agents have not given."""
+    latest = root.core.latest
+    return tuple(
+        f"{agent}.{field}"
+        for agent, field in root.core.missing
+        if agent not in latest or latest[agent].outputs.get(field) is None
+    )

@@ -29,6 +29,7 @@ from coterie.journal.records import (
     AttemptFailed,
     AttemptInterrupted,
     AttemptLaunched,
+    AttemptMisreported,
     AttentionAnswered,
     AttentionAsked,
     GatesDue,
@@ -39,6 +40,7 @@ from coterie.journal.records import (
     RunStarted,
     Usage,
 )
+from coterie.journal.relocation import Relocation
 from coterie.planning.plan import AgentPlan, Limits, Plan, environments, to_json
 from coterie.runs.driver.attempt_files import AttemptFiles
 from coterie.runs.driver.commands import Effect, Gather, Said, Start, Turn
@@ -46,7 +48,7 @@ from coterie.runs.driver.core import Core
 from coterie.runs.driver.driven_run import Attend, Check, DrivenRun, InterruptAttempt, MakeKind, Permit, Steer
 from coterie.runs.driver.facts import ExternalFacts
 from coterie.runs.driver.fold import Fold
-from coterie.runs.driver.ledger import Ledger
+from coterie.runs.driver.ledger import Ledger, misreport
 from coterie.runs.driver.prompts import gather, how_to_decide, outside, render
 from coterie.runs.driver.succession import own
 from coterie.runs.kinds import Observe
@@ -69,6 +71,8 @@ class RunTree:
         reloaded: Whether the root is taken over under another plan than its journal holds.
         closing: Nothing starts any more.
         warnings: What the root run should have on this machine, and goes on without; to be recorded when it is owned.
+        place: The `project` and `home` of a new run's `RunStarted`.
+        relocation: Where the project of a run that is taken over is; *is_copied*: its earlier attempts are another's.
         before_taking_over: Called with a run that is taken over: what had come for it before its owner died still
             counts.
         taken_over: Called with a run that was taken over, before it goes on.
@@ -106,6 +110,10 @@ class RunTree:
         self.reloaded = False
         self.closing = False
         self.warnings: tuple[str, ...] = ()
+        self.place = ("", "")
+        self.relocation = Relocation()
+        self.is_copied = False
+        self.begun_by: tuple[str, ...] = ()
         self.before_taking_over: Callable[[DrivenRun], None] = lambda live: None
         self.taken_over: Callable[[DrivenRun], None] = lambda live: None
         self.appended: Observe | None = None
@@ -185,8 +193,6 @@ class RunTree:
     def _take_over(self, live: DrivenRun, plan: Plan) -> None:
         core, now, is_root = live.core, self._clock.now(), live.parent is None
         core.fold(self._store.read(live.run))
-        if core.plan:
-            live.plan = live.kind.adopt(core.plan)
         if core.finished is not None:
             if is_root:
                 raise RunIsFinished(live.run, core.finished.outcome)
@@ -197,12 +203,15 @@ class RunTree:
         if self.reloaded and is_root:
             text = to_json(plan).decode()
             core.write(now, PlanReloaded(plan=text, plan_hash=plan.content_hash()), source="operator")
+        if core.plan:
+            live.plan = self.relocation.plan(live.kind.adopt(core.plan))
         self.before_taking_over(live)
-        live.reap = _launched(core)
+        live.reap = [] if self.is_copied else _launched(core)
         warnings = self.warnings if is_root else ()
         if is_root and (budget := core.limits.max_cost) is not None and self._limits.max_cost is None:
             warnings += (f"the run goes on without its budget of ${budget:g}: --max-cost USD sets one",)
-        effects = own(core, now, self._limits, partial(self._files.used, live.run), warnings)
+        place = self.relocation.project if is_root and self.relocation.before else ""
+        effects = own(core, now, self._limits, partial(self.used, live), warnings, place)
         if not core.called_off:
             self._take(live, effects)
             live.outbox += [Check(turn=turn) for turn in core.gated]
@@ -222,6 +231,9 @@ class RunTree:
             parent=live.parent[0].run if live.parent else "",
             cwd="" if child or self._cwd is None else str(self._cwd),
             snapshots=not child and self._workspace.saves,
+            begun_by=() if child else self.begun_by,
+            project="" if child else self.place[0],
+            home="" if child else self.place[1],
         )
 
     # -- what is said to a run ----------------------------------------------------------------------------------------
@@ -237,8 +249,10 @@ class RunTree:
                 return held.due
             live.held_back.setdefault(said.turn, []).append((said, source))
             return None
-        if isinstance(said, AttemptFailed | AttemptInterrupted) and said.usage == NO_USAGE:
-            said = msgspec.structs.replace(said, usage=live.used(said.turn))
+        if isinstance(said, Reply | AttemptFailed | AttemptInterrupted):
+            silent = said.usage == NO_USAGE and not isinstance(said, Reply)
+            usage = live.used(said.turn) if silent else self._counted(live, said.turn, said.attempt, said.usage)
+            said = msgspec.structs.replace(said, usage=usage)
         if isinstance(said, AttemptInterrupted) and said.reason == "interrupted" and said.turn in live.overspent:
             said = msgspec.structs.replace(said, reason=OVER_BUDGET)
         record = live.core.accept(self._clock.now(), self._hidden(said), source)
@@ -249,10 +263,33 @@ class RunTree:
     def use(self, live: DrivenRun, turn: str, attempt: int, usage: Usage) -> None:
         """Keep what an attempt has used so far, and cut it off if that passes its reservation and the budget."""
         if live.core.hears(turn, attempt):
-            live.reported[turn] = usage
+            live.reported[turn] = self._counted(live, turn, attempt, usage)
             if self.ledger.overspends(live, turn):
                 live.overspent.add(turn)
                 live.outbox.append(InterruptAttempt(turn=turn))
+
+    def used(self, live: DrivenRun, turn: str, attempt: int) -> Usage:
+        """What an attempt of an earlier owner has used, by what it had reported."""
+        for usage in self._files.used(live.run, turn, attempt):
+            live.reported[turn] = self._counted(live, turn, attempt, usage)
+        live.misreported.discard(turn)  # its next attempt may report again
+        return live.reported.pop(turn, NO_USAGE)
+
+    def _counted(self, live: DrivenRun, turn: str, attempt: int, usage: Usage) -> Usage:
+        """The *usage* that an attempt reports, or what counts in its place if it cannot be right, which is recorded."""
+        if not live.core.hears(turn, attempt):
+            return usage
+        earlier, reserved = live.used(turn), live.core.reservations.get(turn, 0.0)
+        if turn in live.misreported:
+            return earlier
+        if reason := misreport(usage, earlier, reserved):
+            usage = msgspec.structs.replace(earlier, cost=max(earlier.cost, reserved))
+            live.core.write(
+                self._clock.now(), AttemptMisreported(turn=turn, attempt=attempt, reason=reason, usage=usage)
+            )
+            live.misreported.add(turn)
+            live.reported[turn] = usage
+        return usage
 
     def settle(self, live: DrivenRun, turn: str) -> None:
         """Write the verdict on what *turn* said, whose gates were run, then take what it said meanwhile."""
@@ -262,7 +299,7 @@ class RunTree:
             self.hear(live, said, source)
         one = core.turns[turn]
         if one.status == "running" and one.slot and turn not in live.attempts:  # it ended with an earlier owner
-            core.cut_off(self._clock.now(), turn, "crash", self._files.used(core.run, turn, one.attempt))
+            core.cut_off(self._clock.now(), turn, "crash", self.used(live, turn, one.attempt))
             self.pump(live)
 
     def _heard(self, live: DrivenRun, turn: str, record: Record | None) -> Record | None:
@@ -296,23 +333,23 @@ class RunTree:
             "output",
         )
 
-    def cut(self, live: DrivenRun, said: OperatorSaid) -> bool:
+    def cut(self, live: DrivenRun, said: OperatorSaid, source: str = "operator") -> bool:
         """Interrupt the attempt of one turn, or all attempts of *live* and below; False if there is none."""
         names = [said.turn] if said.turn else list({**live.attempts, **live.checks})
         below = [one for one in live.children.values() if said.turn in ("", one.turn) and one.core.is_live]
         found = [name for name in names if name in live.sessions or name in live.checks]
         if not found and not below:
             return False
-        live.core.write(self._clock.now(), said, source="operator")
+        live.core.write(self._clock.now(), said, source=source)
         live.outbox += [InterruptAttempt(turn=name) for name in found]
         for child in below:
-            self.cut(child, msgspec.structs.replace(said, turn=""))
+            self.cut(child, msgspec.structs.replace(said, turn=""), source)
         self.pump(live)
         return True
 
-    def guide(self, live: DrivenRun, said: OperatorSaid, now: float) -> None:
+    def guide(self, live: DrivenRun, said: OperatorSaid, now: float, source: str = "operator") -> None:
         """Record guidance for a turn of *live*, or for all, and steer their attempts where the backend can do that."""
-        live.core.write(now, said, source="operator")
+        live.core.write(now, said, source=source)
         live.outbox += [Steer(turn=turn, said=said) for turn in live.sessions if said.turn in ("", turn)]
 
     def need(self, live: DrivenRun, asked: AttentionAsked, seconds: float | None) -> None:
@@ -333,12 +370,12 @@ class RunTree:
                 return
         live.outbox.append(Attend(asked=again or core.attention[asked.id]))
 
-    def attend(self, live: DrivenRun, id: str, answer: str, message: str = "") -> str:
+    def attend(self, live: DrivenRun, id: str, answer: str, message: str = "", source: str = "operator") -> str:
         """Answer what an attempt of *live* needs a person for, if it still does; return why that cannot be, if so.
 
         Args:
             answer: One of `ATTENTION_ANSWERS` for its kind.
-            message: That of the operator; empty: the policy answers.
+            message: That of the operator, or of the *source*; empty: the policy answers.
         """
         core, now = live.core, self._clock.now()
         asked = core.attention.get(id)
@@ -349,7 +386,7 @@ class RunTree:
             return f"{answer!r} is no answer to {id}: write {', '.join(known[:-1])} or {known[-1]}"
         turn, attempt = asked.turn, asked.attempt
         answered = AttentionAnswered(id=id, turn=turn, attempt=attempt, answer=answer, message=message)
-        core.write(now, answered, source="operator" if message else "harness")
+        core.write(now, answered, source=source if message else "harness")
         match answer:
             case "park":
                 self.hear(live, AttemptInterrupted(turn=turn, attempt=attempt, reason=PARKED))
@@ -363,16 +400,16 @@ class RunTree:
         self.pump(live)
         return ""
 
-    def decide(self, live: DrivenRun, turn: str, word: str, message: str) -> str:
+    def decide(self, live: DrivenRun, turn: str, word: str, message: str, source: str = "operator") -> str:
         """Take a human's word on a turn that a crash cut off; return why it cannot be used, if so."""
         parked = live.core.parked_for(turn)
         if word.strip() not in (PARKED_DECISIONS if parked else DECISIONS):
             return f"{how_to_decide(turn, parked)} (not {word!r})"
         cause = live.held.pop(turn)
         said = OperatorSaid(message=message, what=word.strip(), turn=turn)
-        live.core.write(self._clock.now(), said, source="operator")
+        live.core.write(self._clock.now(), said, source=source)
         if said.what == "cancel":
-            live.outbox += live.core.cancel(self._clock.now(), turn, "an operator cancelled it")
+            live.outbox += live.core.cancel(self._clock.now(), turn, "an operator cancelled it", source)
         else:
             live.core.due(cause)
         self.pump(live)

@@ -68,6 +68,10 @@ from coterie.workspace.notes import NoNotes, Notes
 T = TypeVar("T")
 
 
+class _StopWanted(Exception):
+    """An operator wants the run to stop."""
+
+
 class Shell:
     """Drives one root run and its children to their end, or until it must let go.
 
@@ -173,7 +177,7 @@ class Shell:
         self._expected = 0
         self._external_tasks = 0
         self._deferrals = 0
-        self._lacks = ""
+        self._lacks = self._stops = ""
         self._handing_over = False
         self._quota = quota
         self.opened = asyncio.Event()
@@ -240,6 +244,12 @@ class Shell:
         self.tree.closing = True
         self._queue.wake()
 
+    def stop(self, reason: str) -> None:
+        """Interrupt what is under way, and stop the run for *reason*; it can be resumed."""
+        self._stops = self._stops or reason
+        self.tree.closing = True
+        self._queue.wake()
+
     @property
     def steps(self) -> list[Record]:
         """The steps before the end of the root run, or before a stop, that this owner did."""
@@ -274,6 +284,10 @@ class Shell:
         except GeneratorExit:  # with its loop, as the workflows of a node that ends: nothing can be awaited any more
             is_dropped = True
             raise
+        except _StopWanted:
+            assert root is not None
+            await self._let_nothing_start()
+            await self._end.interrupt(root, "interrupted", self._stops)
         except BaseException as error:
             lacks = shortage(error)
             root = next(iter(self.runs.values()), None)
@@ -295,6 +309,8 @@ class Shell:
                 self.defer_sync(1)  # what is at hand is answered at once, and shares the sync
             if self._lacks and not root.core.finished:
                 raise Shortage(self._lacks)
+            if self._stops and not root.core.finished:
+                raise _StopWanted
             if self._deferrals:
                 await self._let_programs_go_on()
             await self._leave()

@@ -14,6 +14,7 @@ def own(
     limits: Limits,
     used: Callable[[str, int], Usage] = lambda turn, attempt: NO_USAGE,
     warnings: tuple[str, ...] = (),
+    project: str = "",
 ) -> list[Effect]:
     """Begin a new epoch: write which attempts were cut off, and return the effects of what goes on as it was.
 
@@ -23,7 +24,7 @@ def own(
 
     *used*: what an attempt of a turn had reported by then.
     """
-    core.write(now, RunOwned(epoch=core.epoch + 1, limits=limits, warnings=warnings))
+    core.write(now, RunOwned(epoch=core.epoch + 1, limits=limits, warnings=warnings, project=project))
     effects: list[Effect] = []
     for name, turn in list(core.turns.items()):
         if turn.status != "running":

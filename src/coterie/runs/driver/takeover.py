@@ -45,7 +45,7 @@ class Takeover:
             if (session := await self._attempts.find(live, start, agent, taken)) is not None:
                 found.append((start, agent, session))
             elif start.ask.turn not in live.core.gated:
-                used = self._files.used(live.run, start.ask.turn, start.attempt)
+                used = self._tree.used(live, start.ask.turn, start.attempt)
                 live.core.cut_off(self._clock.now(), start.ask.turn, "crash", used)
         kept = [(start.ask.turn, start.attempt) for start, _, _ in found]
         spared = [live.core.ref(*one) for one in kept + _teams_with_lasting(live)]

@@ -1,6 +1,6 @@
 """Loops: each ends, and its continuation is unambiguous."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from itertools import islice
 
 from coterie.diagnostics import Diagnostic, Fix, Span, error, warning
@@ -87,12 +87,17 @@ def fan_outs_run_at_once(facts: Facts) -> Iterator[Diagnostic]:
             (*pair, branches)
             for node in nodes
             for branches in _branches(graph, node)
-            if (pair := _one_after_the_other(graph, ahead, part.intersection(branches)))
+            if (pair := _one_after_the_other(graph, ahead, part, branches))
         )
         for first, second, branches in islice(pairs, 1 if ways_back else 0):
             culprit = next((group for group in ways_back if graph.leads_to(first, group.source)), ways_back[0])
             message = f"{second!r} starts after {first!r}, not beside it: {culprit} may lead from one to the other"
-            hint = f"lead it back to {listing(branches)} themselves, or to a node after their join"
+            if graph.upstream(first) >> graph.rank[second] & 1:
+                hint = f"lead it back to {listing(branches)} themselves, or to a node after their join"
+            else:
+                rest = ", ".join(name for name in branches if name not in (first, second))
+                targets = ", ".join(filter(None, (second, first, rest)))
+                hint = f"both start at once if {second!r} is mentioned before {first!r} in the flow: … -> [{targets}]"
             yield warning("serial-fan-out", message, culprit.span, hint)
 
 
@@ -103,13 +108,15 @@ def _branches(graph: FlowGraph, node: str) -> Iterator[tuple[str, ...]]:
     yield from (group.targets for group in forward if group.when is not None)
 
 
-def _one_after_the_other(graph: FlowGraph, ahead: FlowGraph, branches: Set[str]) -> tuple[str, str] | None:
-    """Two of *branches*, of which the second waits for the first although no arrow *ahead* leads there."""
+def _one_after_the_other(
+    graph: FlowGraph, ahead: FlowGraph, part: Set[str], branches: Sequence[str]
+) -> tuple[str, str] | None:
+    """Two of *branches*, of which the second waits for the first, in *part*, although no arrow *ahead* leads there."""
     ranked = sorted(branches, key=graph.rank.__getitem__)
     for n, second in enumerate(ranked):
         upstream = graph.upstream(second) if n else 0
         for first in ranked[:n]:
-            if upstream >> graph.rank[first] & 1 and not ahead.leads_to(first, second):
+            if first in part and upstream >> graph.rank[first] & 1 and not ahead.leads_to(first, second):
                 return first, second
     return None
 

@@ -1,0 +1,89 @@
+"""Runs of other directories: what a command does before it changes one."""
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from coterie.cli.options import STATE_DIR, HomeOptions, StateDir
+from coterie.cli.output import complain, prompt
+
+if TYPE_CHECKING:
+    from coterie.runs.repository import Elsewhere
+
+In = Annotated[
+    Path | None,
+    typer.Option("--in", metavar="DIR", help="Act on the runs of DIR instead of this directory.", show_default=False),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryOptions:
+    """The directory of this machine whose runs a command changes."""
+
+    state_dir: StateDir = STATE_DIR
+    directory: In = None
+
+    @property
+    def path(self) -> Path:
+        """Its state directory.
+
+        Raises:
+            UsageError: If there is no such directory.
+        """
+        return self.state_dir if self.directory is None else _state_dir_of(self.directory)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalOptions(HomeOptions):
+    """Where runs are removed."""
+
+    directory: In = None
+
+    @property
+    def path(self) -> Path:
+        """The state directory.
+
+        Raises:
+            UsageError: If `coterie runs` lists the runs of a cluster, or there is no such directory.
+        """
+        from coterie.errors import UsageError
+
+        if self.directory is not None:
+            return _state_dir_of(self.directory)
+        if not isinstance(found := self.where, Path):
+            todo = "add --cluster '' to remove runs of this directory"
+            raise UsageError(f"a cluster keeps its runs, and they cannot be removed from here; {todo}")
+        return found
+
+
+def _state_dir_of(directory: Path) -> Path:
+    from coterie.errors import UsageError
+    from coterie.runs.index import state_dir_of
+
+    if not directory.is_dir():
+        raise UsageError(f"--in {directory}: there is no such directory")
+    return state_dir_of(directory.resolve())
+
+
+def show_place(run: str, place: Path) -> None:
+    """Print that *run* is in *place*."""
+    complain(f"run {run} is in {place}, another directory")
+
+
+def confirm_place(action: str) -> "Elsewhere":
+    """Return a function that lets the user confirm *action*, on a terminal, for a run of another directory."""
+    from coterie.errors import UsageError
+
+    def confirm(run: str, place: Path) -> None:
+        found = f"run {run!r} is in {place}, another directory"
+        if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()):
+            raise UsageError(f"{found}: add --in {shlex.quote(str(place))} to {action} it")
+        prompt(f"{found}; {action} it? [y/N] ")
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise UsageError(f"run {run!r} was left as it is")
+
+    return confirm
