@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -17,8 +18,12 @@ from hypothesis import settings
 if TYPE_CHECKING:
     import cluster_stage
 
+pytest_plugins = ["cpu_seconds", "extras"]
+
+os.environ.pop("PYTEST_ADDOPTS", None)  # read by now, and not meant for what tests start
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # every process that the tests start would compile everything anew
 sys.dont_write_bytecode = False
+sys.path[:] = [folder for folder in sys.path if folder not in ("", os.getcwd())]  # `python -m pytest` adds the folder
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell started the tests in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -40,15 +45,28 @@ def no_home_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
         yield
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Names for the homes of tests; a number of our own, since pytest's looks at every folder that is there."""
+    folder = tmp_path_factory.mktemp("homes")
+    return (folder / str(number) for number in count(1))
+
+
 @pytest.fixture(autouse=True)
-def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_home(homes: Iterator[Path]) -> Iterator[Path]:
     """A state directory for the per-user index, and one for settings, shared by the subprocesses of a test."""
-    home = tmp_path_factory.mktemp("home")
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("XDG_STATE_HOME", str(home))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "settings"))
-    monkeypatch.delenv("AUTOLOOP_CONFIG", raising=False)
-    return home
+    home = next(homes)
+    home.mkdir()
+    own = {"HOME": str(home), "XDG_STATE_HOME": str(home), "XDG_CONFIG_HOME": str(home / "settings")}
+    before = {name: os.environ.get(name) for name in (*own, "AUTOLOOP_CONFIG")}
+    os.environ.update(own)
+    os.environ.pop("AUTOLOOP_CONFIG", None)
+    yield home
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 @pytest.fixture(scope="session")
@@ -85,19 +103,18 @@ def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[clust
     """One Temporal server for the tests of a process."""
     from cluster_stage import server
 
+    import coterie.cluster.serve  # noqa: F401 - which takes a second; else the first test pays for it
+
     with server(tmp_path_factory.mktemp("temporal")) as one:
         yield one
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the tests marked `long` or `real_agents` out, unless a marker expression chose what to run."""
-    if config.option.markexpr:
-        return
+    """Leave out tests of a tier that the marker expression does not name."""
+    from cpu_seconds import MARKERS  # not above: pytest rewrites a plugin before it is imported
 
-    def is_left_out(item: pytest.Item) -> bool:
-        return any(item.get_closest_marker(name) is not None for name in ("long", "real_agents"))
-
-    left_out = [item for item in items if is_left_out(item)]
+    unnamed = set(MARKERS) - set(re.findall(r"\w+", config.option.markexpr))
+    left_out = [item for item in items if any(map(item.get_closest_marker, unnamed))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not is_left_out(item)]
+        items[:] = [item for item in items if not any(map(item.get_closest_marker, unnamed))]

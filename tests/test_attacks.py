@@ -176,7 +176,7 @@ def test_a_file_is_a_pipe_without_a_writer(tmp_path: Path, name: str) -> None:
     [
         ("[" * 1_000_000, "more than 100 deep"),
         ('{"a":' * 200_000, "more than 100 deep"),
-        ('{"a": [' + "[],[]," * 400_000 + "1]}", "more than 1000000 values"),
+        pytest.param('{"a": [' + "[],[]," * 400_000 + "1]}", "more than 1000000 values", marks=pytest.mark.slow),
         ("1" * 1_000_000, "Exceeds the limit"),
     ],
 )
@@ -341,7 +341,7 @@ def test_junk_in_the_inbox_is_moved_aside_and_later_messages_count(place: Place)
     """A pipe, a folder, an endless link, a gigabyte, nonsense: each is refused once, on record."""
     (place.folder / "attacker.py").write_text(
         JUNK
-        + "inbox = os.path.join(os.environ['COTERIE_ATTEMPT_DIR'], '..', '..', 'inbox')\n"
+        + "inbox = os.path.join(os.environ['COTERIE_RUN_DIR'], 'inbox')\n"
         + "os.makedirs(inbox, exist_ok=True)\n"
         + f"for kind in {KINDS}:\n    plant(os.path.join(inbox, kind + '.json'), kind)\n"
     )
@@ -365,8 +365,9 @@ def test_junk_in_the_inbox_is_moved_aside_and_later_messages_count(place: Place)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "link", "huge"])
-def test_junk_in_place_of_memory_is_moved_aside(tmp_path: Path, kind: str) -> None:
+def test_junk_in_place_of_memory_is_moved_aside(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading finds nothing; what is added is kept."""
+    monkeypatch.setattr(entries, "_LARGEST", 1 << 20)
     path = tmp_path / "memory.jsonl"
     exec(JUNK, made := {})  # type: ignore[var-annotated]
     made["plant"](str(path), kind)
@@ -637,7 +638,7 @@ from coterie.runs.messages import RunMessage
 from coterie.runs.messages.tokens import Tokens
 run, forged = pathlib.Path(sys.argv[1]), msgspec.json.decode(sys.argv[2])
 message = msgspec.convert({"id": "m", **forged}, RunMessage)
-print(delivery.send(str(run), "m", {**forged, "token": Tokens(run).operator(message.signed)}))
+print(delivery.send(str(run), "m", {**forged, "token": Tokens.of(run).operator(message.signed)}))
 """
 ORPHAN = """
 left, right = os.pipe()
@@ -708,7 +709,7 @@ def test_an_agent_replays_the_token_of_an_attempt_that_is_over(team: Attacked) -
     team.attack("")
     run = team.run.name
     message = {"kind": "emit", "outputs": {"verdict": "approve"}, "turn": "writer#1", "attempt": 1, "epoch": 1}
-    token = Tokens(team.run).attempt(run, "writer#1", 1, 1)
+    token = Tokens.of(team.run).attempt(run, "writer#1", 1, 1)
     delivery.put(str(team.run), "m", {**message, "token": token})
     team.call("resume", "last", status=4)
     assert team.refused() == "attempt writer#1.1 is over (stale)"
@@ -739,7 +740,7 @@ def test_an_agent_prints_its_token(team: Attacked) -> None:
     """It counts as a secret; the secret of the run and the wrapper are for its user only."""
     said = team.attack("print(os.environ['COTERIE_TOKEN'])")
     assert said.strip() == "***"
-    token = Tokens(team.run).attempt(team.run.name, "attacker#1", 1, 1)
+    token = Tokens.of(team.run).attempt(team.run.name, "attacker#1", 1, 1)
     kept = [path for path in team.run.rglob("*") if path.is_file() and token.encode() in path.read_bytes()]
     assert [path.name for path in kept if not path.is_symlink()] == ["autoloops"]
     for path in (team.run / "secret", team.run / "turns/attacker#1.1/autoloops"):

@@ -7,11 +7,16 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.once
+
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 CROSSINGS = FOLDER / "crossings.py"
 IMPORT_ALL = "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]]"
 
 
+@pytest.mark.slow
 def test_each_file_that_a_turn_crosses_has_a_reason() -> None:
     """A turn, an iteration and a resume are counted, and a file without a reason in the table fails the program."""
     done = subprocess.run([sys.executable, CROSSINGS], capture_output=True, text=True)
@@ -25,6 +30,7 @@ def test_each_file_that_a_turn_crosses_has_a_reason() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_the_benchmarks_import_exists() -> None:
     """A renamed function or module is renamed in the benchmarks, too."""
     names = sorted(path.stem for path in FOLDER.glob("*.py"))

@@ -1,8 +1,11 @@
 from pathlib import Path
 
 import command_page as reference
+import pytest
 
 from coterie.cli import app
+
+pytestmark = pytest.mark.once
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 

@@ -15,8 +15,12 @@ from pathlib import Path
 
 import preforked
 import pytest
+from _pytest.mark.structures import ParameterSet
+from bundles import bundle
 
 from coterie.formats import read_text
+
+pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("[A-Z]*.md"), *(ROOT / "docs").rglob("*.md")])  # and not what README's first line writes
@@ -122,6 +126,23 @@ SESSIONS = {
     for page, found in groupby((block for block in BLOCKS if block.info == "console"), lambda block: block.page)
 }
 """What is typed on each page: the `console` blocks of a page are one session in one shell."""
+CORE = [entry for entry in SESSIONS["docs/tutorial.md"] if "step3" not in entry.command][:8]
+"""The first two steps of the tutorial, which are typed by default; the whole page is `slow`."""
+
+SLOW = {
+    "sh": "README examples/shop forking howto loops model-agents patterns presets running starting testing",
+    "console": "cluster gateway howto laboratory loop-folder management mock-backend patterns patterns/cross-check "
+    "patterns/debate patterns/ensemble reference-api tutorial",
+    "python": "laboratory model-agents reference-api testing",
+}
+"""The pages of `docs` whose blocks of a kind take above a second of processor time; and what some blocks name."""
+
+
+def played(kind: str, block: Block, value: object, id: str) -> ParameterSet:
+    """The parameter of what is played, *block* or what begins with it."""
+    name = block.page.removeprefix("docs/").removesuffix(".md")
+    is_slow = any(one == name or ("/" in one and f" {one}/" in block.body) for one in SLOW[kind].split())
+    return pytest.param(value, id=id, marks=pytest.mark.slow if is_slow else ())
 
 
 @pytest.fixture(scope="session")
@@ -165,7 +186,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("block", TO_RUN, ids=lambda block: block.name)
+@pytest.mark.parametrize("block", [played("sh", block, block, block.name) for block in TO_RUN])
 def test_the_commands_of_a_page_do_what_it_says(block: Block, copy: Path, environment: dict[str, str]) -> None:
     """Every line of an `sh` block runs, and ends with 0 or with the status that the page names."""
     for command, status in commands(block):
@@ -176,15 +197,20 @@ def test_the_commands_of_a_page_do_what_it_says(block: Block, copy: Path, enviro
         assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("page", SESSIONS)
+@pytest.mark.parametrize(
+    "entries",
+    [
+        pytest.param(CORE, id="the first steps of docs/tutorial.md"),
+        *(played("console", entries[0].block, entries, page) for page, entries in SESSIONS.items()),
+    ],
+)
 def test_the_commands_of_a_page_print_what_it_shows(
-    page: str, copy: Path, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+    entries: list[Typed], copy: Path, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Every command of the `console` blocks prints what stands below it, but for what varies; `echo $?` included.
 
     One that ends with another status than 0 has its status asked next, or named behind it (`# exit 4`).
     """
-    entries = SESSIONS[page]
     if any(TEMPORAL in entry.command for entry in entries):
         address = request.getfixturevalue("temporal_server").address
         entries = [replace(entry, command=entry.command.replace(TEMPORAL, address)) for entry in entries]
@@ -238,7 +264,7 @@ def agrees(shown: str, printed: str) -> bool:
     return re.fullmatch("".join(lines), settled(printed) + "\n") is not None
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("shown", "printed", "expected"),
     [
         ("completed: 2 turns, 0.1 s", "completed: 2 turns, 13 s", True),
@@ -259,7 +285,9 @@ def test_what_is_printed_may_differ_only_where_it_has_to(shown: str, printed: st
     assert agrees(shown, printed) is expected
 
 
-@pytest.mark.parametrize("block", [block for block in BLOCKS if block.info == "python"], ids=lambda block: block.name)
+@pytest.mark.parametrize(
+    "block", [played("python", block, block, block.name) for block in BLOCKS if block.info == "python"]
+)
 def test_the_python_of_a_page_runs(block: Block, copy: Path, environment: dict[str, str]) -> None:
     """Every `python` block is a program that ends without an error, and without a warning."""
     done = subprocess.run(
@@ -273,7 +301,7 @@ def test_the_python_of_a_page_runs(block: Block, copy: Path, environment: dict[s
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("block", [block for block in BLOCKS if block.info == "at"], ids=lambda block: block.name)
+@bundle("block", [block for block in BLOCKS if block.info == "at"], ids=lambda block: block.name)
 def test_the_teams_of_a_page_are_valid(block: Block) -> None:
     """Every `at` block is a whole file without an error."""
     source = read_text(block.body, folder=ROOT)
@@ -286,7 +314,7 @@ def test_the_pages_have_commands_to_run() -> None:
     assert len(SESSIONS["docs/tutorial.md"]) >= 30
 
 
-@pytest.mark.parametrize("heading", ["Run it", "Test it"])
+@bundle("heading", ["Run it", "Test it"])
 def test_readme_has_one_line_that_sets_up_and_does_the_job(heading: str) -> None:
     """`.ci/run` takes these lines from the page, so there is exactly one in each block."""
     section = (ROOT / "README.md").read_text(encoding="utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
@@ -334,22 +362,25 @@ def links() -> list[tuple[str, str]]:
     return found
 
 
+@cache
 def anchors(page: Path) -> set[str]:
     """The fragments that point into *page*, made of its headings as forges make them."""
     headings = _HEADING.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize(("page", "target"), links())
-def test_a_link_leads_somewhere(page: str, target: str) -> None:
-    """A file that is there, and a heading in it; the web is not asked."""
+def leads_somewhere(page: str, target: str) -> bool:
+    """Whether *target* is a file that is there, and a heading in it; the web is not asked."""
     if re.match(r"[a-z]+:", target):
-        assert target.startswith("https://")
-        return
+        return target.startswith("https://")
     file, _, fragment = target.partition("#")
     found = (ROOT / page).parent / file if file else ROOT / page
-    assert found.exists()
-    assert not fragment or fragment in anchors(found)
+    return found.exists() and (not fragment or fragment in anchors(found))
+
+
+def test_every_link_leads_somewhere() -> None:
+    """On every page."""
+    assert [link for link in links() if not leads_somewhere(*link)] == []
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
@@ -388,13 +419,12 @@ WORDS = (
 )
 
 
-@pytest.mark.parametrize("word", WORDS.split(", "))
-def test_the_words_of_the_design_are_explained(word: str) -> None:
+def test_the_words_of_the_design_are_explained() -> None:
     """The words that messages and records use are in the glossary."""
-    assert word in glossary()
+    assert set(WORDS.split(", ")) - set(glossary()) == set()
 
 
-@pytest.mark.parametrize("block", [block for block in BLOCKS if block.info == "json"], ids=lambda block: block.name)
+@bundle("block", [block for block in BLOCKS if block.info == "json"], ids=lambda block: block.name)
 def test_json_on_a_page_is_json(block: Block) -> None:
     """What a page shows as JSON parses."""
     import json
@@ -412,7 +442,7 @@ def test_the_team_that_readme_shows_is_an_example_that_runs() -> None:
 TOPOLOGIES = [block for block in BLOCKS if block.body.startswith("topology ")]
 
 
-@pytest.mark.parametrize("block", TOPOLOGIES, ids=lambda block: block.name)
+@bundle("block", TOPOLOGIES, ids=lambda block: block.name)
 def test_a_topology_on_a_page_is_accepted(block: Block) -> None:
     """What a page shows as a team can be run."""
     from coterie import formats

@@ -3,16 +3,20 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from bundles import bundle
+
+pytestmark = pytest.mark.once
 
 SRC = Path(__file__).parents[1] / "src"
 
 LINE = (
-    {"clock", "ids", "diagnostics", "files", "waits"},
+    {"clock", "ids", "diagnostics", "escapes", "files", "secret_files", "waits"},
     {"footprint", "errors"},
     {"topology"},
     {"formats"},
@@ -54,6 +58,7 @@ def modules() -> list[str]:
 
 
 MODULES = modules()
+NAMES = frozenset(MODULES)
 
 
 def path(module: str) -> Path:
@@ -65,7 +70,7 @@ def path(module: str) -> Path:
 def imports(source: str, module: str, *, is_package: bool) -> Iterator[Import]:
     """What *source* imports from coterie, wherever it stands: in functions and under TYPE_CHECKING too."""
     package = module if is_package else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(source)):
+    for node in statements(ast.parse(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(alias.name, node.lineno)
@@ -76,14 +81,22 @@ def imports(source: str, module: str, *, is_package: bool) -> Iterator[Import]:
                 base = ".".join([*above, *filter(None, [node.module])])
             for alias in node.names:
                 name = f"{base}.{alias.name}"
-                yield Import(name if name in MODULES else base, node.lineno)
+                yield Import(name if name in NAMES else base, node.lineno)
 
 
-def faults(source: str, module: str, *, is_package: bool = False) -> list[str]:
-    """The imports of *source* that go against the line."""
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Every statement in *node*; expressions, which hold no imports, are most of a module."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield child
+            yield from statements(child)
+
+
+def faults(imported: Iterable[Import], module: str) -> list[str]:
+    """Those of the imports of *module* that go against the line."""
     own = part(module)
     found = []
-    for target, line in imports(source, module, is_package=is_package):
+    for target, line in imported:
         if target.split(".")[0] != "coterie" or part(target) == own:
             continue
         asks_version = target == "coterie" and own in SAYS_VERSION
@@ -92,12 +105,11 @@ def faults(source: str, module: str, *, is_package: bool = False) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_module_imports_only_what_stands_before_it(module: str) -> None:
+@pytest.mark.parametrize("own", sorted({part(module) for module in MODULES}))
+def test_a_module_imports_only_what_stands_before_it(own: str) -> None:
     """Every import counts: at the top, in a function, for types only."""
-    file = path(module)
-
-    assert faults(file.read_text(encoding="utf-8"), module, is_package=file.name == "__init__.py") == []
+    inside = [module for module in MODULES if part(module) == own]
+    assert [fault for module in inside for fault in faults(modules_imported(module), module)] == []
 
 
 def test_every_part_has_its_place_in_the_line() -> None:
@@ -105,7 +117,7 @@ def test_every_part_has_its_place_in_the_line() -> None:
     assert {part(module) for module in MODULES} <= set(RANK)
 
 
-@pytest.mark.parametrize(
+@bundle(
     "source",
     [
         "import coterie.runs",
@@ -121,16 +133,16 @@ def test_every_part_has_its_place_in_the_line() -> None:
 )
 def test_an_import_against_the_line_is_found(source: str) -> None:
     """The rule bites, however the import is written: a view knows records and nothing that makes them."""
-    assert len(faults(source, "coterie.views.run")) == 1
+    assert len(faults(imports(source, "coterie.views.run", is_package=False), "coterie.views.run")) == 1
 
 
-@pytest.mark.parametrize(
+@bundle(
     "source",
     ["from coterie.journal.records import Record", "from . import words", "from coterie.views.words import plural"],
 )
 def test_an_import_along_the_line_is_fine(source: str) -> None:
     """What stands before, and the package's own modules."""
-    assert faults(source, "coterie.views.run") == []
+    assert faults(imports(source, "coterie.views.run", is_package=False), "coterie.views.run") == []
 
 
 def loaded_by(code: str) -> set[str]:
@@ -195,13 +207,17 @@ OF_A_KIND = (
 """What only a kind of coordination may name: its engine and its plan."""
 
 
-@pytest.mark.parametrize(
-    "module", [one for one in MODULES if one.startswith("coterie.runs") and not one.startswith(OF_KINDS)]
-)
-def test_only_kinds_name_an_engine(module: str) -> None:
+def test_only_kinds_name_an_engine() -> None:
     """What drives runs does not know what coordinates them."""
-    named = [one for one in modules_imported(module) if any(under(one.target, name) for name in OF_A_KIND)]
+    drivers = [one for one in MODULES if one.startswith("coterie.runs") and not one.startswith(OF_KINDS)]
+    named = [
+        f"{module}:{one.line} imports {one.target}"
+        for module in drivers
+        for one in modules_imported(module)
+        if any(under(one.target, name) for name in OF_A_KIND)
+    ]
 
+    assert drivers
     assert named == []
 
 
@@ -210,17 +226,18 @@ def under(target: str, name: str) -> bool:
     return target == name or target.startswith(f"{name}.")
 
 
+@cache
 def modules_imported(module: str) -> list[Import]:
     """What *module* imports from coterie."""
     file = path(module)
     return list(imports(file.read_text(encoding="utf-8"), module, is_package=file.name == "__init__.py"))
 
 
-@pytest.mark.parametrize(
-    ("name", "homes"),
+@bundle(
+    ("name", "places"),
     [("JsonlStore", {"coterie.runs.repository"}), ("parent.parent", {"coterie.runs.index"})],
 )
-def test_one_module_knows_where_runs_lie(name: str, homes: set[str]) -> None:
+def test_one_module_knows_where_runs_lie(name: str, places: set[str]) -> None:
     """Who reads runs asks the repository: a run can lie elsewhere one day, and its readers stay as they are."""
     users = {
         module
@@ -228,4 +245,4 @@ def test_one_module_knows_where_runs_lie(name: str, homes: set[str]) -> None:
         if not module.startswith("coterie.journal") and name in path(module).read_text(encoding="utf-8")
     }
 
-    assert users == homes
+    assert users == places

@@ -1,9 +1,12 @@
 from pathlib import Path
 
 import notation_pages as notation
+import pytest
 
 from coterie.formats.at.language import LANGUAGE
 from coterie.planning.codes import CODES
+
+pytestmark = pytest.mark.once
 
 DOCS = Path(__file__).parents[1] / "docs"
 

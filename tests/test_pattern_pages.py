@@ -21,6 +21,8 @@ from coterie.topology.patterns.kinds import KINDS
 from coterie.topology.patterns.outputs import COMMON, keys_of
 from coterie.topology.patterns.slots import by_level, members
 
+pytestmark = pytest.mark.once
+
 CONFIGURATIONS = 60
 """How many are drawn for each page; the suites of the patterns themselves draw more."""
 

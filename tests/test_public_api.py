@@ -7,8 +7,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from bundles import bundle
 
 import coterie
+
+pytestmark = pytest.mark.once
 
 
 def packages() -> list[str]:
@@ -23,10 +26,9 @@ def exports(module: ModuleType) -> list[str]:
 
 
 PACKAGES = packages()
-NAMES = [(package, name) for package in PACKAGES for name in exports(importlib.import_module(package))]
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@bundle("package", PACKAGES)
 def test_the_public_names_are_sorted_and_told_once(package: str) -> None:
     """`__all__` reads like an index: constants, classes, then functions, as ruff sorts them too."""
     names = exports(importlib.import_module(package))
@@ -34,21 +36,23 @@ def test_the_public_names_are_sorted_and_told_once(package: str) -> None:
     assert names == sorted(set(names), key=lambda name: (not name.isupper(), not name[0].isupper(), name))
 
 
-@pytest.mark.parametrize(("package", "name"), NAMES)
-def test_a_public_name_is_there_and_listed(package: str, name: str) -> None:
+@bundle("package", PACKAGES)
+def test_public_names_are_there_and_listed(package: str) -> None:
     """Every name can be imported, and `dir()` shows it, so an interactive user finds it."""
     module = importlib.import_module(package)
+    names = exports(module)
 
-    assert hasattr(module, name)
-    assert name in dir(module)
+    assert [name for name in names if not hasattr(module, name)] == []
+    assert set(names) - set(dir(module)) == set()
 
 
-@pytest.mark.parametrize(("package", "name"), NAMES)
-def test_a_public_object_says_what_it_promises(package: str, name: str) -> None:
+@bundle("package", PACKAGES)
+def test_public_objects_say_what_they_promise(package: str) -> None:
     """Classes and functions have a docstring of their own, and so do their public methods."""
-    found = getattr(importlib.import_module(package), name)
+    module = importlib.import_module(package)
+    found = [one for name in exports(module) for one in documents(name, getattr(module, name))]
 
-    assert [where for where, documented in documents(name, found) if not documented] == []
+    assert [where for where, documented in found if not documented] == []
 
 
 def documents(name: str, found: Any) -> list[tuple[str, bool]]:
@@ -64,7 +68,7 @@ def documents(name: str, found: Any) -> list[tuple[str, bool]]:
     return []
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@bundle("package", PACKAGES)
 def test_nothing_public_is_defined_and_not_exported(package: str) -> None:
     """What a package's `__init__` defines or re-exports without an underscore stands in its `__all__`."""
     module = importlib.import_module(package)

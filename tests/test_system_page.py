@@ -1,6 +1,9 @@
 from pathlib import Path
 
+import pytest
 import system_page as reference
+
+pytestmark = pytest.mark.once
 
 PAGE = Path(__file__).parents[1] / "docs" / "topology-yaml.md"
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from bundles import bundle
 
 from coterie.actors.message import Message
 from coterie.actors.process import AgentProcess, ErrorAction
@@ -215,7 +216,7 @@ def test_an_agent_spawns_others_into_the_nearest_dynamic_supervisor() -> None:
     assert stage.names(ActorStopped) == ["y", "far", "z", "x", "pool", "a", "sub", "root"]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("config", "spawns", "error"),
     [
         ({}, [{"name": "a"}], "there is a node of that name already"),
@@ -360,7 +361,7 @@ def test_a_system_says_how_its_nodes_are() -> None:
     Stage(agent("a"), supervisor("sub", agent("b"))).play(scene)
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("child", "error", "match"),
     [
         (agent("a"), CannotStart, "two nodes are named 'a'"),

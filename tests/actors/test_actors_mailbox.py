@@ -4,6 +4,8 @@ import asyncio
 from asyncio import Future
 from typing import Any
 
+import pytest
+from actor_stage import Held, Stage, play
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -11,6 +13,7 @@ from coterie.actors.mailbox import Mailbox
 from coterie.actors.message import Message
 from coterie.actors.node import ActorNode
 from coterie.actors.owned_work import OwnedWork
+from coterie.errors import AskTimedOut
 
 STEPS = st.lists(
     st.tuples(
@@ -81,6 +84,8 @@ def taken_order(steps: list[tuple[str, int, int]], size: int) -> tuple[list[int]
                         inside.remove(one)
                         admit()
         assert len(box) == len(inside) + len(outside)
+        waiting = {number for number, (_, taken) in messages.items() if taken is not None and not taken.done()}
+        assert waiting <= {number for _, number in outside}, "admitted, and its sender does not know"
     while len(box):
         pop()
     for number, (_, taken) in messages.items():
@@ -91,12 +96,35 @@ def taken_order(steps: list[tuple[str, int, int]], size: int) -> tuple[list[int]
 
 
 @example([("put", 0, 0), ("put", 0, 0), ("cancel", 0, 1), ("pop", 0, 0)], 1)
+@example([("put", 0, 0), ("put", 0, 0), ("withdraw", 0, 0)], 1)
+@example([("put", 1, 0), ("put", 0, 0), ("put", 2, 0), ("put", 0, 0), ("withdraw", 0, 0), ("withdraw", 0, 0)], 1)
 @given(STEPS, st.integers(1, 3))
 def test_messages_come_out_in_order(steps: list[tuple[str, int, int]], size: int) -> None:
     """Higher priorities first, otherwise in order of arrival, whatever waits, is cancelled or withdrawn."""
     given_out, expected = taken_order(steps, size)
 
     assert given_out == expected
+
+
+def test_an_ask_that_times_out_makes_room_for_the_sender_behind_it() -> None:
+    """Which does not wait until the agent takes its next message."""
+
+    async def scene(stage: Stage) -> None:
+        child = await stage.add(lambda: Held("echo", mailbox_size=1))
+        await stage.node.send("echo", "held")
+        await asyncio.sleep(0)
+        ask = asyncio.create_task(stage.node.ask("echo", "queued", timeout=1))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(1.5):
+            await stage.node.send("echo", "behind")
+        with pytest.raises(AskTimedOut):
+            await ask
+        assert isinstance(child.agent, Held)
+        child.agent.release.set()
+        await stage.node.ask("echo", "end")
+        assert child.agent.seen == ["held", "behind", "end"]
+
+    play(scene)
 
 
 def test_work_that_begins_after_the_end_is_cancelled() -> None:

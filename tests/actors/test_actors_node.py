@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from actor_stage import Echo, Stage, play
+from until import soon
 
 from coterie.actors import letters, registry
-from coterie.actors.child import AgentChild
+from coterie.actors.child import TRACE, AgentChild
 from coterie.actors.message import Message
 from coterie.actors.node import ActorNode
 from coterie.actors.owned_work import leaves_loop
@@ -181,6 +182,19 @@ def test_a_crash_is_recorded_before_its_dead_letter() -> None:
     assert "actor_stage.py" in crash.trace.splitlines()[1]
 
 
+def test_of_a_long_trace_the_end_is_kept() -> None:
+    """Where the error was raised, and its text."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.add(lambda: Echo("echo"))
+        with pytest.raises(AgentCrashed) as raised:
+            await stage.node.ask("echo", {"boom": "x" * 2 * TRACE + " the end"})
+        assert raised.value.trace.endswith("xx the end\n")
+
+    [crash] = [one for one in play(scene).records if isinstance(one, ActorCrashed)]
+    assert (len(crash.trace), crash.trace[-8:]) == (TRACE, "the end\n")
+
+
 def test_an_idle_agent_has_no_task_and_needs_little() -> None:
     """At most 3 kB each, after it has handled messages."""
 
@@ -195,7 +209,7 @@ def test_an_idle_agent_has_no_task_and_needs_little() -> None:
         tracemalloc.start()
         before = tracemalloc.get_traced_memory()[0]
         children = []
-        for n in range(1000):
+        for n in range(300):
             child = AgentChild(ChildSpec(name=f"a{n}", factory=lambda n=n: Idle(f"a{n}")), node)  # type: ignore[misc]
             await child.start(1)
             children.append(child)
@@ -249,8 +263,7 @@ def test_an_agent_that_raises_keyboard_interrupt_crashes_alone() -> None:
         with pytest.raises(AgentCrashed, match="KeyboardInterrupt"):
             await stage.node.ask("a", 1)
         await stage.node.send("a", "task")
-        while len(stage.downs) < 2:  # noqa: ASYNC110 - nothing tells a crash
-            await asyncio.sleep(0)
+        await soon(lambda: len(stage.downs) == 2)
         await stage.close()
         records.extend(stage.records)
 

@@ -73,3 +73,58 @@ def test_a_method_that_is_missing_is_named() -> None:
         assert dict(stage.node.letters.counts) == {"crashed": 1}, "an info that is not awaited is ignored"
 
     play(scene)
+
+
+def test_init_prepares_a_server() -> None:
+    """`async def` or not; it runs before the first message, and again in each incarnation."""
+
+    class Plain(GenServer):
+        def init(self) -> None:  # type: ignore[override]
+            self.ready = "plain"
+
+        async def handle_call(self, payload: Any, from_: str) -> Any:
+            return self.ready
+
+    class Awaited(Plain):
+        async def init(self) -> None:  # type: ignore[override]
+            await asyncio.sleep(1)
+            self.ready = "awaited"
+
+    async def scene(stage: Stage) -> None:
+        await stage.add(lambda: Plain("plain"))
+        await stage.add(lambda: Awaited("awaited"))
+        assert [await stage.node.call(name) for name in ("plain", "awaited")] == ["plain", "awaited"]
+
+    play(scene)
+
+
+def test_a_delay_that_may_be_meant_in_milliseconds_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """`send_after` takes seconds, and a float, a shorter delay or `send_after_ms` say that they are meant."""
+
+    class Timed(GenServer):
+        async def handle_call(self, payload: Any, from_: str) -> Any:
+            for delay in (999, 5000.0):
+                self.send_after(delay, "later")
+            self.send_after_ms(1500, "soon")
+            if payload:
+                self.send_after(1500, "much later")
+                self.send_after(2000, "much later")
+
+        async def handle_info(self, payload: Any) -> None:
+            heard.append(payload)
+
+    heard: list[Any] = []
+
+    async def scene(stage: Stage) -> None:
+        await stage.add(lambda: Timed("timed"))
+        await stage.node.call("timed", False)
+        assert not caplog.records
+        await stage.node.call("timed", True)
+        await asyncio.sleep(1.6)
+        assert heard == ["soon", "soon"]
+
+    play(scene)
+    [said] = [record for record in caplog.records if "send_after" in record.message]
+    assert said.levelname == "WARNING"
+    assert "1500 seconds" in said.message
+    assert "docs/from-civitas.md" in said.message

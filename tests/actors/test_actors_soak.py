@@ -51,7 +51,7 @@ class Moody(AgentProcess):
 
 
 @pytest.mark.parametrize(
-    ("agents", "messages"), [(100, 10_000), pytest.param(500, 200_000, marks=pytest.mark.long)], ids=["short", "whole"]
+    ("agents", "messages"), [(100, 2000), pytest.param(500, 200_000, marks=pytest.mark.long)], ids=["short", "whole"]
 )
 def test_every_message_is_accounted_for(agents: int, messages: int) -> None:
     """Handled, a dead letter, or an error for its asker; memory does not grow with the messages."""
@@ -98,7 +98,7 @@ def test_every_message_is_accounted_for(agents: int, messages: int) -> None:
         sizes = []
         for batch in range(0, messages, 1000):
             await asyncio.gather(*(one(n) for n in range(batch, batch + 1000)))
-            if batch in (messages // 2, messages - 1000):
+            if is_whole and batch in (messages // 2, messages - 1000):
                 gc.collect()
                 sizes.append(tracemalloc.get_traced_memory()[0])
         await asyncio.sleep(1000)
@@ -108,10 +108,12 @@ def test_every_message_is_accounted_for(agents: int, messages: int) -> None:
         assert tally.sent >= messages - tally.refused
         assert min(tally.handled, dead, tally.failed, tally.refused) > 0, "all of these happen"
         assert node.names() == []
-        if messages > 100_000:  # in a short run, what other tests left behind counts for more
+        if is_whole:
             assert sizes[1] < sizes[0] * 1.05 + 200_000, "memory is flat"
 
-    tracemalloc.start()
+    is_whole = messages > 100_000  # in a short run, what other tests left behind counts for more
+    if is_whole:
+        tracemalloc.start()
     try:
         clock.run(main())
     finally:

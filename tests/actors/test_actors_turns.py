@@ -1,11 +1,9 @@
 """Turns of a team inside a system, and the agents of the system that they ask."""
 
 import asyncio
-import os
-import subprocess
-import sys
 from pathlib import Path
 
+import preforked
 import pytest
 from actor_stage import Stage, play
 
@@ -71,11 +69,7 @@ def test_a_team_that_asks_its_asker_fails_at_once(tmp_path: Path) -> None:
     """Both would wait for each other; the turn fails and says so."""
     for name, text in {"agents.py": AGENTS, "team.at": TEAM, "topology.yaml": SYSTEM}.items():
         (tmp_path / name).write_text(text)
-    command = [sys.executable, "-m", "coterie", "run", "topology.yaml", "hello"]
-    environment = os.environ | {"HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
-    )
+    done = preforked.run("run", "topology.yaml", "hello", cwd=tmp_path)
 
     assert "agents would wait for each other for ever: team → desk → team" in done.stdout, done.stderr
     assert done.returncode == 0

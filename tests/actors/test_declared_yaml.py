@@ -132,15 +132,29 @@ SYSTEMS = optional(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-@given(root=supervisors(), options=SYSTEMS)
-def test_a_tree_survives_yaml(root: Supervisor, options: dict[str, Any], tmp_path: Path) -> None:
+def survives(root: Supervisor, options: dict[str, Any], tmp_path: Path) -> None:
     """Python → plan → YAML → plan: nothing is lost and nothing is added."""
     runtime = Runtime(root, **options)
     file = tmp_path / "topology.yaml"
     file.write_text(to_yaml(as_system(runtime.plan)), encoding="utf-8")
 
     assert Runtime.from_config(file).plan == runtime.plan
+
+
+@pytest.mark.slow
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@given(root=supervisors(), options=SYSTEMS)
+def test_a_tree_survives_yaml(root: Supervisor, options: dict[str, Any], tmp_path: Path) -> None:
+    """Python → plan → YAML → plan: nothing is lost and nothing is added."""
+    survives(root, options, tmp_path)
+
+
+def test_one_tree_survives_yaml(tmp_path: Path) -> None:
+    """The same with one of each kind of node."""
+    agents = [AgentNode(Anything("a", n=[1, {"b": "ü: #"}]), restart="temporary", shutdown=2.5), EvalAgent("judge")]
+    inner = Supervisor("inner", strategy="REST_FOR_ONE", max_restarts=7, backoff_jitter=0.5, children=agents)
+    services = [DynamicSupervisor("pool", max_children=3), HTTPGateway("web", port=8080), TopologyServer("api")]
+    survives(Supervisor("root", children=[inner, *services]), {"transport": "nats", "heartbeat_timeout": 2}, tmp_path)
 
 
 def test_an_entry_survives_yaml(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from bundles import bundle
 
 import coterie
 from coterie import (
@@ -22,6 +23,7 @@ from coterie import (
     Supervisor,
     TopologyServer,
 )
+from coterie.actors.classes import arguments
 from coterie.actors.plugins.console import ConsoleExporter
 from coterie.actors.process import AgentProcess
 from coterie.clock import VirtualClock
@@ -257,7 +259,7 @@ def test_every_field_of_a_node_can_be_given() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("supervisor", "match"),
     [
         (
@@ -307,6 +309,33 @@ def test_an_instance_is_the_first_incarnation_and_later_ones_are_built_from_its_
             assert (await runtime.ask("a", {})).payload == {"greeting": "HI", "count": 1}
 
     VirtualClock().run(main())
+
+
+class Passing(Greeter):
+    """Passes all on, as many subclasses do."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+
+
+def test_an_agent_that_passes_its_arguments_on_can_be_declared() -> None:
+    """The base class names them, for the plan and for workers; those that none names are an error."""
+
+    class Swallowing(AgentProcess):
+        def __init__(self, name: str, *numbers: int) -> None:
+            super().__init__(name)
+
+    async def main() -> None:
+        async with Runtime(root(Passing("a", "hi", loud=True))) as runtime:
+            assert (await runtime.ask("a", {})).payload["greeting"] == "HI"
+            with pytest.raises(AgentCrashed):
+                await runtime.ask("a", {"crash": True})
+            assert (await runtime.ask("a", {})).payload["greeting"] == "HI"
+
+    VirtualClock().run(main())
+    assert arguments(Passing("a", "hi", loud=True)) == {"name": "a", "greeting": "hi", "loud": True}
+    with pytest.raises(TypeError, match="arguments without names"):
+        Runtime(root(Swallowing("a", 1)))
 
 
 def test_a_runtime_can_be_started_again() -> None:
@@ -394,7 +423,7 @@ def test_print_tree_shows_strategies_types_and_what_was_spawned(capsys: pytest.C
     ]
 
 
-@pytest.mark.parametrize("name", ["Runtime", "Supervisor", "AgentProcess", "GenServer", "ErrorAction", "Message"])
+@bundle("name", ["Runtime", "Supervisor", "AgentProcess", "GenServer", "ErrorAction", "Message"])
 def test_the_names_of_the_page_come_from_coterie(name: str) -> None:
     """Users import from `coterie`."""
     assert name in coterie.__all__

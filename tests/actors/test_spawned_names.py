@@ -3,13 +3,13 @@
 import asyncio
 from typing import Any
 
-import pytest
+from bundles import bundle
 
 from coterie import AgentProcess, DynamicSupervisor, Message, Runtime, Supervisor
 from coterie.errors import SpawnError
 
 
-@pytest.mark.parametrize("name", ["_runtime", "a/b", "a#1", "*", "", "a\x07", 5])
+@bundle("name", ["_runtime", "a/b", "a#1", "*", "", "a\x07", 5])
 def test_a_spawned_agent_is_named_like_one_of_a_file(name: Any) -> None:
     """A name that comes with a message can be anything."""
 

@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import re
+import signal
+import stat
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from actor_stage import Echo, Held
 from free_ports import free_address
 from msgspec.structs import replace
 from nats_servers import NatsServer
+from until import soon
+from worker_processes import processes
 
 from coterie.actors.child import AgentChild
 from coterie.actors.message import Message
@@ -34,8 +38,9 @@ pytest.importorskip("zmq")
 pytest.importorskip("nats")
 
 import nats
+from nats.aio.msg import Msg
 
-from coterie.actors.transports import jetstream
+from coterie.actors.transports import jetstream, wire
 from coterie.actors.transports import zmq as zmq_carrier
 from coterie.actors.transports.nats import NatsCarrier
 from coterie.actors.transports.zmq import ZmqCarrier
@@ -55,7 +60,7 @@ def zmq_plan(**fields: Any) -> TransportPlan:
 
 @contextmanager
 def brokered(plan: TransportPlan, keys: tuple[bytes, bytes] | None = None) -> Iterator[None]:
-    one = Broker(plan.pub_addr, plan.sub_addr, keys)
+    one = Broker(plan.pub_addr, plan.sub_addr, keys or broker.key_pair({}, plan.pub_addr, plan.sub_addr))
     one.start()
     try:
         yield
@@ -78,14 +83,8 @@ async def node(transport: Any, *agents: AgentProcess) -> AsyncIterator[ActorNode
         await one.stop()
 
 
-async def until(met: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not met():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-
-
 async def meet(one: ActorNode, name: str) -> None:
-    await until(lambda: name in one.transport.names())
+    await soon(lambda: name in one.transport.names())
 
 
 def play(scene: Callable[[], Awaitable[None]]) -> None:
@@ -152,7 +151,7 @@ def test_a_broker_with_keys_serves_only_processes_that_have_them() -> None:
 
     async def refused(environment: dict[str, str]) -> None:
         with pytest.raises(CannotStart, match="no broker answers"):
-            await ActorNode(transport=Link(carrier(environment, 0.5))).start()
+            await ActorNode(transport=Link(carrier(environment, 0.1))).start()
 
     async def all_refused() -> None:
         await asyncio.gather(refused({}), refused(pairs[1]))
@@ -160,6 +159,44 @@ def test_a_broker_with_keys_serves_only_processes_that_have_them() -> None:
     with brokered(plan, broker.key_pair(pairs[0])):
         play(scene)
         play(all_refused)
+
+
+def test_processes_of_one_user_have_keys_by_themselves(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Made once, kept in private; another user of the machine, and a process without keys, find no broker."""
+    plan = zmq_plan()
+    places = (plan.pub_addr, plan.sub_addr)
+    other, none = own_home / "other", {PUBLIC: "none", SECRET: "none"}
+
+    async def refused(environment: dict[str, str]) -> None:
+        carrier = ZmqCarrier(*places, system="s", timeout=0.5, environment=environment)
+        with pytest.raises(CannotStart, match="no broker answers"):
+            await ActorNode(transport=Link(carrier)).start()
+
+    with brokered(plan):
+        (file,) = (own_home / "coterie").iterdir()
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert broker.key_pair({}, *places) == broker.key_pair({}, *places) is not None
+        play(lambda: meeting(plan))
+        assert not caplog.records
+        play(lambda: refused(none))
+        assert "every user of this machine can read and send its messages" in caplog.text
+        monkeypatch.setenv("XDG_STATE_HOME", str(other))
+        play(lambda: refused({}))
+    assert broker.key_pair({}, "tcp://192.0.2.1:5559", plan.sub_addr) is None  # it needs keys of its own
+    (other / "coterie" / broker.OWN_KEYS).unlink()
+    (other / "coterie" / broker.OWN_KEYS).mkdir()
+    with pytest.raises(CannotStart, match=f"cannot be kept .*: set {PUBLIC}"):
+        broker.key_pair({}, *places)
+
+
+async def meeting(plan: TransportPlan) -> None:
+    """Two nodes of one system meet, and one asks the other."""
+    worker, supervisor = transport_for(plan, system="s", process="w"), transport_for(plan, system="s")
+    async with node(worker, Echo("echo")), node(supervisor) as here:
+        await meet(here, "echo")
+        assert (await here.ask("echo", 1, timeout=60)).payload == 1
 
 
 def test_what_the_broker_refuses_at_its_start() -> None:
@@ -187,7 +224,7 @@ def test_a_worker_waits_for_the_broker_of_its_supervisor(
     async def scene() -> None:
         worker = ActorNode(transport=transport_for(replace(plan, connect_timeout=0.1), system="s", process="w"))
         starting = asyncio.create_task(worker.start())
-        await until(lambda: f"no broker answers at {plan.pub_addr} and {plan.sub_addr} yet" in caplog.text)
+        await soon(lambda: f"no broker answers at {plan.pub_addr} and {plan.sub_addr} yet" in caplog.text)
         assert not starting.done()
         async with node(transport_for(plan, system="s"), Echo("echo")):
             await starting
@@ -206,32 +243,31 @@ def test_the_command_runs_the_broker(tmp_path: Path) -> None:
         f"transport: {{type: zmq, pub_addr: '{plan.pub_addr}', sub_addr: '{plan.sub_addr}'}}\n"
         "supervision: {name: root, children: [{agent: {name: a, type: m.A}}]}\n"
     )
-    command = [sys.executable, "-m", "coterie", "zmq-proxy", "-t", str(file)]
-    proxy = subprocess.Popen(command, stderr=subprocess.DEVNULL)
 
-    async def scene() -> None:
-        nonlocal proxy
+    async def scene(start: Any) -> None:
+        proxy = start("zmq-proxy", "-t", str(file))
         far, near = (transport_for(plan, system="s", process=process) for process in ("w", ""))
         async with node(far, Echo("echo")) as there, node(near) as here:
             await meet(here, "echo")
-            proxy.kill()
+            proxy.send_signal(signal.SIGKILL)
             proxy.wait()
             sends = [asyncio.create_task(here.send("echo", n)) for n in range(100)]
             await asyncio.sleep(0.2)
             assert not any(send.done() for send in sends)
-            proxy = subprocess.Popen(command, stderr=subprocess.DEVNULL)  # noqa: ASYNC220
+            proxy = start("zmq-proxy", "-t", str(file))
             await asyncio.gather(*sends)
             assert (await here.ask("echo", "end", timeout=60)).payload == "end"
             assert there.health("echo").handled == 101
+        proxy.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(proxy.wait) == 0
 
-    try:
-        play(scene)
-    finally:
-        proxy.terminate()
-        assert proxy.wait(60) == 0
+    with processes(tmp_path) as start:
+        play(partial(scene, start))
 
 
-def test_the_credentials_for_nats_come_from_the_environment() -> None:
+def test_the_credentials_for_nats_come_from_the_environment(
+    server: NatsServer, caplog: pytest.LogCaptureFixture
+) -> None:
     """Without them the server refuses, and the error has no secret in it."""
 
     async def scene() -> None:
@@ -241,17 +277,20 @@ def test_the_credentials_for_nats_come_from_the_environment() -> None:
 
         async def refused(**environment: str) -> None:
             with pytest.raises(CannotStart, match=r"refuses this process \(.*COTERIE_NATS_USER") as raised:
-                await ActorNode(transport=Link(carrier(3.0, **environment))).start()
+                await ActorNode(transport=Link(carrier(1.0, **environment))).start()
             assert "wrong-word" not in str(raised.value)
 
         async with node(Link(carrier(60.0, USER="ada", PASSWORD="lovelace"))):
             pass  # it has connected
         await asyncio.gather(refused(), refused(USER="ada", PASSWORD="wrong-word"))
         with pytest.raises(CannotStart, match="cannot be used"):
-            carrier(3.0, CA="/no/such/file.pem")
+            carrier(1.0, CA="/no/such/file.pem")
 
     with NatsServer("--user", "ada", "--pass", "lovelace", jetstream=False) as one:
         play(scene)
+    assert not caplog.records
+    play(lambda: meeting(TransportPlan(type="nats", servers=(server.url,), connect_timeout=60.0)))
+    assert "asks for no credentials: everyone who reaches it can read and send messages" in caplog.text
 
 
 def test_a_lost_cancellation_does_not_make_a_start_endless(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,11 +353,15 @@ class Attempts(Held):
         return reply
 
 
-def durable(server: NatsServer, system: str, process: str = "", **fields: Any) -> Link:
+def durable(
+    server: NatsServer, system: str, process: str = "", redelivery: float = 0.0, **fields: Any
+) -> jetstream.JetStreamLink:
+    """A link whose messages come again after *redelivery* seconds without a word, by default the heartbeat timeout."""
     fields = {"heartbeat_timeout": 10.0, "connect_timeout": 60.0} | fields
     plan = TransportPlan(type="nats", servers=(server.url,), jetstream=True, **fields)
     made = transport_for(plan, system=system, process=process)
-    assert isinstance(made, Link)
+    assert isinstance(made, jetstream.JetStreamLink)
+    made._wait = redelivery or made._wait
     return made
 
 
@@ -380,7 +423,7 @@ def test_an_ask_that_timed_out_leaves_the_stream(server: NatsServer) -> None:
             await meet(here, "echo")
             await here.send("echo", "held")
             await here.send("echo", "queued")
-            await until(lambda: bool(agent.seen))
+            await soon(lambda: bool(agent.seen))
             with pytest.raises(AskTimedOut):
                 await here.ask("echo", "late", timeout=0.2)
             assert (await here.ask("echo", {"__op__": "state"}, timeout=60)).payload == {}
@@ -397,19 +440,18 @@ def test_a_stopped_agent_leaves_its_messages_in_the_stream(server: NatsServer) -
 
     async def scene() -> None:
         first = Attempts("echo")
-        beats: Any = {"heartbeat_timeout": 2.0}  # what was on its way to the first is sent again after this time
-        async with node(durable(server, "again", **beats)) as here:
-            async with node(durable(server, "again", "w", **beats), first):
+        async with node(durable(server, "again")) as here:
+            async with node(durable(server, "again", "w", redelivery=0.3), first):
                 await meet(here, "echo")
                 await here.send("echo", "held")
                 await here.send("echo", "left")
                 ask = asyncio.create_task(here.ask("echo", "asked", timeout=30))
-                await until(lambda: bool(first.seen))
+                await soon(lambda: bool(first.seen))
             with pytest.raises(AgentStopped):
                 await ask
             second = Attempts("echo")
-            async with node(durable(server, "again", "w", **beats), second):
-                await until(lambda: bool(second.seen))
+            async with node(durable(server, "again", "w", redelivery=0.3), second):
+                await soon(lambda: bool(second.seen))
                 await meet(here, "echo")
                 await here.ask("echo", "end", timeout=60)
                 assert [payload for payload, _ in second.seen] == ["left", "end"]
@@ -417,7 +459,85 @@ def test_a_stopped_agent_leaves_its_messages_in_the_stream(server: NatsServer) -
     play(scene)
 
 
-@pytest.mark.long
+def test_a_message_that_finds_its_agent_stopped_is_for_the_next(server: NatsServer) -> None:
+    """Between the stream and the mailbox: a send stays in the stream, with a higher attempt; an ask fails."""
+
+    async def scene() -> None:
+        agent = Attempts("echo")
+        async with node(durable(server, "gone", "w"), agent) as there, node(durable(server, "gone")) as here:
+            await meet(here, "echo")
+            receive, refused = there.receive, []
+
+            def receive_later(message: Message) -> Any:
+                if message.payload in ("kept", "failed") and message.payload not in refused:
+                    refused.append(message.payload)
+                    raise AgentStopped("echo", "shutdown")
+                return receive(message)
+
+            there.receive = receive_later  # type: ignore[method-assign]
+            await here.send("echo", "kept")
+            await soon(lambda: agent.seen == [("kept", 2)])
+            with pytest.raises(AgentStopped):
+                await here.ask("echo", "failed", timeout=30)
+            await here.ask("echo", "end", timeout=30)
+            assert agent.seen == [("kept", 2), ("end", 1)]
+
+    play(scene)
+
+
+def test_what_comes_again_since_its_acknowledgement_was_lost_is_not_handled_again(
+    server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a send, nor an ask whose asker is gone, which is a dead letter."""
+    ack, acked = Msg.ack, []
+
+    async def lose_the_first(self: Msg) -> None:
+        acked.append(self.data)
+        if acked.count(self.data) == 1:
+            raise TimeoutError
+        await ack(self)
+
+    async def scene() -> None:
+        agent, far = Attempts("echo"), durable(server, "asker", "w", redelivery=0.2)
+        async with node(far, agent) as there, node(durable(server, "asker")) as here:
+            await meet(here, "echo")
+            monkeypatch.setattr(Msg, "ack", lose_the_first)
+            ask = Message("1", "message", "x", "echo", "nobody waits", reply_to="_node.gone")
+            await far._js.publish(far._subject("echo"), wire.encode(wire.PostFrame(ask), "echo", 1 << 20))
+            await here.send("echo", "next")
+            await soon(lambda: len(acked) >= 4)
+            assert agent.seen == [("next", 1)]
+            assert there.letters.counts == {"lost": 1}
+
+    play(scene)
+
+
+def test_the_server_hears_that_a_handler_works(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Again and again within the time after which the message would come again, until it was handled."""
+    heard: list[str] = []
+    in_progress = Msg.in_progress
+
+    async def listen(self: Msg) -> None:
+        heard.append(self.subject)
+        await in_progress(self)
+
+    monkeypatch.setattr(Msg, "in_progress", listen)
+
+    async def scene() -> None:
+        agent = Attempts("echo")
+        async with node(durable(server, "works", "w", redelivery=0.3), agent), node(durable(server, "works")) as here:
+            await meet(here, "echo")
+            await here.send("echo", "held")
+            await soon(lambda: len(heard) > 2)
+            agent.release.set()
+            await here.ask("echo", "end", timeout=30)
+            assert [payload for payload, _ in agent.seen] == ["held", "end"]
+        assert {subject.rpartition(".")[2] for subject in heard} == {"echo"}
+
+    play(scene)
+
+
+@pytest.mark.slow
 def test_a_long_handler_is_not_repeated(server: NatsServer) -> None:
     """The server hears that it works."""
 
@@ -433,20 +553,19 @@ def test_a_long_handler_is_not_repeated(server: NatsServer) -> None:
     play(scene)
 
 
-@pytest.mark.long
 def test_a_message_that_crashed_its_agent_is_not_repeated(server: NatsServer) -> None:
     """It is a dead letter, and has left the stream."""
 
     async def scene() -> None:
-        beats: Any = {"heartbeat_timeout": 1.0}
-        async with node(durable(server, "boom", "w", **beats)) as there, node(durable(server, "boom", **beats)) as here:
+        far = durable(server, "boom", "w", redelivery=0.2)
+        async with node(far) as there, node(durable(server, "boom")) as here:
             child = AgentChild(ChildSpec(name="echo", factory=lambda: Attempts("echo")), there)
             await child.start(1)
             await meet(here, "echo")
             await here.send("echo", {"boom": 1})
-            await until(lambda: there.letters.counts["crashed"] == 1)
+            await soon(lambda: there.letters.counts["crashed"] == 1)
             await child.start(2)
-            await asyncio.sleep(1.5)
+            await asyncio.sleep(0.3)  # it would have come again
             await here.ask("echo", "end", timeout=60)
             assert isinstance(child.agent, Attempts)
             assert child.agent.seen == [("end", 1)]

@@ -18,6 +18,7 @@ from free_ports import free_address, free_port
 from namespaces import Namespace
 from nats_servers import NatsServer
 from tcp_gate import TcpGate
+from until import soon
 from wire_worker import Handled, Worker
 
 from coterie.actors.node import ActorNode
@@ -66,9 +67,7 @@ class Stage:
     async def until(self, met: Callable[[], bool], seconds: float = 60.0) -> float:
         """Seconds until *met*."""
         began = time.monotonic()
-        async with asyncio.timeout(seconds):
-            while not met():  # noqa: ASYNC110 - other processes have no event
-                await asyncio.sleep(0.01)
+        await soon(met, seconds)
         return time.monotonic() - began
 
     async def meet(self, *names: str) -> None:
@@ -121,6 +120,7 @@ def twice_only_in_another_attempt(handled: list[Handled]) -> None:
         seen.add(one.number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*(pytest.param(one, marks=pytest.mark.long) for one in ("zmq", "nats")), "jetstream"])
 def test_a_worker_killed_with_messages_in_its_mailbox(kind: str, tmp_path: Path) -> None:
     """Each is handled or reported; with JetStream all are handled once the worker is back."""
@@ -179,6 +179,42 @@ def test_a_message_whose_process_died_is_handled_in_another_attempt(tmp_path: Pa
                 await one.until(lambda: len(one.numbers()) == 2)
                 print(f"\njetstream: both were handled {time.monotonic() - killed:.2f} s after the kill")
                 assert one.worker.handled() == [("sink", 0, 2), ("sink", 1, 1)]
+
+    play(scene)
+
+
+@pytest.mark.slow
+def test_a_message_that_kills_its_process_again_and_again_becomes_a_dead_letter(tmp_path: Path) -> None:
+    """The first delivery does not count; what another agent of the process had in hand is handled in the end."""
+    from coterie.actors.transports.jetstream import JetStreamLink
+    from coterie.actors.transports.kept_letters import MAX_DELIVER
+
+    async def scene() -> None:
+        with served("jetstream") as (plan, _):
+            async with stage(plan, tmp_path / "log", {"sink": {}, "other": {"pause": 2.0}}) as one:
+                await one.node.send("other", {"n": 7})
+                await one.node.send("sink", {"n": 1, "kill": True})
+                await one.node.send("sink", {"n": 2})
+                for _ in range(MAX_DELIVER + 1):
+                    await asyncio.to_thread(one.worker.process.wait)
+                    one.worker.kill()
+                    one.worker.start()
+                    await asyncio.to_thread(one.worker.wait_until_ready)
+                await one.until(lambda: {2, 7} <= set(one.numbers()))
+                assert [each.attempt for each in one.worker.handled() if each.number == 1] == [1, 2, 3, 4]
+                assert len([each for each in one.worker.handled() if each.number in (2, 7)]) == 2
+                link = one.node.transport
+                assert isinstance(link, JetStreamLink)
+                [letter] = await link._letters.kept()
+                assert (letter.message.payload, letter.reason) == (
+                    {"n": 1, "kill": True},
+                    "3 processes died while they handled it",
+                )
+                await link._letters.send_again(
+                    msgspec.structs.replace(letter, message=msgspec.structs.replace(letter.message, payload={"n": 3}))
+                )
+                await one.until(lambda: 3 in one.numbers())
+                assert await link._letters.kept() == []
 
     play(scene)
 

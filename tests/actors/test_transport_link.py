@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 from actor_stage import Echo
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 from memory_carrier import MemoryHub
+from until import soon
 
 from coterie.actors.child import AgentChild
+from coterie.actors.exits import Down
 from coterie.actors.message import Message
 from coterie.actors.node import ActorNode
 from coterie.actors.process import AgentProcess
@@ -59,9 +62,7 @@ class Pair:
     async def until(self, met: Callable[[], bool]) -> float:
         """Virtual seconds until *met*."""
         began = self.clock.now()
-        async with asyncio.timeout(120):
-            while not met():  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await soon(met, 120)
         return self.clock.now() - began
 
     def cut(self) -> None:
@@ -270,7 +271,7 @@ def test_payloads_that_cannot_be_carried_are_errors_where_they_are_sent() -> Non
                 await pair.here.send("echo", payload)
             with pytest.raises(PayloadRefused):
                 await pair.here.ask("echo", payload)
-        with pytest.raises(AgentCrashed, match="a value of the class object is not plain data"):
+        with pytest.raises(AgentCrashed, match="payload is of type object: send plain data"):
             await pair.here.ask("odd")
         assert (await pair.here.ask("echo", [1, {"a": None}])).payload == [1, {"a": None}]
 
@@ -358,6 +359,26 @@ def test_a_node_that_stops_confirms_what_it_has_handled() -> None:
     play(scene)
 
 
+def test_what_waits_for_another_node_ends_with_this_one() -> None:
+    """Asks without a timeout and monitors of agents elsewhere: nothing waits for a system that has stopped."""
+
+    async def scene(pair: Pair) -> None:
+        await pair.add("echo", lambda name: Echo(name, mailbox_size=1))
+        ended: list[Down] = []
+        pair.here.monitor("echo", ended.append)
+        asks = [asyncio.create_task(pair.here.ask("echo", {"hang": 3600}, timeout=None)) for _ in range(3)]
+        await asyncio.sleep(0.1)
+        await pair.here.stop()
+        async with asyncio.timeout(1):
+            errors = await asyncio.gather(*asks, return_exceptions=True)
+        assert [type(error) for error in errors] == [AgentStopped] * 3
+        assert "the system has stopped" in str(errors[0])
+        await asyncio.sleep(0)
+        assert [down.name for down in ended] == ["echo"]
+
+    play(scene)
+
+
 @given(st.lists(st.sampled_from(["send", "carry", "lose", "wait"]), max_size=60))
 def test_a_channel_keeps_the_order(steps: list[str]) -> None:
     """Whatever is lost, and whenever something is sent again."""
@@ -435,7 +456,7 @@ def test_requests_between_nodes() -> None:
         for kind, payload, words in (
             ("other", 1, "no handler"),
             ("double", 13, "unlucky"),
-            ("double", 12, "plain data"),
+            ("double", 12, "unsupported"),
         ):
             with pytest.raises(ActorError, match=words):
                 await pair.link.request(address, kind, payload)
@@ -453,7 +474,7 @@ def test_requests_between_nodes() -> None:
     play(scene)
 
 
-@pytest.mark.parametrize("packet", [b"", b"\xc1", b"\x93\xa6packet", b"\x92\xa4beat\x01", b"\x91" * 5000])
+@bundle("packet", [b"", b"\xc1", b"\x93\xa6packet", b"\x92\xa4beat\x01", b"\x91" * 5000])
 def test_a_packet_that_cannot_be_read_is_counted(packet: bytes) -> None:
     """And changes nothing."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import Heard, agent, ask, asked, pids, python, request, started, timed_out
+from asking import Heard, agent, ask, asked, pass_time, pids, python, request, started, timed_out
 
 from coterie.backends import command, processes
 from coterie.backends.base import Answer, Failure, Launched, Result, Text
@@ -41,9 +41,9 @@ def failure(agent: AgentPlan, **values: Any) -> Failure:
     return result
 
 
-def failure_in_time(agent: AgentPlan, holds: Callable[[Heard], bool]) -> Failure:
+def failure_in_time(agent: AgentPlan, holds: Callable[[Heard], bool], grace: float = 0.2) -> Failure:
     """The failure of an attempt whose time-out passes once *holds* is true of what was heard."""
-    result, _ = asyncio.run(timed_out(CommandBackend(grace=0.2), agent, holds))
+    result, _ = asyncio.run(timed_out(CommandBackend(grace=grace), agent, holds))
     assert isinstance(result, Failure), result
     return result
 
@@ -94,7 +94,7 @@ def test_without_a_folder_a_temporary_one_comes_and_goes() -> None:
     """An attempt of a run that keeps nothing on disk leaves nothing there either."""
     _, _, env, _ = shown(python(SHOW, prompt_via="file"), folder=None)
 
-    assert Path(env["COTERIE_TURN_FILE"]).parent == Path(env["COTERIE_ATTEMPT_DIR"])
+    assert Path(env["COTERIE_TURN_FILE"]).parent == Path(env["COTERIE_ATTEMPT_DIR"]).parent
     assert not os.path.exists(env["COTERIE_ATTEMPT_DIR"])
 
 
@@ -163,7 +163,7 @@ def test_the_environment_tells_who_is_asked(tmp_path: Path, monkeypatch: pytest.
         "COTERIE_AGENT": "writer",
         "COTERIE_MODEL": "m",
         "COTERIE_INTERRUPTED": "1",
-        "COTERIE_ATTEMPT_DIR": str(tmp_path),
+        "COTERIE_ATTEMPT_DIR": str(tmp_path / "own"),
         "COTERIE_TURN_FILE": str(tmp_path / "turn.json"),
     }
 
@@ -190,7 +190,7 @@ def test_what_it_prints_arrives_as_it_prints_it() -> None:
     """Launched first, with pid, group and start time; then text, before the program has ended."""
 
     async def main() -> None:
-        wait = "import sys, time; print('first', flush=True); print('aside', file=sys.stderr); time.sleep(60)"
+        wait = "import sys, time; print('first', flush=True); print('aside', file=sys.stderr); time.sleep(600)"
         session, heard = await started(CommandBackend(grace=0.2), python(wait))
         await heard.until(lambda heard: "first" in heard.said() and "aside" in heard.said("log"))
         launched = heard[0]
@@ -252,7 +252,7 @@ def test_of_a_long_output_the_end_is_kept(monkeypatch: pytest.MonkeyPatch, statu
     monkeypatch.setattr(command, "ANSWER_LIMIT", 100_000)
     program = f"""
 import sys
-for k in range(100_000): print(f"{{k:06}}äöü")
+for k in range(20_000): print(f"{{k:06}}äöü")
 print("the end")
 sys.exit({status})
 """
@@ -260,9 +260,9 @@ sys.exit({status})
     said = result.text.splitlines()
 
     assert isinstance(result, Answer) is (status == 0)
-    assert said[0] == f"(the first {100_000 * 13 + 8 - 100_000} bytes of this output are left out)"
-    assert said[-2:] == ["099999äöü", "the end"]
-    assert said[2] == f"{100_000 - (len(said) - 3):06}äöü"
+    assert said[0] == f"(the first {20_000 * 13 + 8 - 100_000} bytes of this output are left out)"
+    assert said[-2:] == ["019999äöü", "the end"]
+    assert said[2] == f"{20_000 - (len(said) - 3):06}äöü"
     assert len("\n".join(said[1:]).encode()) in range(99_990, 100_001)
     assert heard.said().startswith("000000äöü")
 
@@ -324,7 +324,7 @@ def test_a_failure_holds_what_was_printed(program: str, kind: str, exit_code: in
 def test_a_time_out_holds_what_was_printed() -> None:
     """Also the last words on the signal that ends it."""
     program = "import signal; signal.signal(15, lambda *_: sys.exit('I was stopped')); " + BOTH + "time.sleep(600)"
-    result = failure_in_time(python(program, timeout=600.0), has_both)
+    result = failure_in_time(python(program, timeout=600.0), has_both, grace=60.0)
 
     assert (result.kind, result.text, result.log) == ("timeout", "half of it\n", "a warning\nI was stopped\n")
     assert (result.exit_code, result.signal) == (1, "")
@@ -511,12 +511,24 @@ def test_a_gate_that_cannot_judge_fails() -> None:
     assert failure(agent(kind="gate", verdict=True, steps=(("sh", "-c", "kill -9 $$"),))).kind == "exit"
 
 
-def test_the_time_out_is_that_of_the_attempt() -> None:
+def test_the_time_out_is_that_of_the_attempt(tmp_path: Path) -> None:
     """Steps share it."""
-    step = ("{python}", "-c", "import time; time.sleep(0.6)")
-    result = failure(agent(kind="action", timeout=1.0, steps=(step, step, step)))
+    os.mkfifo(tmp_path / "go")
+    step = ("sh", "-c", "echo .; read go < go")
 
-    assert (result.kind, result.reason) == ("timeout", "it took longer than its time-out of 1 s")
+    async def main() -> Result:
+        plan = agent(kind="action", timeout=600.0, steps=(step, step))
+        session, heard = await started(CommandBackend(grace=0.2), plan, cwd=tmp_path)
+        await heard.until(lambda heard: heard.said() == ".\n")
+        pass_time(400.0)
+        (tmp_path / "go").write_text("on\n")
+        await heard.until(lambda heard: heard.said() == ".\n.\n")
+        pass_time(400.0)
+        return await asyncio.wait_for(session.result(), 60)
+
+    result = asyncio.run(main())
+    assert isinstance(result, Failure)
+    assert (result.kind, result.reason) == ("timeout", "it took longer than its time-out of 600 s")
 
 
 # -- how it is ended ---------------------------------------------------------------------------------------------------
@@ -528,9 +540,9 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
-        here("grandchild"); print(".", flush=True); time.sleep(60)
-    here("child"); print(".", flush=True); time.sleep(60)
-here("parent"); print(".", flush=True); time.sleep(60)
+        here("grandchild"); print(".", flush=True); time.sleep(600)
+    here("child"); print(".", flush=True); time.sleep(600)
+here("parent"); print(".", flush=True); time.sleep(600)
 """
 
 
@@ -618,8 +630,11 @@ def test_a_loop_that_ends_ends_its_programs(tmp_path: Path) -> None:
     assert living(tmp_path) == []
 
 
-def test_a_grandchild_that_holds_the_output_does_not_hold_the_answer(tmp_path: Path) -> None:
+def test_a_grandchild_that_holds_the_output_does_not_hold_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The answer comes a moment after the program has ended, and who held on is ended, group or no group."""
+    monkeypatch.setattr(command, "_LINGER", 0.05)
     program = """
 import os, sys, time
 print("answer", flush=True)

@@ -1,5 +1,6 @@
 """The wrapper of an attempt: what a program in a turn finds as `autoloops`, `autoloop` and `coterie`."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -49,23 +50,23 @@ esac
 """
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A loop whose agent is a shell script."""
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A loop whose agent is a shell script, after its run."""
+    tmp_path = tmp_path_factory.mktemp("project")
     (tmp_path / "topology.toml").write_text(TOPOLOGY)
     agent = tmp_path / "agent.sh"
     agent.write_text(AGENT)
     agent.chmod(0o755)
     settings = f'backend.kind = "command"\nbackend.command = "{agent}"\nbackend.prompt_mode = "stdin"\n'
     (tmp_path / "autoloops.toml").write_text(settings + "review.enabled = false\nevent_loop.max_iterations = 4\n")
-    monkeypatch.chdir(tmp_path)
+    with contextlib.chdir(tmp_path):
+        assert main(["run", ".", "Do it", "--state-dir", "state"]) == 0
     return tmp_path
 
 
-def test_an_agent_speaks_through_its_wrapper(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_agent_speaks_through_its_wrapper(project: Path) -> None:
     """Under each of its names, whatever it does to its environment; the verdict is its exit status."""
-    assert main(["run", ".", "Do it", "--state-dir", "state"]) == 0
-
     store = JsonlStore(project / "state")
     (run,) = (path.name for path in (project / "state/runs").iterdir())
     said = {one.turn: one.text.splitlines() for one in store.read(run) if isinstance(one, r.TurnFinished)}
@@ -79,7 +80,6 @@ def test_an_agent_speaks_through_its_wrapper(project: Path, capfd: pytest.Captur
     assert [line for line in said["iteration#2"] if ": " in line][1:] == ["open: 1", "done: 0", "complete: 0"]
     emitted = [(one.turn, one.event, one.payload) for one in store.read(run) if isinstance(one, r.EventEmitted)]
     assert emitted == [("iteration#1", "tasks.ready", "go on"), ("iteration#2", "task.complete", "")]
-    capfd.readouterr()
 
     tool = project / "state/runs" / run / "turns/iteration#1.1/autoloops"
     assert f"Plan, then: {tool} emit tasks.ready" in (project / "prompt.1").read_text()
@@ -102,10 +102,8 @@ def test_an_agent_speaks_through_its_wrapper(project: Path, capfd: pytest.Captur
     assert "AUTOLOOP_PROMPT" not in found
 
 
-def test_what_is_said_when_the_run_is_over_is_rejected(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_said_when_the_run_is_over_is_rejected(project: Path) -> None:
     """By the command line, which the wrapper leads to; no message is left behind."""
-    assert main(["run", ".", "Do it", "--state-dir", "state"]) == 0
-    capfd.readouterr()
     (run,) = (project / "state/runs").iterdir()
 
     done = subprocess.run(

@@ -4,8 +4,9 @@ import asyncio
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from asking_team import make_asking
 from command_line import Place
 from screen import Screen
 
+from coterie.journal.base import Writer
 from coterie.journal.records import (
     AttentionAsked,
     OperatorSaid,
@@ -25,6 +27,7 @@ from coterie.journal.records import (
     TreeMerged,
     TurnStarted,
 )
+from coterie.runs import attention
 from coterie.runs.attention import follow
 from coterie.runs.repository import Runs, find
 from coterie.workspace.trees import worktree
@@ -55,9 +58,9 @@ def next_change(watching: "subprocess.Popen[str]") -> dict[str, Any]:
     return found
 
 
+@pytest.mark.extras("acp")
 def test_a_permission_five_teams_deep_is_seen_and_answered_from_elsewhere(place: Place) -> None:
     """Real processes: one runs the teams, one follows them, one answers."""
-    pytest.importorskip("acp")
     file = make_asking(place.folder, 5)
     with ending(changes(place)) as watching, ending(place.start("run", file, "go")) as running:
         opened = next_change(watching)
@@ -87,9 +90,9 @@ def test_a_permission_five_teams_deep_is_seen_and_answered_from_elsewhere(place:
     assert place.look("attention").out.startswith("nothing needs a person")
 
 
+@pytest.mark.extras("acp")
 def test_a_permission_of_a_run_that_was_killed_is_void(place: Place) -> None:
     """It cannot be answered, and the attempt that is tried again asks anew."""
-    pytest.importorskip("acp")
     file = make_asking(place.folder, 2)
     with ending(changes(place)) as watching, ending(place.start("run", file, "go")) as running:
         one = next_change(watching)["attention"]
@@ -111,9 +114,10 @@ def test_a_permission_of_a_run_that_was_killed_is_void(place: Place) -> None:
     assert asked == ["coder#1?1", "coder#1?2"]
 
 
+@pytest.mark.extras("acp")
+@pytest.mark.slow
 def test_the_terminal_of_the_run_shows_the_permission(place: Place) -> None:
     """And takes the answer; the live tree continues below."""
-    pytest.importorskip("acp")
     screen = Screen(place.folder, 100, "run", make_asking(place.folder, 3), "go")
     try:
         screen.until("coder#1 asks for permission: Bash (make test)")
@@ -126,9 +130,10 @@ def test_the_terminal_of_the_run_shows_the_permission(place: Place) -> None:
     assert "allowed" in place.look("logs", "last").out
 
 
+@pytest.mark.extras("acp")
+@pytest.mark.slow
 def test_a_permission_is_named_while_another_question_is_on_the_terminal(place: Place) -> None:
     """It may have a deadline, so it does not wait unseen for the answer to the other."""
-    pytest.importorskip("acp")
     file = make_asking(place.folder, 1)
     leaf = (
         (place.folder / file)
@@ -150,9 +155,10 @@ def test_a_permission_is_named_while_another_question_is_on_the_terminal(place: 
     assert "allowed" in place.look("logs", "last").out
 
 
+@pytest.mark.extras("acp")
+@pytest.mark.slow
 def test_an_answer_from_elsewhere_takes_the_permission_off_the_terminal(place: Place) -> None:
     """The run goes on, and the terminal says why it no longer asks."""
-    pytest.importorskip("acp")
     screen = Screen(place.folder, 100, "run", make_asking(place.folder, 3), "go")
     try:
         screen.until("> ")
@@ -213,18 +219,52 @@ def test_a_parked_turn_is_decided(place: Place) -> None:
 def test_a_permission_is_not_open_again_while_a_new_owner_takes_the_run(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who follows the run may look between the new owner's lock and its first record."""
+    """Who follows the run may look between the new owner's lock and its first record; what that owner asks is open."""
+    monkeypatch.setattr(attention, "CHECK_EVERY", 0.001)
+    checks, owned, looked = 0, True, asyncio.Event()
+
+    def is_owned(runs: Runs, run: str) -> bool:
+        nonlocal checks
+        checks += 1
+        if checks > 10:
+            looked.set()
+        return owned
+
+    monkeypatch.setattr(Runs, "is_owned", is_owned)
     runs = Runs(place.folder / ".coterie")
     started = RunStarted(run="r", engine="flow", engine_version=1)
     asked = AttentionAsked(id="a#1?1", turn="a#1", attempt=1, tool="Bash")
-    _write(runs, "r", started, RunOwned(epoch=1), TurnStarted(turn="a#1", agent="a"), asked)
-    owned = iter([False])
-    monkeypatch.setattr(Runs, "is_owned", lambda runs, run: next(owned, True))
 
-    async def changes() -> list[object]:
-        return [one async for one in follow(runs.root, (runs, "r"))]
+    async def changes() -> None:
+        nonlocal checks, owned
+        writer = runs.store.claim("r")
+        await _append(writer, started, RunOwned(epoch=1), TurnStarted(turn="a#1", agent="a"), asked)
+        async with asyncio.timeout(60), aclosing(follow(runs.root, (runs, "r"))) as news:
+            opened = await anext(news)
+            assert (opened.is_open, opened.attention.id) == (True, "a#1?1")
+            owned = False  # it was killed
+            assert await anext(news) == (False, opened.attention)
+            owned, checks = True, 0
+            looked.clear()
+            later = asyncio.ensure_future(anext(news))
+            looking = asyncio.ensure_future(looked.wait())
+            await asyncio.wait([later, looking], return_when=asyncio.FIRST_COMPLETED)
+            again = msgspec.structs.replace(asked, id="a#1?2", attempt=2)
+            await _append(
+                writer, RunOwned(epoch=2), TurnStarted(turn="a#1", agent="a", attempt=2), again, at=time.time()
+            )
+            assert [(one.is_open, one.attention.id) for one in [await later]] == [(True, "a#1?2")]
+        await writer.close()
 
-    assert asyncio.run(changes()) == []
+    asyncio.run(changes())
+
+
+async def _append(writer: Writer, *records: Record, at: float = 0.0) -> None:
+    """Append *records* after the last one, as of *at*, and wait until they are durable."""
+    last = writer.append(
+        tuple(msgspec.structs.replace(record, seq=writer.last + n, at=at) for n, record in enumerate(records, 1))
+    )
+    await writer.durable(last)
 
 
 @pytest.mark.parametrize(("status", "kinds"), [("conflict", ["conflict"]), ("merged", [])])
@@ -247,9 +287,7 @@ def _write(runs: Runs, run: str, *records: Record) -> None:
 
     async def write() -> None:
         writer = runs.store.claim(run)
-        for n, record in enumerate(records, 1):
-            writer.append((msgspec.structs.replace(record, seq=n, at=float(n)),))
-        await writer.durable(len(records))
+        await _append(writer, *records)
         await writer.close()
 
     asyncio.run(write())

@@ -213,15 +213,16 @@ topology untyped : [pipeline] {
     ("text", "then"),
     [
         ("I like it.\nVerdict: **Approve.**", "pub#1 answered"),
-        ("I like it.\nReally.", "a condition read boss.verdict, which has no value yet"),
         ("I like it.\nverdict: not yet", 'no arrow\'s condition held (boss.verdict is "not yet")'),
     ],
 )
-def test_an_answer_of_several_lines_may_lack_an_undeclared_output(place: Place, text: str, then: str) -> None:
-    """What only conditions read is untyped: the answer is taken, and the run says what its conditions found."""
+def test_an_answer_of_several_lines_gives_an_undeclared_output(place: Place, text: str, then: str) -> None:
+    """What only conditions read is untyped: any value is taken, and the run says what its conditions found."""
     (place.folder / "untyped.at").write_text(UNTYPED)
     place.call("run", "untyped.at", status=4)
 
+    refused = place.look("control", "respond", "last", "I like it.\nReally.", status=1)
+    assert "expected the output 'verdict'" in refused.out + refused.err
     assert "queued" in place.look("control", "respond", "last", text).out
     assert then in place.call("resume", "last").err
 
@@ -266,6 +267,7 @@ if turn == "iteration#3":
 """
 
 
+@pytest.mark.slow  # it waits for a time-out
 def test_what_a_failed_iteration_printed_is_kept_and_shown(loop: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Live, by `inspect`, in the earlier system's journal with the real exit code, and in the next prompt."""
     monkeypatch.setenv("MY_API_KEY", "secret-1234567890")

@@ -10,7 +10,13 @@ from command_line import Place
 
 from coterie.journal import lock
 from coterie.planning.loops.backends import KINDS
-from coterie.runs import checkups, index
+from coterie.runs import agent_probes, checkups, index
+
+
+@pytest.fixture(autouse=True)
+def quick_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Coding agents that are installed here are not started: it takes seconds, and has tests of its own."""
+    monkeypatch.setattr(agent_probes, "_output", lambda argv, said="", stderr=None: "1.0")
 
 
 def doctor(place: Place, *words: str, status: int = 0) -> dict[str, dict[str, Any]]:
@@ -162,7 +168,7 @@ def test_nobody_is_sent_to_resume_a_run_that_never_began(place: Place) -> None:
     place.call("run", "loop.at")
     [folder] = (place.folder / ".coterie" / "runs").iterdir()
     (folder / "journal.jsonl").write_text("")
-    told = [one for one in json.loads(place.call("doctor", "--json").out)["findings"] if folder.name in one["check"]]
+    told = [one for one in json.loads(place.look("doctor", "--json").out)["findings"] if folder.name in one["check"]]
 
     assert [one["status"] for one in told] == ["warn"]
     assert "start it anew" in told[0]["found"]

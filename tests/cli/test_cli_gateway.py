@@ -122,6 +122,7 @@ def test_the_cursor_of_a_stream_is_the_seq_of_its_records(place: Place) -> None:
     assert "teller ended its streamed reply" in place.look("inspect", "last", "timeline").out
 
 
+@pytest.mark.slow
 def test_an_agent_in_a_worker_streams(place: Place) -> None:
     """Its pieces go to the journal of the system in order; when its worker is killed, the stream ends with that."""
     ports = [free_port() for _ in range(2)]
@@ -165,6 +166,7 @@ def test_a_signal_ends_open_streams(place: Place) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_stream_continues_after_a_kill(place: Place) -> None:
     """What the journal has follows the cursor, and then that the ask was lost; nothing is repeated."""
     with started(place, "run", "-t", "topology.yaml") as (process, client):

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from bundles import bundle
 from command_line import Place
 
 from coterie.cli.init import FILES, SYSTEM
@@ -19,11 +20,23 @@ def made(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_what_is_made_runs_and_its_own_test_passes(tmp_path: Path) -> None:
+def test_what_is_made_runs(tmp_path: Path) -> None:
+    """It is valid, rehearses, and writes its note."""
+    Place(tmp_path).look("init", "notes")
+    project = Place(tmp_path / "notes")
+
+    assert made(project.folder) == set(FILES)
+    assert "team.at: ok" in project.look("topology", "validate", "team.at").out
+    assert "completed: 5 turns" in project.call("run", "team.at", "Why we drink tea").err
+    assert (project.folder / "note.md").read_text().startswith("# Why we drink tea\n")
+    assert "completed (rehearsed" in project.look("run", "team.at", "--rehearse").out
+
+
+@pytest.mark.slow
+def test_the_next_steps_work_and_the_test_of_what_is_made_passes(tmp_path: Path) -> None:
     """By the commands that are printed next, with pytest and, as after README's first line, without."""
     home = Place(tmp_path)
-    said = home.call("init", "notes")
-    assert made(tmp_path / "notes") == set(FILES)
+    said = home.look("init", "notes")
     enter, *steps = [line.split() for line in said.out.partition("next:\n")[2].splitlines()]
     assert enter == ["cd", "notes"]
     hidden = tmp_path / "pytest.py"
@@ -42,14 +55,9 @@ def test_what_is_made_runs_and_its_own_test_passes(tmp_path: Path) -> None:
     assert "Ran 3 tests" in done.stderr
     hidden.unlink()
 
-    project = Place(tmp_path / "notes")
-    assert "team.at: ok" in project.look("topology", "validate", "team.at").out
-    assert "completed: 5 turns" in project.call("run", "team.at", "Why we drink tea").err
-    assert (tmp_path / "notes" / "note.md").read_text().startswith("# Why we drink tea\n")
-    assert "completed (rehearsed" in project.look("run", "team.at", "--rehearse").out
     tested = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"],
-        cwd=project.folder,
+        cwd=tmp_path / "notes",
         capture_output=True,
         text=True,
         timeout=300,
@@ -89,7 +97,7 @@ def test_what_git_shall_not_see_is_named(tmp_path: Path) -> None:
     assert ".coterie/" in (tmp_path / ".gitignore").read_text().splitlines()
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("folder", "name", "team"),
     [
         ("notes", None, "notes"),

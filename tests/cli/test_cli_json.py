@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import Place
+from bundles import bundle
+from command_line import Place, make
 
 from coterie.cli.app import main
 
@@ -72,13 +73,15 @@ BAD = {
 """Targets that are no team, by name; `folder` is one, and the first does not exist."""
 
 
-@pytest.mark.parametrize("target", BAD)
-@pytest.mark.parametrize(
-    "words",
-    ["run T", "run T --rehearse", "simulate T", *(f"topology {c} T" for c in ("validate", "check", "show", "diff"))],
-)
-def test_every_bad_target_is_one_document_with_json(place: Place, words: str, target: str) -> None:
+GIVEN = ("run T", "run T --rehearse", "simulate T", *(f"topology {c} T" for c in ("validate", "check", "show", "diff")))
+READABLE = {"topology show T": {"name": "t"}, "topology diff T": {"kind": "changed", "what": "topology"}}
+"""What is shown of the part of `syntax.at` that can be read: some of it, or of its first entry."""
+
+
+@bundle(("words", "target"), [(words, target) for words in GIVEN for target in BAD])
+def test_every_bad_target_is_one_document_with_json(tmp_path: Path, words: str, target: str) -> None:
     """Nothing else is on standard output, the error is not printed again, and the status is that without --json."""
+    place = make(tmp_path)
     if (content := BAD[target]) is not None:
         (place.folder / target).write_bytes(content)
     (place.folder / "folder").mkdir()
@@ -92,9 +95,17 @@ def test_every_bad_target_is_one_document_with_json(place: Place, words: str, ta
 
     assert statuses[0] == statuses[1]
     assert statuses[0] in (1, 2)
-    if "error" in found or "valid" in found:  # else the part that can be read is shown, with what is wrong beside it
-        assert err.getvalue() == ""
-        assert found.get("error") or not found["valid"]
+    if target == "syntax.at" and words in READABLE:  # what is wrong is beside it
+        assert "syntax.at:2:7: error[unclosed-block]" in err.getvalue()
+        assert READABLE[words].items() <= (found[0] if isinstance(found, list) else found).items()
+        return
+    assert err.getvalue() == ""
+    if "error" in found:
+        assert target in found["error"]
+        assert found["exit"] == statuses[0]
+    else:
+        assert (found["file"], found["valid"]) == (target, False)
+        assert [one["severity"] for one in found["diagnostics"]].count("error") > 0
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,10 @@ def test_a_work_tree_is_made_whatever_the_order(words: tuple[str, ...], here: Pa
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("event_lop.max_iterations=5", "unknown setting 'event_lop.max_iterations'"),
+        (
+            "event_lop.max_iterations=5",
+            "unknown table 'event_lop' of the setting 'event_lop.max_iterations'; did you mean 'event_loop'?",
+        ),
         ("event_loop.max_iterations=five", "must be a whole number"),
         ("review.enabled:=yes", "is not JSON"),
         ("backend.kind=comand", "unknown kind of backend"),

@@ -1,13 +1,15 @@
 """What the commands about a team's file say of the folder of a loop."""
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from command_line import Place
 from loops import TWO, pair
+
+from coterie.backends.coding.needs import CODING
 
 OUTLINE = """\
 pair
@@ -116,15 +118,18 @@ def test_a_loop_is_rehearsed_with_what_the_command_line_says(place: Place, loop:
     assert len(json.loads(stopped.out)["turns"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("library", "lacks"), [("json", "program 'kiro-cli'"), ("no_such_library", "library no_such_library")]
+)
 def test_who_cannot_be_asked_yet_is_told_before_a_run(
-    place: Place, loop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, loop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str, lacks: str
 ) -> None:
     """With what works: -b does not, even with `claude` installed, since the role has its own backend."""
     (tmp_path / "claude").touch(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(CODING, "acp", msgspec.structs.replace(CODING["acp"], library=library))
     said = place.look("run", "pair", "go", status=1)
 
-    lacks = "program 'kiro-cli'" if find_spec("acp") else "library acp"
     assert f"the {lacks} of the backend acp" in said.err
     assert "; reader would use it" in said.err
     assert "or try it without a backend: --rehearse" in said.err
@@ -148,10 +153,10 @@ def test_arguments_that_nobody_takes_are_a_wrong_call(place: Place, loop: Path) 
 
 def test_show_says_what_has_no_effect(place: Place, loop: Path) -> None:
     """What a loop does not know is kept, and told."""
-    (loop / "topology.toml").write_text(OWN.replace("prompt_file", "read_only = true\nprompt_file") + "[gate]\nx = 1\n")
+    (loop / "topology.toml").write_text(OWN.replace("prompt_file", "shade = true\nprompt_file") + "[shelf]\nx = 1\n")
 
     assert place.look("topology", "show", "pair").out == OUTLINE + (
-        "'gate' is kept but has no effect yet\n'read_only' of role 'reader' is kept but has no effect yet\n"
+        "'shelf' is kept but has no effect yet\n'shade' of role 'reader' is kept but has no effect yet\n"
     )
 
 

@@ -127,7 +127,7 @@ def test_models_play_the_roles_of_a_loop(models_place: Place, monkeypatch: pytes
     (folder / "autoloops.toml").write_text(SETTINGS)
     with FakeModels(choose=choose_next) as models:
         reach(models, monkeypatch)
-        ran = models_place.call("run", "loop", "Tea")
+        ran = models_place.look("run", "loop", "Tea")
 
     assert "completed (completion_event): 2 turns" in ran.err
     assert "iteration#1 emitted draft.ready with “It begins; a > b”" in models_place.look("inspect", "last").out
@@ -188,6 +188,7 @@ def test_a_cassette_stands_in_for_the_providers(models_place: Place, monkeypatch
     assert "the cassette no.jsonl cannot be read" in absent.err
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_asks_only_what_was_in_flight(
     models_place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,7 +222,7 @@ def test_a_run_that_was_killed_asks_only_what_was_in_flight(
 def test_a_provider_that_wants_to_be_left_alone_is(models_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The journal says how long, and the run waits at least so long before it asks again."""
     replies = [
-        Refuse(429, "rate_limit_error", headers={"retry-after-ms": "1500"}),
+        Refuse(429, "rate_limit_error", headers={"retry-after-ms": "300"}),
         Say("A note."),
         Say("verdict: approve"),
     ]
@@ -232,8 +233,8 @@ def test_a_provider_that_wants_to_be_left_alone_is(models_place: Place, monkeypa
     records = json.loads(models_place.look("inspect", "last", "journal", "--json").out)
     (failed,) = [record for record in records if record["topic"] == "attempt.failed"]
     (again,) = [record for record in records if record["topic"] == "turn.started" and record.get("attempt") == 2]
-    assert (failed["kind"], failed["wait"]) == ("rate_limited", 1.5)
-    assert again["at"] - failed["at"] >= 1.5
+    assert (failed["kind"], failed["wait"]) == ("rate_limited", 0.3)
+    assert again["at"] - failed["at"] >= 0.3
 
 
 def test_looking_at_a_team_of_models_loads_no_library(models_place: Place) -> None:
@@ -293,13 +294,14 @@ def test_the_first_team_of_the_readme_reads_and_writes_files(
 
     with FakeModels(choose=choose) as models:
         reach(models, monkeypatch)
-        said = models_place.call("run", "review.at", "Review the parser", "-b", "model")
+        said = models_place.look("run", "review.at", "Review the parser", "-b", "model")
 
     assert "warning" not in said.err
     assert (models_place.folder / "review.md").read_text() == "good"
     assert set(offered) == {frozenset({"Read", "Grep"}), frozenset({"Read", "Write"}), frozenset({"Read"})}
 
 
+@pytest.mark.slow
 def test_a_program_of_a_model_does_not_outlive_a_killed_run(
     models_place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,7 +321,7 @@ def test_a_program_of_a_model_does_not_outlive_a_killed_run(
             process.kill()
             process.communicate()
         left = [pid for pid in pids(folder) if alive(pid, started(pid))]
-        models_place.call("resume", "last")
+        models_place.look("resume", "last")
 
     assert len(left) == 2
     assert not any(alive(pid, started(pid)) for pid in left)

@@ -47,7 +47,12 @@ WITH = {
     "state rebuild": "",
 }
 """What some are called with; the others are asked for their help, which is marked `long`."""
-CALLED = [pytest.param(one, marks=() if one in WITH else pytest.mark.long) for one in EVERY]
+CORE = ("run", "resume", "inspect", "watch", "doctor", "topology validate", "state rebuild")
+"""Called by default, so that what differs is found; a start of each of the others is `slow`."""
+CALLED = [
+    pytest.param(one, marks=() if one in CORE else pytest.mark.slow if one in WITH else pytest.mark.long)
+    for one in EVERY
+]
 
 _VARYING = re.compile(
     r"\d+ a second|\d+(\.\d+)? ?m?s\b|\b\d+:\d\d\.\d\b|\b\d{8}-\d{6}-[0-9a-f]{6}\b|\b\d\d:\d\d:\d\d\b"
@@ -58,8 +63,10 @@ _VARYING = re.compile(
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """A place with a run that is over."""
+    """A place with a run that is over, and a coding agent that says its version at once."""
     place = make(tmp_path_factory.mktemp("both"))
+    (place.folder / "claude").write_text("#!/bin/sh\necho 1.0\n")
+    (place.folder / "claude").chmod(0o755)
     place.call("run", "loop.at")
     return place
 
@@ -73,10 +80,16 @@ def settled(text: str) -> str:
 def test_a_command_is_the_same_forked_and_installed(ran: Place, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same outputs and the same status; so every command is also started as a user starts it."""
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("PATH", str(ran.folder), prepend=os.pathsep)
     words = [*command.split(), *WITH.get(command, "--help").split()]
     forked = preforked.run(*words, cwd=ran.folder)
     real = subprocess.run(
-        [INSTALLED, *words], cwd=ran.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+        [sys.executable, INSTALLED, *words],  # not by the link to Python in its first line, which may be another
+        cwd=ran.folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
 
     assert real.returncode == forked.returncode

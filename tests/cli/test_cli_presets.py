@@ -14,6 +14,8 @@ from command_line import Place
 from coterie.backends.coding.needs import CODING
 from coterie.planning import presets
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
@@ -173,9 +175,9 @@ def test_the_hints_for_a_model_work(
     assert "completed" in place.look(*words, "--set", "backend.model=sonnet", "--rehearse").out
 
 
+@pytest.mark.extras("acp")
 def test_the_hint_for_a_protocol_without_a_command_works(place: Place, without_claude: Path) -> None:
     """The form it shows is accepted; a program that is not there is named, with what to do without it."""
-    pytest.importorskip("acp")
     said = place.look("run", "autofix", "Mend it", "-b", "acp", status=2).err
     assert "; use -b acp:NAME:COMMAND" in said
     said = place.look("run", "autofix", "Mend it", "-b", "acp:house:agent", status=1).err

@@ -15,6 +15,7 @@ TEAM = """topology q : [pipeline] {
 }
 """
 SPENT_ONCE = """cat > /dev/null
+echo tried >> tries
 if [ -e open ]; then echo done; exit 0; fi
 touch open
 echo 'Claude usage limit reached, try again in 2 hours' >&2
@@ -59,14 +60,17 @@ def test_resume_when_open_waits_and_then_resumes(quota: Place) -> None:
 def test_resume_before_the_time_stops_again(quota: Place) -> None:
     """Without an attempt; with --try-now it is tried."""
     quota.look("run", "q.at", "Do it", status=3)
+    tries = quota.folder / "tries"
 
-    quota.look("resume", "last", status=3)
-    quota.look("resume", "last", "--try-now")
+    assert "stopped (quota until 2" in quota.look("resume", "last", status=3).err
+    assert tries.read_text() == "tried\n"
+    assert "completed: " in quota.look("resume", "last", "--try-now").err
+    assert tries.read_text() == "tried\ntried\n"
 
 
 def test_several_runs_need_when_open(quota: Place) -> None:
     """Otherwise one run at a time is resumed."""
-    quota.look("resume", "a", "b", status=2)
+    assert "--when-open" in quota.look("resume", "a", "b", status=2).err
 
 
 def test_when_open_resumes_several_runs(quota: Place) -> None:

@@ -76,6 +76,7 @@ def test_an_answer_given_elsewhere_takes_the_question_down(team: Path) -> None:
         screen.close()
 
 
+@pytest.mark.slow
 def test_watch_shows_what_the_agents_print(team: Path) -> None:
     """As the terminal of the run itself does, and to the end."""
     run = Screen(team, 80, "run", "team.at", "Release notes", "--park")
@@ -96,6 +97,7 @@ def test_watch_shows_what_the_agents_print(team: Path) -> None:
         run.close()
 
 
+@pytest.mark.slow  # two seconds pass without output
 def test_a_command_in_a_terminal_says_what_it_waits_for(team: Path) -> None:
     """After two seconds without output, on a line of its own."""
     screen = Screen(team, 80, "run", "team.at", "-")
@@ -105,6 +107,7 @@ def test_a_command_in_a_terminal_says_what_it_waits_for(team: Path) -> None:
         screen.close()
 
 
+@pytest.mark.slow
 def test_the_recordings_on_the_page_are_what_the_terminal_shows() -> None:
     """`python docs/generate/recording_page.py > docs/terminal.md` records them anew."""
     page = Path(__file__).parents[2] / "docs" / "terminal.md"

@@ -129,7 +129,7 @@ def test_rm_leaves_a_run_that_a_process_drives(place: Place) -> None:
         assert "owned by a living process" in place.look("runs", "rm", "last", status=1).err
         assert [one["state"] for one in listed(place)] == ["running"]
     finally:
-        process.kill()
+        process.terminate()  # which ends the agent, too
         process.communicate(timeout=60)
 
 

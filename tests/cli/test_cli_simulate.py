@@ -27,6 +27,7 @@ def test_a_team_that_survives_gets_a_verdict(place: Place) -> None:
     assert not (place.folder / ".coterie").exists()
 
 
+@pytest.mark.slow  # processes of the pool load the library anew
 def test_the_verdict_depends_on_the_seeds_alone(place: Place) -> None:
     """However many processes there are; a team inside the team is played as well."""
     documents = []
@@ -87,6 +88,7 @@ def test_a_file_that_is_wrong_is_not_simulated(place: Place) -> None:
     assert "there is no file" in place.look("simulate", "nowhere.at", status=2).err
 
 
+@pytest.mark.slow
 def test_ctrl_c_tells_what_was_done(place: Place) -> None:
     """On a terminal the progress is shown; the verdict is on the schedules that were run."""
     terminal, other = pty.openpty()

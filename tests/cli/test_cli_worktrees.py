@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from repositories import commit, git, put, repository
 
+from coterie.backends.processes import MARK
 from coterie.cli.app import main
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.lock import RunLock
@@ -97,6 +98,16 @@ def test_a_run_under_way_is_not_merged(folder: Path) -> None:
             assert "owned by a living process" in call("worktree", command, "calm", status=1)
     finally:
         lock.release()
+
+
+def test_an_agent_neither_merges_nor_removes_work(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is the operator's; an agent looks at it."""
+    tree = ended(folder, "calm-brook", new__txt="new\n")
+    monkeypatch.setenv(MARK, "other/agent#1.1")
+    for words in (["merge", "calm"], ["clean", "calm"], ["clean"]):
+        assert "an agent is not the operator" in call("worktree", *words, status=1)
+    assert "+++ b/new.txt" in call("worktree", "diff", "calm")
+    assert Path(tree.path).exists()
 
 
 def test_cleaning_loses_no_work(folder: Path) -> None:

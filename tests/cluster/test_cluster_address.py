@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from bundles import bundle
 from cluster_stage import Server
 
 from coterie.cli.options import HomeOptions
@@ -21,7 +22,7 @@ def test_an_address_names_server_namespace_and_export() -> None:
     assert ClusterAddress.parse("temporal:///?export=/var/runs") == ClusterAddress("", "", "/var/runs")
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("text", "said"),
     [
         ("t.lan:7233", "a cluster's address is temporal://"),

@@ -1,12 +1,14 @@
 """`coterie submit` and `coterie serve`, as processes, against a Temporal server."""
 
 import json
+import os
 import signal
-import time
+import sys
 from pathlib import Path
 
 import pytest
 from cluster_stage import Server, coterie, server, serving
+from until import until
 
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import AttemptInterrupted, TurnFinished
@@ -21,8 +23,10 @@ topology pair : [pipeline] {
 """
 
 
+@pytest.mark.slow
 def test_a_team_is_submitted_waited_for_and_exported(temporal_server: Server, tmp_path: Path) -> None:
     (tmp_path / "pair.at").write_text(TEAM)
+    (tmp_path / ".env").write_text("KEY=hush")
     cluster = f"{temporal_server.url}?export={tmp_path / 'export'}"
     with serving(tmp_path, cluster) as node:
         done = coterie(
@@ -30,6 +34,7 @@ def test_a_team_is_submitted_waited_for_and_exported(temporal_server: Server, tm
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert json.loads(done.stdout)["outcome"] == "completed"
+        assert "not sent, because it looks secret: .env (--include .env sends it)" in done.stderr
         again = coterie("submit", "pair.at", "a note", "--id", "note-1", cwd=tmp_path, cluster=cluster)
         assert (again.returncode, again.stdout) == (0, "note-1\n")
         assert "nothing was started" in again.stderr
@@ -41,6 +46,31 @@ def test_a_team_is_submitted_waited_for_and_exported(temporal_server: Server, tm
     assert [one.turn for one in records if isinstance(one, TurnFinished)] == ["writer#1", "judge#1"]
 
 
+SPY = """#!/bin/sh
+cat > /dev/null
+echo "environments: $(cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -c hush-hush)"
+echo "mine: $(env | grep -Ec '^(COTERIE_CLUSTER|COTERIE_NODE_SECRETS|PG|TEMPORAL_)')"
+"""
+
+
+@pytest.mark.slow
+def test_an_agent_does_not_get_what_its_node_reaches_the_cluster_with(temporal_server: Server, tmp_path: Path) -> None:
+    """Neither in its environment nor in that of any process; an empty API key is none."""
+    (tmp_path / "spy.sh").write_text(SPY)
+    spy = (
+        'topology pair : [pipeline] { agent spy { extensions { coterie { command: ["sh", "spy.sh"] } } } flow { spy } }'
+    )
+    (tmp_path / "spy.at").write_text(spy)
+    cluster = f"{temporal_server.url}?export={tmp_path / 'export'}"
+    secrets = {"PGPASSWORD": "hush-hush", "PGPASSFILE": "/hush-hush", "TEMPORAL_API_KEY": ""}
+    with serving(tmp_path, cluster, **secrets) as node:
+        done = coterie("submit", "spy.at", "go", "--id", "spy-1", "--wait", cwd=tmp_path, cluster=cluster)
+        assert done.stdout.splitlines()[:2] == ["environments: 0", "mine: 0"], done.stdout + done.stderr
+        if sys.platform == "linux":  # other processes of its user cannot read its memory
+            assert os.stat(f"/proc/{node.pid}/environ").st_uid == 0
+
+
+@pytest.mark.slow
 def test_a_node_that_cannot_write_the_export_does_not_serve(temporal_server: Server, tmp_path: Path) -> None:
     (tmp_path / "export").write_text("a file")
     refused = coterie("serve", cwd=tmp_path, cluster=f"{temporal_server.url}?export={tmp_path / 'export'}")
@@ -53,10 +83,7 @@ def test_a_node_says_in_one_line_that_its_server_is_away(tmp_path: Path) -> None
     cluster = f"{{}}?export={tmp_path / 'export'}"
 
     def says(line: str) -> None:
-        end = time.monotonic() + 600
-        while line not in (tmp_path / "node.log").read_text():
-            assert time.monotonic() < end, (tmp_path / "node.log").read_text()
-            time.sleep(0.1)
+        until(lambda: line in (tmp_path / "node.log").read_text(), 600)
 
     with server(tmp_path) as one, serving(tmp_path, cluster.format(one.url)):
         says("serving default")
@@ -77,12 +104,10 @@ def test_a_run_that_no_node_can_perform_is_submitted_with_a_warning(temporal_ser
         assert (done.returncode, done.stdout) == (0, "stuck-1\n")
         assert "serves the queue 'nowhere' now: run stuck-1 waits" in done.stderr
         assert "accepted" in coterie("control", "interrupt", "stuck-1", cwd=tmp_path, cluster=cluster).stdout
-        end, store, found = time.monotonic() + 120, JsonlStore(tmp_path / "export"), list[str]()
-        while not found and time.monotonic() < end:
-            time.sleep(0.05)
-            records = store.read("stuck-1") if store.has("stuck-1") else ()
-            found = [one.reason for one in records if isinstance(one, AttemptInterrupted)]
-    assert found == ["interrupted"]
+        store = JsonlStore(tmp_path / "export")
+        until(
+            lambda: store.has("stuck-1") and any(isinstance(one, AttemptInterrupted) for one in store.read("stuck-1"))
+        )
 
 
 def test_what_cannot_run_there_is_refused_before_anything_starts(temporal_server: Server, tmp_path: Path) -> None:
@@ -102,3 +127,6 @@ def test_what_cannot_run_there_is_refused_before_anything_starts(temporal_server
     assert done.returncode == 2
     assert "${NAME}" in done.stderr
     assert "sk-12345678" not in done.stderr
+    (tmp_path / "pair.at").write_text(TEAM)
+    done = coterie("submit", "pair.at", "x", "--include", "nowhere.env", cwd=tmp_path, cluster=cluster)
+    assert (done.returncode, "--include nowhere.env: there is no such file" in done.stderr) == (2, True)

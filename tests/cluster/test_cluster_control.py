@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from cluster_stage import MemoryExport, Server, node_of
 from stage import Cast, Part, Streamed, flow
+from until import soon
 
 from coterie.backends.base import Abilities, Answer, Failure, OnEvent, Permission, Request, Result, Text, Used
 from coterie.cluster.relay import tell
-from coterie.cluster.submit import ended, submit
+from coterie.cluster.submit import ended, restart, submit
 from coterie.journal.records import (
     AttemptInterrupted,
     AttemptQuiet,
@@ -21,7 +22,7 @@ from coterie.journal.records import (
 )
 from coterie.planning.plan import AgentPlan, Limits
 from coterie.runs.driver.stall import SIGNS
-from coterie.runs.messages import guidance, interruption, permission
+from coterie.runs.messages import guidance, interruption, permission, stop
 
 
 class Talks:
@@ -72,6 +73,7 @@ class Silent(Cast):
         return 0.0, frozenset()
 
 
+@pytest.mark.slow
 def test_an_attempt_that_may_be_stuck_on_its_node_needs_a_person(
     temporal_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,10 +86,8 @@ def test_an_attempt_that_may_be_stuck_on_its_node_needs_a_person(
         agent = AgentPlan(name="a", options={"stall_after": 2.0})
         async with node_of(temporal_server, export, Silent({}), tmp_path / "node") as client:
             await submit(client, export, flow("a -> b", a=agent), {"prompt": "go"}, run=run)
-            async with asyncio.timeout(600):
-                while not any(isinstance(one, AttentionAsked) for one in export.records.values()):  # noqa: ASYNC110
-                    await asyncio.sleep(0.02)
-            assert (await tell(client, run, permission("interrupt"))).status == "accepted"
+            await soon(lambda: any(isinstance(one, AttentionAsked) for one in export.records.values()), 600)
+            assert (await tell(client, export, run, permission("interrupt"))).status == "accepted"
             assert (await asyncio.wait_for(ended(client, run), 600)).status == "completed"
         records = list(export.records.values())
         [asked] = [one for one in records if isinstance(one, AttentionAsked)]
@@ -99,6 +99,7 @@ def test_an_attempt_that_may_be_stuck_on_its_node_needs_a_person(
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_an_attempt_that_passes_the_budget_is_cut_off_on_its_node(temporal_server: Server, tmp_path: Path) -> None:
     """Its node reports the cost each time it has grown by a quarter."""
 
@@ -118,6 +119,7 @@ def test_an_attempt_that_passes_the_budget_is_cut_off_on_its_node(temporal_serve
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_person_interrupts_permits_and_guides(temporal_server: Server, tmp_path: Path) -> None:
     async def main() -> None:
         human = AgentPlan(name="b", kind="human", backend="human")
@@ -127,26 +129,44 @@ def test_a_person_interrupts_permits_and_guides(temporal_server: Server, tmp_pat
             return len(cast.asked) >= asked and any(isinstance(one, kind) for one in export.records.values())
 
         async def until(kind: type[Record], *, asked: int = 0) -> None:
-            async with asyncio.timeout(600):
-                while not has(kind, asked):  # noqa: ASYNC110 - what another process does
-                    await asyncio.sleep(0.02)
+            await soon(lambda: has(kind, asked), 600)
 
         async with node_of(temporal_server, export, cast, tmp_path) as client:
             await submit(client, export, flow("a -> b", b=human), {"prompt": "go"}, run=run)
             await until(Record, asked=1)
-            while "came so far" not in export.printed.get(f"{run}/a#1.1", b"").decode():  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
-            assert (await tell(client, run, interruption())).status == "accepted"
+            await soon(lambda: b"came so far" in export.printed.get(f"{run}/a#1.1", b""), 600)
+            assert (await tell(client, export, run, interruption())).status == "accepted"
             await until(AttemptInterrupted, asked=2)
             assert "so far" in cast.asked[1].prompt
             await until(AttentionAsked)
-            assert (await tell(client, run, permission("allow"))).status == "accepted"
-            assert (await tell(client, run, guidance("be brief"))).status == "accepted"
+            assert (await tell(client, export, run, permission("allow"))).status == "accepted"
+            assert (await tell(client, export, run, guidance("be brief"))).status == "accepted"
             await until(GuidanceDelivered)
             await until(TurnFinished)
             first = next(one for one in export.records.values() if isinstance(one, TurnFinished))
             assert first.text == "allowed: True, told: be brief"
             await client.get_workflow_handle(run).cancel()
             assert (await asyncio.wait_for(ended(client, run), 600)).reason == "interrupted"
+
+    asyncio.run(main())
+
+
+@pytest.mark.slow
+def test_a_run_is_stopped_and_goes_on_when_it_is_resumed(temporal_server: Server, tmp_path: Path) -> None:
+    """Its attempt is interrupted on its node, whatever that is doing, and nothing is left of its workflow."""
+
+    async def main() -> None:
+        export, cast, run = MemoryExport(), Silent({}), tmp_path.name
+        async with node_of(temporal_server, export, cast, tmp_path) as client:
+            await submit(client, export, flow("a -> b"), {"prompt": "go"}, run=run)
+            await soon(lambda: bool(cast.asked), 60)
+            assert (await tell(client, export, run, stop())).status == "accepted"
+            stopped = await asyncio.wait_for(ended(client, run), 60)
+            assert (stopped.status, stopped.reason) == ("stopped", "by an operator")
+            await restart(client, export, run)
+            assert (await asyncio.wait_for(ended(client, run), 60)).status == "completed"
+            found = [one for _, one in await export.load(run)]
+            assert [one.reason for one in found if isinstance(one, AttemptInterrupted)] == ["interrupted"]
+            assert [one.turn for one in found if isinstance(one, TurnFinished)] == ["a#1", "b#1"]
 
     asyncio.run(main())

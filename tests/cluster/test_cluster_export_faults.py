@@ -10,6 +10,7 @@ from pathlib import Path
 import postgres_server
 import pytest
 from cluster_stage import Server, coterie, serving
+from until import until
 
 TEAM = """
 topology long : [pipeline] {{
@@ -51,8 +52,7 @@ def test_runs_outlive_a_database_that_is_killed(temporal_server: Server, tmp_pat
                 text=True,
             )
             log = tmp_path / "started.log"
-            while not log.exists() or len(log.read_text().split()) < 3:
-                time.sleep(0.05)
+            until(lambda: log.exists() and len(log.read_text().split()) >= 3, 600)
             postgres_server.kill(folder)
             began = time.monotonic()
             away = coterie("inspect", "l1", cwd=tmp_path, cluster=cluster)

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from bundles import bundle
 from cluster_stage import MemoryExport
 
 from coterie.errors import UsageError
@@ -11,9 +12,7 @@ from coterie.errors import UsageError
 RUN_ID = pytest.importorskip("coterie.cluster.submit").RUN_ID
 
 
-@pytest.mark.parametrize(
-    "run", ["../x", "a/b", "..", "a..b", "a.", "a.lock", "-x", "a b", " ", "x" * 101, "a\n", "a:b"]
-)
+@bundle("run", ["../x", "a/b", "..", "a..b", "a.", "a.lock", "-x", "a b", " ", "x" * 101, "a\n", "a:b"])
 def test_an_id_that_cannot_name_folders_and_a_branch_is_refused(run: str) -> None:
     from coterie.cluster.submit import submit
 
@@ -22,6 +21,6 @@ def test_an_id_that_cannot_name_folders_and_a_branch_is_refused(run: str) -> Non
         asyncio.run(submit(nothing, MemoryExport(), nothing, {}, run=run))
 
 
-@pytest.mark.parametrize("run", ["notes-2.0", "20261123-042334-c615cd", "x", "Nightly_7", "a@b", "x" * 100])
+@bundle("run", ["notes-2.0", "20261123-042334-c615cd", "x", "Nightly_7", "a@b", "x" * 100])
 def test_other_ids_are_accepted(run: str) -> None:
     assert RUN_ID.fullmatch(run)

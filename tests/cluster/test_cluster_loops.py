@@ -2,20 +2,28 @@
 
 import asyncio
 import json
-import time
 from pathlib import Path
 
 import pytest
 from cluster_stage import Server, coterie, serving
 from loop_projects import project
 from repositories import commit, git, repository
+from until import until
 
 from coterie.cluster.address import ClusterAddress, connected
 from coterie.cluster.files import RunFiles
 from coterie.cluster.submit import files_of
 from coterie.cluster.wire import MsgspecConverter
 from coterie.journal.jsonl import JsonlStore
-from coterie.journal.records import ConfigChanged, EventEmitted, EventInvalid, MemoryChanged, RunNotified, TurnFinished
+from coterie.journal.records import (
+    ConfigChanged,
+    EventEmitted,
+    EventInvalid,
+    MemoryChanged,
+    RunNotified,
+    TreeSaved,
+    TurnFinished,
+)
 
 SCRIPT = """
 here = pathlib.Path("notes.txt")
@@ -39,6 +47,7 @@ async def _place(cluster: str) -> RunFiles | None:
         return await files_of(client, "loop-1")
 
 
+@pytest.mark.slow
 def test_a_loop_works_on_its_files_and_brings_them_back(temporal_server: Server, tmp_path: Path) -> None:
     home = repository(tmp_path / "user" / "repo")
     called = tmp_path / "called.json"
@@ -108,9 +117,7 @@ def test_a_loop_goes_on_here_with_the_files_that_it_left_there(
 
     with serving(tmp_path, cluster):
         coterie("submit", "loop", "work", "--id", "loop-2", cwd=home, cluster=cluster)
-        end = time.monotonic() + 600
-        while "iteration#2 started" not in coterie("inspect", "loop-2", cwd=home, cluster=cluster).stdout:
-            assert time.monotonic() < end
+        until(lambda: "iteration#2 started" in coterie("inspect", "loop-2", cwd=home, cluster=cluster).stdout, 600)
         asyncio.run(terminate())
         (tmp_path / "go").touch()
         early = coterie("resume", "loop-2", "--here", cwd=home, cluster=cluster)
@@ -119,3 +126,37 @@ def test_a_loop_goes_on_here_with_the_files_that_it_left_there(
         done = coterie("resume", "loop-2", "--here", cwd=home, cluster=cluster)
     assert done.returncode == 0, done.stderr
     assert (home / "notes.txt").read_text().splitlines() == ["iteration#1", "iteration#2", "iteration#3"]
+
+
+COMPLETES = """
+attempt = os.environ["COTERIE_ATTEMPT"]
+with open("notes.txt", "a") as notes:
+    notes.write(f"{turn}.{attempt}\\n")
+subprocess.run([emit, "emit", "done"], check=True)
+if attempt == "1":
+    pathlib.Path(os.environ["EMITTED"]).touch()
+    import time
+    time.sleep(3600)
+"""
+
+
+@pytest.mark.long
+def test_a_node_that_dies_after_the_completion_does_not_complete_the_run_without_the_files(
+    temporal_server: Server, tmp_path: Path
+) -> None:
+    """The turn is tried again on another node, and its files come back."""
+    home = repository(tmp_path / "user" / "repo")
+    project(home / "loop", COMPLETES)
+    commit(home, "the loop")
+    cluster, emitted = f"{temporal_server.url}?export={tmp_path / 'export'}", tmp_path / "emitted"
+    with serving(tmp_path, cluster, name="one", EMITTED=str(emitted)) as one:
+        coterie("submit", "loop", "work", "--id", "loop-3", cwd=home, cluster=cluster)
+        until(emitted.exists, 600)
+        until(lambda: "done" in coterie("inspect", "loop-3", cwd=home, cluster=cluster).stdout, 600)
+        one.kill()
+        with serving(tmp_path, cluster, name="two", EMITTED=str(emitted)):
+            done = coterie("submit", "loop", "work", "--id", "loop-3", "--wait", cwd=home, cluster=cluster)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert git(home, "show", "coterie/loop-3:notes.txt").splitlines() == ["iteration#1.2"]
+    saved = [one for one in JsonlStore(tmp_path / "export").read("loop-3") if isinstance(one, TreeSaved)]
+    assert [(one.attempt, one.lost, one.commit != "") for one in saved] == [(1, True, False), (2, False, True)]

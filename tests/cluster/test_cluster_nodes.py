@@ -1,18 +1,28 @@
 """What a node keeps for the attempts of a run that it performs at once: the files, and how they are heard."""
 
 import asyncio
+import os
+import time
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from asking import agent, request
+from bundles import bundle
+from repositories import git, put, repository
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
 
-from coterie.cluster.files import WorkTrees, pack
+from coterie.cluster.cleanup import remove_ended
+from coterie.cluster.files import Head, RunFiles, WorkTrees, files_after, merged, pack
 from coterie.cluster.relay import Relay
 from coterie.ids import folder_name
 from coterie.journal.export import FolderExport
 from coterie.journal.lock import is_held
+from coterie.journal.records import TreeSaved
 from coterie.runs.messages.doorbell import Doorbell
 
 
@@ -24,7 +34,7 @@ def test_attempts_at_once_have_the_files_of_a_run_that_is_new_here(tmp_path: Pat
 
     async def main() -> list[str]:
         export = FolderExport(tmp_path / "export")
-        place, trees = await pack(submitted, export), WorkTrees(tmp_path / "home", export)
+        (place, _), trees = await pack(submitted, export), WorkTrees(tmp_path / "home", export)
 
         async def read(name: str) -> str:
             async with trees.of("r", name, place) as at:
@@ -33,6 +43,135 @@ def test_attempts_at_once_have_the_files_of_a_run_that_is_new_here(tmp_path: Pat
         return await asyncio.gather(*(read(f"r/{name}#1.1") for name in "abc"))
 
     assert asyncio.run(main()) == ["here"] * 3
+
+
+def test_the_files_at_a_record_are_those_of_the_turns_before_it(tmp_path: Path) -> None:
+    """Turns side by side included; what a later turn left is in none of them."""
+    put(tmp_path / "at", "file", "begun")
+
+    async def main() -> list[set[str]]:
+        export = FolderExport(tmp_path / "export")
+        begun, _ = await pack(tmp_path / "at", export)
+        trees, place, saved = WorkTrees(tmp_path / "home", export), begun, list[TreeSaved]()
+
+        async def work(name: str, given: RunFiles) -> Head:
+            async with trees.of("r", f"r/{name}", given) as at:
+                put(at.cwd, name, "here")
+                return await at.end(name)
+
+        for n, names in enumerate((("a",), ("b", "c"), ("d",))):
+            given = place
+            for name in names:
+                head, after = await work(name, given), tuple(one.commit for one in given.heads)
+                place = merged(place, given, head)
+                saved.append(
+                    TreeSaved(
+                        seq=len(saved) + 1,
+                        at=n,
+                        turn=name,
+                        attempt=1,
+                        commit=head.commit,
+                        bundles=head.bundles,
+                        after=after,
+                    )
+                )
+        found = []
+        for end in range(len(saved) + 1):
+            async with trees.of("r", f"r/look{end}", files_after(place, saved[:end][::-1])) as at:
+                found.append({one.name for one in at.cwd.iterdir()} - {".git", "file"})
+        assert files_after(place, saved) == place
+        return found
+
+    assert asyncio.run(main()) == [set(), {"a"}, {"a", "b"}, {"a", "b", "c"}, {"a", "b", "c", "d"}]
+
+
+class Describes:
+    """A client of a server that knows when runs ended; None: it has not."""
+
+    def __init__(self, ended: dict[str, float | None]) -> None:
+        self._ended = ended
+
+    def get_workflow_handle(self, run: str) -> Any:
+        async def describe() -> Any:
+            if run not in self._ended:
+                raise RPCError("unknown", RPCStatusCode.NOT_FOUND, b"")
+            at = self._ended[run]
+            if at is None:
+                return SimpleNamespace(status=WorkflowExecutionStatus.RUNNING, close_time=None)
+            closed = datetime.fromtimestamp(at, UTC)
+            return SimpleNamespace(status=WorkflowExecutionStatus.TERMINATED, close_time=closed)
+
+        return SimpleNamespace(describe=describe)
+
+
+def test_files_of_ended_runs_are_removed_after_a_time(tmp_path: Path) -> None:
+    """Of a run that the server has forgotten, when nothing has changed for that long; a run's secret stays."""
+    now = time.time()
+    client: Any = Describes({"goes on": None, "old": now - 100, "just ended": now - 10})
+    for run in ("goes on", "old", "just ended", "unknown", "long unknown"):
+        name = folder_name(run)
+        for path in (f"files/{name}/trees/dead/file", f"read/{name}/file", f"runs/{name}/turns/a/file"):
+            put(tmp_path, path, "here")
+        put(tmp_path, f"runs/{name}/secret", "kept")
+        for folder in ("files/{}", "read/{}", "runs/{}/turns"):
+            at = now - (100 if run == "long unknown" else 0)
+            os.utime(tmp_path / folder.format(name), (at, at))
+
+    assert asyncio.run(remove_ended(client, tmp_path, 50)) == ["long unknown", "old"]
+
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert {one.split("/")[1] for one in left if "/secret" not in one} == {"goes on", "just ended", "unknown"}
+    assert len([one for one in left if one.endswith("/secret")]) == 5
+    assert asyncio.run(remove_ended(client, tmp_path, 50)) == []
+
+
+SECRETS = ("deploy/.env", "certs/a.pem", "certs/b.PEM")
+
+
+def sent(folder: Path, home: Path, *include: str) -> tuple[list[str], set[str]]:
+    """Which files of *folder* are named as left out, and which a turn finds."""
+
+    async def main() -> tuple[list[str], set[str]]:
+        export = FolderExport(home / "export")
+        place, left_out = await pack(folder, export, [folder / one for one in include])
+        async with WorkTrees(home / "home", export).of("r", "r/a#1.1", place) as at:
+            there = {str(one.relative_to(at.root)) for one in at.root.rglob("*") if one.is_file()}
+            return sorted(left_out), there - {".git"}
+
+    return asyncio.run(main())
+
+
+@bundle(
+    ("include", "left_out"),
+    [
+        ((), {*SECRETS}),
+        (("certs",), {"deploy/.env"}),
+        (("certs/a.pem", "deploy/.env"), {"certs/b.PEM"}),
+        ((".",), set()),
+    ],
+)
+def test_what_looks_secret_is_not_sent(include: tuple[str, ...], left_out: set[str], tmp_path: Path) -> None:
+    """But if it is included; what Coterie keeps there is neither sent nor named."""
+    for name in ("app.py", "deploy/.env.example", ".coterie/x.key", *SECRETS):
+        put(tmp_path / "at", name, "hush")
+
+    named, there = sent(tmp_path / "at", tmp_path, *include)
+
+    assert named == sorted(left_out)
+    assert there == {"app.py", "deploy/.env.example", *SECRETS} - left_out
+
+
+def test_of_a_repository_what_looks_secret_is_sent_if_git_knows_it(tmp_path: Path) -> None:
+    """In a commit or staged; seen from a folder in it, whose neighbours are left out too."""
+    top = repository(tmp_path / "at", known__key="hush", __gitignore="ignored.key\n")
+    for name in ("staged.key", "ignored.key", "sub/app.py", *SECRETS):
+        put(top, name, "hush")
+    git(top, "add", "staged.key")
+
+    named, there = sent(top / "sub", tmp_path, "../certs")
+
+    assert named == ["../deploy/.env"]
+    assert there == {".gitignore", "a.txt", "known.key", "staged.key", "sub/app.py", "certs/a.pem", "certs/b.PEM"}
 
 
 def test_an_attempt_that_ends_does_not_close_what_another_one_is_opening(
@@ -46,7 +185,7 @@ def test_an_attempt_that_ends_does_not_close_what_another_one_is_opening(
 
     monkeypatch.setattr(Doorbell, "open", slowly)
     nobody: Any = None
-    relay = Relay(nobody)
+    relay = Relay(nobody, nobody)
 
     async def main() -> None:
         async with AsyncExitStack() as stack:

@@ -13,20 +13,22 @@ from cluster_stage import MemoryExport, Server, node_of, topics
 from pattern_play import pattern
 from random_nests import random_nest
 from stage import Cast, flow
-from temporalio.client import WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
 from coterie.backends.base import Answer, Failure
 from coterie.clock import SystemClock
+from coterie.cluster.relay import tell
 from coterie.cluster.submit import done, ended, restart, submit
 from coterie.cluster.wire import RunDone
+from coterie.ids import new_message_id
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptInterrupted, TurnFinished, TurnStarted
 from coterie.journal.runs import RunReader, RunRecord
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.driver.ended import Ended
 from coterie.runs.driver.shell import Shell
-from coterie.runs.messages import RunMessage, Verdict, answer
+from coterie.runs.messages import Verdict, answer
+from coterie.runs.messages.tokens import Tokens
 
 
 def chain(length: int) -> Plan:
@@ -44,7 +46,7 @@ def local(plan: Plan, cast: Cast, run: str) -> tuple[Ended, list[RunRecord]]:
 async def there(server: Server, home: Path, plan: Plan, cast: Cast, **options: Any) -> tuple[Ended, list[RunRecord]]:
     export = MemoryExport()
     async with node_of(server, export, cast, home) as client:
-        run, _ = await submit(client, export, plan, {"prompt": "go"}, run=home.name, **options)
+        run, *_ = await submit(client, export, plan, {"prompt": "go"}, run=home.name, **options)
         outcome = await asyncio.wait_for(ended(client, run), 600)
         return outcome, list(await export.load(run))
 
@@ -151,10 +153,17 @@ def test_a_person_is_waited_for_and_answers_by_message(temporal_server: Server, 
             await submit(client, export, HUMAN, {"prompt": "go"}, run=run)
             await until(lambda: asks(export, run, "boss#1"))
             handle = client.get_workflow_handle(run)
-            assert (await tell(handle, answer("nobody#1", "yes"))).status == "refused"
+            assert (await tell(client, export, run, answer("nobody#1", "yes"))).status == "refused"
+            other = Tokens(b"the secret of another run")
+            forged = answer("", "no, forged")
+            for token, attempt in [("", 0), (other.operator(forged.signed), 0), ("", 1), (other.node(b""), 1)]:
+                fake = msgspec.structs.replace(forged, id=new_message_id(), token=token, attempt=attempt)
+                verdict = await handle.execute_update("message", fake, id=fake.id, result_type=Verdict)
+                assert verdict.status == "refused", fake
+                assert "neither a node nor an operator signed it" in verdict.detail
             said = answer("", "yes, do it")
-            assert (await tell(handle, said)).status == "accepted"
-            assert (await tell(handle, said)).status == "accepted"
+            assert (await tell(client, export, run, said)).status == "accepted"
+            assert (await tell(client, export, run, said)).status == "accepted"
             done = await asyncio.wait_for(ended(client, run), 600)
             assert done.status == "completed"
             answers = [one for _, one in await export.load(run) if isinstance(one, TurnFinished)]
@@ -174,11 +183,11 @@ def test_a_parked_run_is_handed_over_with_its_question(temporal_server: Server, 
             handle = client.get_workflow_handle(run)
             first = (await handle.describe()).run_id
             for _ in range(12):
-                await tell(handle, answer("nobody#1", "no"))
+                await tell(client, export, run, answer("nobody#1", "no"))
                 if (await handle.describe()).run_id != first:
                     break
             assert (await handle.describe()).run_id != first
-            assert (await tell(handle, answer("", "yes"))).status in ("accepted", "queued")
+            assert (await tell(client, export, run, answer("", "yes"))).status in ("accepted", "queued")
             assert (await asyncio.wait_for(ended(client, run), 600)).status == "completed"
 
     asyncio.run(main())
@@ -212,7 +221,3 @@ def test_a_cancelled_run_interrupts_its_attempts_and_goes_on_when_it_is_submitte
 
 async def some(found: Sequence[object]) -> bool:
     return bool(found)
-
-
-async def tell(handle: WorkflowHandle[Any, Any], said: RunMessage) -> Verdict:
-    return await handle.execute_update("message", said, id=said.id, result_type=Verdict)

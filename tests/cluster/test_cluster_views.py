@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import re
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import preforked
 import pytest
 from cluster_stage import Server, serving
 from command_line import Place, make
+from until import until
 
 from coterie.cluster.address import ClusterAddress, connected
 from coterie.cluster.runs import ClusterHome
@@ -58,12 +58,8 @@ class Stage:
 
     def until(self, word: str, *words: str) -> str:
         """What the command says once *word* is in it."""
-        end = time.monotonic() + 600
-        while time.monotonic() < end:
-            if word in (said := self.there(*words)):
-                return said
-            time.sleep(0.1)
-        raise AssertionError(f"{word!r} is not in {said}")
+        until(lambda: word in self.there(*words), 600)
+        return self.there(*words)
 
     def end(self, run: str) -> None:
         """Terminate the workflow of *run*, as an operator does when it is stuck."""
@@ -93,6 +89,7 @@ def plain(text: str, run: str) -> str:
     return text
 
 
+@pytest.mark.slow
 def test_every_view_of_a_run_is_that_of_a_run_of_this_machine(stage: Stage) -> None:
     """Nested teams, too: timeline, turns, causes, usage, plan, replay, statistics; only ids and times differ."""
     stage.place.call("run", "nested.at", "do it")
@@ -139,6 +136,7 @@ def test_an_export_is_read_while_the_server_is_away(tmp_path: Path, monkeypatch:
     assert "cannot be reached" in place.call("resume", run["run"], status=1).err
 
 
+@pytest.mark.slow
 def test_what_a_run_asks_is_listed_and_answered(stage: Stage) -> None:
     """A message is an update of the workflow: its verdict is that of a local run; what is too late is refused."""
     assert "finished" not in stage.there("submit", "human.at", "--no-files", "decide", "--id", "asks")
@@ -154,6 +152,7 @@ def test_what_a_run_asks_is_listed_and_answered(stage: Stage) -> None:
     assert "has completed" in stage.complaint("resume", "asks")
 
 
+@pytest.mark.slow
 def test_a_terminated_run_goes_on_from_its_export(stage: Stage) -> None:
     """Here, with a copy of its journal, and on the cluster; nothing finished is repeated, and both journals replay."""
     stage.there("submit", "human.at", "--no-files", "decide", "--id", "stuck")
@@ -180,6 +179,7 @@ def test_a_terminated_run_goes_on_from_its_export(stage: Stage) -> None:
     assert [word for word in stage.place.started() if word == "writer#1"] == starts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("files", [["--no-files"], pytest.param([], marks=pytest.mark.long)])
 def test_a_fork_goes_on_on_the_cluster(stage: Stage, files: list[str]) -> None:
     """It shares the records up to a number, and runs with other words from there; the origin stays as it is."""
@@ -187,7 +187,7 @@ def test_a_fork_goes_on_on_the_cluster(stage: Stage, files: list[str]) -> None:
     stage.there("submit", "loop.at", "write", "--id", origin, "--wait", *files)
     before = stage.there("inspect", origin, "journal")
     said = stage.complaint("fork", origin, "--at", "5", "--cluster", stage.url, status=0)
-    fork = re.search(r"as (\S+)", said)
+    fork = re.search(r"as ([\w-]+)", said)
     assert fork is not None
     assert "completed" in said
     assert stage.there("inspect", origin, "journal") == before
@@ -199,6 +199,7 @@ def test_a_fork_goes_on_on_the_cluster(stage: Stage, files: list[str]) -> None:
     assert json.loads(stage.there("runs", "--json", "--limit", "1"))[0]["run"] == fork[1]
 
 
+@pytest.mark.slow
 def test_newest_records_are_read_before_they_are_exported(stage: Stage, tmp_path: Path) -> None:
     """What a workflow has written since its last export comes by a query; without the server the export is read."""
     stage.there("submit", "human.at", "--no-files", "decide", "--id", "new")

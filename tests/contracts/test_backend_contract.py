@@ -11,6 +11,7 @@ from typing import Any
 import asking
 import pytest
 from asking import Heard, agent, asked_alone
+from extras import coding_agents
 from fake_models import FakeModels, Refuse, Reply, Say
 
 from coterie.backends.base import FAILURES, Answer, Backend, Failure, Request
@@ -120,14 +121,12 @@ STEERED = {"claude-sdk", "pi"}
 def coding(name: str) -> Case:
     """The backend *name* of a coding agent, with a fake agent that speaks its protocol and plays the moods."""
     backend = CODING[name]
-    if not backend.is_installed:
-        pytest.skip(f"the library {backend.library} is not installed: pip install 'coterie[{backend.extra}]'")
     fake = Path(__file__).parents[1] / "support" / "fake_agents" / f"{name.removesuffix('-sdk')}_agent.py"
     moods = {mood: agent(mood, backend=name, argv=(sys.executable, str(fake))) for mood in PLAIN}
     return Case(backend.make, moods, steers=name in STEERED)
 
 
-@pytest.fixture(params=[*CASES, *CODING, "model"])
+@pytest.fixture(params=[*CASES, *coding_agents(), "model"])
 def case(request: pytest.FixtureRequest) -> Case:
     """Each backend in turn."""
     if request.param in CODING:

@@ -203,7 +203,7 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
-@hypothesis_settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(state=st.dictionaries(st.text("ab", max_size=3), VALUES, max_size=4))
 def test_any_plain_state_comes_back(store: StateStore, state: dict[str, Any]) -> None:
     """Equal in values and in their types."""

@@ -14,6 +14,7 @@ from actor_stage import Echo, Held
 from free_ports import free_address
 from memory_carrier import MemoryHub
 from nats_servers import NatsServer
+from until import soon
 
 from coterie.actors.child import AgentChild
 from coterie.actors.exits import Crashed, Down
@@ -51,20 +52,18 @@ class Sides:
         child.report = self.downs.append
         await child.start(1)
         self.children.append(child)
-        while child.spec.name not in self.here.names() and child.spec.name not in self.here.transport.names():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+        await soon(lambda: child.spec.name in (*self.here.names(), *self.here.transport.names()))
         return child
 
     async def hold(self, child: AgentChild) -> None:
         """Give an agent a message that it holds; both nodes are in one loop."""
         await self.here.send(child.spec.name, "held")
-        await until(lambda: "held" in seen(child))
+        await soon(lambda: "held" in seen(child))
 
     async def stop(self, child: AgentChild) -> None:
         """Stop an agent; return when this side knows."""
         await child.stop(SHUTDOWN)
-        while child.spec.name in self.here.transport.names():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+        await soon(lambda: child.spec.name not in self.here.transport.names())
 
 
 Scene = Callable[[Sides], Awaitable[None]]
@@ -155,12 +154,6 @@ def seen(child: AgentChild) -> list[Any]:
 def release(child: AgentChild) -> None:
     assert isinstance(child.agent, Held)
     child.agent.release.set()
-
-
-async def until(met: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not met():  # noqa: ASYNC110 - an agent tells nobody what it has seen
-            await asyncio.sleep(0.001)
 
 
 def test_an_ask_is_answered(run: Run) -> None:
@@ -287,7 +280,7 @@ def test_queued_messages_survive_a_crash(run: Run) -> None:
         queued = asyncio.create_task(sides.here.ask("echo", "queued"))
         await asyncio.sleep(SOON / 2)
         release(child)
-        await until(lambda: bool(sides.downs))
+        await soon(lambda: bool(sides.downs))
         assert [type(down.reason) for down in sides.downs] == [Crashed]
         meanwhile = asyncio.create_task(sides.here.ask("echo", "meanwhile"))
         await asyncio.sleep(SOON / 2)
@@ -350,7 +343,7 @@ def test_messages_of_a_replaced_agent_wait_for_it(run: Run) -> None:
     async def scene(sides: Sides) -> None:
         child = await sides.add(lambda: Echo("echo"), shutdown=60.0)
         asks = [asyncio.create_task(sides.here.ask("echo", {"hang": SOON / 4, "n": n})) for n in range(4)]
-        await until(lambda: bool(seen(child)))
+        await soon(lambda: bool(seen(child)))
         await child.stop(RESTART)
         await child.start(2)
         assert [reply.payload["n"] for reply in await asyncio.gather(*asks)] == [0, 1, 2, 3]

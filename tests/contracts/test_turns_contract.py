@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 from asking import RUN, Heard, agent, request
+from until import soon
 
 from coterie.backends.base import (
     Answer,
@@ -182,8 +183,7 @@ def test_what_is_ended_is_not_found_any_more_and_what_is_spared_is(case: Case, t
         await first.start(one, heard)
         if isinstance(first, LocalTurns):
             await heard.until(lambda all_said: bool(launched(all_said)))
-            while not (tmp_path / "attempt" / "kept.out").exists():  # noqa: ASYNC110 - another process makes it
-                await asyncio.sleep(0)
+            await soon((tmp_path / "attempt" / "kept.out").exists)
         await second.end(RUN, [], [one.ref])
         assert isinstance(await asyncio.wait_for(second.find(one, Heard()), 60), Unknown) is not case.lasting
         await asyncio.wait_for(

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-import pytest
+from bundles import bundle
 from textmate import Grammar
 
 from coterie.formats.at.flow_parser import ATTRIBUTE_WORDS
@@ -52,7 +52,7 @@ def scope(line: int, word: str, occurrence: int = 0) -> set[str]:
     return set(SCOPES[offset : offset + len(word)])
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("line", "word", "expected"),
     [
         (0, "topology", "keyword.declaration"),

@@ -6,6 +6,7 @@ from random import Random
 from flow_driver import Played, agent, enum, finished, make_plan, play
 from hypothesis import given
 from hypothesis import strategies as st
+from parts import one_in
 
 from coterie.engines.commands import Ask
 from coterie.engines.flow import FlowEngine
@@ -99,6 +100,7 @@ SEEDS = st.integers(0, 10_000)
 FAILURES = st.sampled_from([0.0, 0.0, 0.3])
 
 
+@one_in(2)
 @given(flows(), SEEDS, FAILURES)
 def test_a_bounded_flow_ends_and_runs_no_agent_twice_at_once(
     flow: tuple[FlowPlan, dict[str, AgentPlan]], seed: int, failures: float
@@ -111,6 +113,7 @@ def test_a_bounded_flow_ends_and_runs_no_agent_twice_at_once(
     assert failures or played.finish.outcome == "completed"
 
 
+@one_in(2)
 @given(flows(), SEEDS, FAILURES)
 def test_the_same_records_give_the_same_commands(
     flow: tuple[FlowPlan, dict[str, AgentPlan]], seed: int, failures: float
@@ -122,6 +125,7 @@ def test_the_same_records_give_the_same_commands(
         assert list(again.step(record)) == commands
 
 
+@one_in(2)
 @given(flows(), SEEDS, FAILURES)
 def test_readiness_is_the_settled_rule_by_the_book(
     flow: tuple[FlowPlan, dict[str, AgentPlan]], seed: int, failures: float
@@ -130,6 +134,7 @@ def test_readiness_is_the_settled_rule_by_the_book(
     assert run(*flow, seed, failures).heard == run(*flow, seed, failures, readiness=True).heard
 
 
+@one_in(2)
 @given(flows(), SEEDS)
 def test_no_group_fires_more_often_than_its_max(flow: tuple[FlowPlan, dict[str, AgentPlan]], seed: int) -> None:
     """Counted over the run, over forced firings too; only a human may grant more."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from bundles import bundle
 from hypothesis import given as cases
 from hypothesis import strategies as st
 from steps import lines_run
@@ -296,7 +297,7 @@ def test_what_has_cost_too_much_is_seen_before_each_question_of_several() -> Non
     assert [ask.turn for ask in driver.asked] == ["a#1"]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("play", "reason"),
     [
         (lambda: _raising(PatternFailed("Too many failures: 2/3")), "Too many failures: 2/3"),

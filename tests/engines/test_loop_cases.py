@@ -5,6 +5,7 @@ import tomllib
 from typing import Any
 
 import pytest
+from bundles import bundle
 from loop_cases import cases
 from loop_play import Play, loop_plan, waves
 
@@ -45,7 +46,7 @@ OPEN = "explore.parallel"
 EMITS = {case["id"]: why for case in cases("emit_validity") if (why := _decided(case))}
 
 
-@pytest.mark.parametrize(("case", "otherwise"), ids("emit_validity", EMITS))
+@bundle(("case", "otherwise"), ids("emit_validity", EMITS))
 def test_which_events_are_valid(case: Case, otherwise: str) -> None:
     view = View(
         allowed=tuple(case["allowed_events"]),
@@ -60,7 +61,7 @@ def test_which_events_are_valid(case: Case, otherwise: str) -> None:
 DISTINCT = "the payload grammar is checked at emit, repeated items are rejected"
 
 
-@pytest.mark.parametrize(("case", "otherwise"), ids("parallel_payload", {"parallel_payload-017": DISTINCT}))
+@bundle(("case", "otherwise"), ids("parallel_payload", {"parallel_payload-017": DISTINCT}))
 def test_what_a_wave_is_asked_for(case: Case, otherwise: str) -> None:
     try:
         found = list(objectives(case["payload"], case["max_branches"]))
@@ -70,7 +71,7 @@ def test_what_a_wave_is_asked_for(case: Case, otherwise: str) -> None:
     assert (found == case["result"]["objectives"]) is not bool(otherwise), (found, otherwise)
 
 
-@pytest.mark.parametrize(("case", "otherwise"), ids("stall", {}))
+@bundle(("case", "otherwise"), ids("stall", {}))
 def test_when_it_stalls(case: Case, otherwise: str) -> None:
     state = State()
     for text in case["outputs"]:
@@ -87,7 +88,7 @@ REVIEWS = {
 }
 
 
-@pytest.mark.parametrize(("case", "otherwise"), ids("metareview_schedule", REVIEWS))
+@bundle(("case", "otherwise"), ids("metareview_schedule", REVIEWS))
 def test_when_a_review_comes(case: Case, otherwise: str) -> None:
     plan = LoopPlan(review=ReviewPlan(every=case["every"]))
     due = review_is_due(plan, State(iteration=case["iteration"] - 1))
@@ -95,7 +96,7 @@ def test_when_a_review_comes(case: Case, otherwise: str) -> None:
     assert (due == case["runs"]) is not bool(otherwise), otherwise
 
 
-@pytest.mark.parametrize(("case", "otherwise"), ids("topic_class", {}))
+@bundle(("case", "otherwise"), ids("topic_class", {}))
 def test_what_a_name_says(case: Case, otherwise: str) -> None:
     """Coordination, waves and joins; who may route is told by a record's source, so no other name means anything."""
     event = case["topic"]
@@ -110,7 +111,7 @@ ORDER = "an accepted completion event ends the run at the turn's end whatever fo
 OUTCOMES = {"outcome-016": ORDER}
 
 
-@pytest.mark.parametrize(("case", "otherwise"), ids("outcome", OUTCOMES))
+@bundle(("case", "otherwise"), ids("outcome", OUTCOMES))
 def test_how_an_iteration_ends_the_run(case: Case, otherwise: str) -> None:
     """The same facts, told as one turn: what was emitted before, what it emits, what it says."""
     ctx = case["ctx"]
@@ -157,7 +158,7 @@ JOURNALS = {
 }
 
 
-@pytest.mark.parametrize(("case", "otherwise"), ids("routing_from_journal", JOURNALS))
+@bundle(("case", "otherwise"), ids("routing_from_journal", JOURNALS))
 def test_where_a_journal_leaves_a_loop(case: Case, otherwise: str) -> None:
     """Each agent's event is a turn; what the harness wrote beside is not written here, or moves nothing."""
     loop = _loop(case["topology"])

@@ -1,6 +1,7 @@
 """When the text that completes a loop counts, and what the next prompt says when it does not."""
 
 import pytest
+from bundles import bundle
 from loop_play import Play, loop_plan
 
 from coterie.engines.fences import fenced
@@ -11,7 +12,7 @@ from coterie.workspace.notes import ShownNotes
 INSTRUCTIONS = "The loop also completes when you answer with `DONE`."
 
 
-@pytest.mark.parametrize(
+@bundle(
     "text",
     ["all DONE", "DONE", "`DONE`", "**DONE**.", "“DONE”", "_DONE_", '"DONE."', "words\n  'DONE'  \nmore words"],
 )

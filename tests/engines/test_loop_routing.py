@@ -1,6 +1,8 @@
 """What moves a loop from role to role, what may be emitted, and what completes it."""
 
-import pytest
+from functools import partial
+
+from bundles import bundle
 from loop_play import ROUND, Play, loop_plan, review
 
 from coterie.journal import records as r
@@ -144,6 +146,28 @@ def test_completion_stands_whatever_is_emitted_after_it() -> None:
     assert play.end == ("completed", "completion_event")
 
 
+@bundle("gated", [False, True])
+def test_completion_counts_once_the_files_of_its_turn_are_kept(gated: bool) -> None:
+    """On one machine they are where they were written. If they are lost with a node, the turn is tried again.
+
+    The verdict of *gated* comes later.
+    """
+    here, there = Play(loop_plan()), Play(loop_plan())
+    here.emit("task.complete")
+    name = there.turn
+    lost = partial(there.core.accept, there.now, r.TreeSaved(turn=name, attempt=1, lost=True))
+    said = partial(there.emit, "task.complete")
+    for step in (lost, said) if gated else (said, lost):
+        step()
+    for play in (here, there):
+        play.fail("lost")
+
+    assert here.end == ("completed", "completion_event")
+    assert there.running == [f"{name}.2"]
+    there.does("task.complete")
+    assert there.end == ("completed", "completion_event")
+
+
 def test_completion_waits_for_what_is_required() -> None:
     """Defect: an early completion event is rejected when it is emitted, and not remembered."""
     play = Play(loop_plan(required=("review.passed",)))
@@ -166,7 +190,7 @@ def test_completion_waits_for_open_tasks() -> None:
     assert isinstance(play.emit("task.complete"), r.EventEmitted)
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("text", "prompt", "emits", "tasks", "completes"),
     [
         ("it is LOOP_COMPLETE now", "", (), (), True),

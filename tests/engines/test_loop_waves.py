@@ -1,6 +1,7 @@
 """Waves: one event opens branches side by side, and the harness joins them."""
 
 import pytest
+from bundles import bundle
 from loop_play import HANDOFF, Play, loop_plan, waves
 
 from coterie.journal import records as r
@@ -153,7 +154,7 @@ def test_a_wave_opens_though_its_turn_failed() -> None:
     assert len(play.running) == 2
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("event", "payload"),
     [
         ("review.ready.parallel", TWO),  # its base is not allowed here

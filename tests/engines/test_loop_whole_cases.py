@@ -8,7 +8,7 @@ import re
 import tomllib
 from typing import Any
 
-import pytest
+from bundles import bundle
 from loop_cases import cases
 from loop_play import Play, loop_plan, waves
 
@@ -29,9 +29,7 @@ WORD = re.compile(
 )
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in cases("loops") if case["id"] not in ELSEWHERE], ids=lambda c: c["id"]
-)
+@bundle("case", [case for case in cases("loops") if case["id"] not in ELSEWHERE], ids=lambda c: c["id"])
 def test_a_whole_run(case: Case) -> None:
     """The same iterations after the same events, for the same roles, and the same end."""
     settings, play = tomllib.loads(case["autoloops_toml"]), _play(case)

@@ -2,7 +2,7 @@ import time
 from typing import Any
 
 import msgspec
-import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +28,7 @@ def fault_of(text: str, *wanted: Wanted) -> str:
     return record.reason
 
 
-@pytest.mark.parametrize(
+@bundle(
     "text",
     [
         '{"verdict": "approve"}',
@@ -65,9 +65,7 @@ def test_the_verdict_is_found(text: str) -> None:
     assert outputs_of(text, VERDICT)["verdict"] == "approve"
 
 
-@pytest.mark.parametrize(
-    "text", ["", "approved", "the verdict: approve", '"verdict": "approve"', "verdict : \n approve"]
-)
+@bundle("text", ["", "approved", "the verdict: approve", '"verdict": "approve"', "verdict : \n approve"])
 def test_prose_is_no_output(text: str) -> None:
     """A name in the middle of a line, or a value elsewhere, says nothing."""
     assert fault_of(text, VERDICT)
@@ -122,7 +120,7 @@ def test_an_undeclared_output_may_be_missing() -> None:
     assert outputs_of("verdict: whatever", ASKED) == {"verdict": "whatever"}
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("line", "value"),
     [
         ("3", 3),
@@ -142,7 +140,7 @@ def test_an_undeclared_value_on_a_line_is_read_as_json_when_it_is_a_scalar(line:
     assert outputs_of(f"n: {line}", Wanted(name="n", declared=False)) == {"n": value}
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("kind", "given", "value"),
     [
         ("number", "2.5", 2.5),
@@ -164,7 +162,7 @@ def test_a_declared_value_takes_its_type(kind: str, given: str, value: object) -
     assert (found, type(found)) == (value, type(value))
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("kind", "given"),
     [
         ("number", "true"),
@@ -193,7 +191,7 @@ def test_an_enum_gives_its_own_member() -> None:
     assert fault_of('{"level": "APPROVE"}', level)
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("text", "wanted", "outputs"),
     [
         (" approve\n", (ASKED,), {"verdict": "approve"}),
@@ -244,7 +242,7 @@ def test_a_nest_that_is_too_deep_does_not_hide_what_follows() -> None:
     assert outputs_of(nest + '\n{"verdict": "approve"}', VERDICT) == {"verdict": "approve"}
 
 
-@pytest.mark.parametrize(
+@bundle(
     "piece",
     ["{", '{"', '{"a":', '{"a":{}', '{"a":[', '{"\\"', "{ ", '{"a" ', '{"a":{"b":"{"},', "verdict ", "\n ", "* "],
 )
@@ -258,8 +256,8 @@ def test_a_huge_text_takes_linear_time(piece: str) -> None:
         return time.process_time() - begin
 
     seconds(10_000)
-    small = min(seconds(100_000) for _ in range(3))
-    assert seconds(400_000) < 10 * small + 0.05
+    small = min(seconds(30_000) for _ in range(3))
+    assert seconds(120_000) < 10 * small + 0.05
 
 
 JSON = st.recursive(

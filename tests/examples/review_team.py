@@ -1,13 +1,18 @@
 """How the tests ask an agent of the repo-review example, and what its seeded defects are."""
 
+import io
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 AGENTS = Path(__file__).parents[2] / "examples" / "repo-review" / "agents"
 ANALYSERS = ("complexity", "churn", "risks", "duplicates", "upkeep")
@@ -39,12 +44,26 @@ def commit(folder: Path, message: str) -> None:
 
 
 def process(agent: str, turn: Mapping[str, Any], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the agent's program once, with *turn* in the file that it expects."""
+    """Run the agent's program once, with *turn* in the file that it expects: here, since a process costs ten times."""
     file = folder / f"turn-{agent}.json"
     file.write_text(json.dumps(turn), encoding="utf-8")
-    command = [sys.executable, str(AGENTS / f"{agent}.py")]
-    environment = os.environ | {"COTERIE_TURN_FILE": str(file), "COTERIE_AGENT": agent}
-    return subprocess.run(command, env=environment, cwd=folder, input="", capture_output=True, text=True, timeout=60)
+    out, err, status, known = io.StringIO(), io.StringIO(), 0, set(sys.modules)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(folder)
+        patch.syspath_prepend(AGENTS)
+        patch.setattr(sys, "stdin", io.StringIO())
+        patch.setenv("COTERIE_TURN_FILE", str(file))
+        patch.setenv("COTERIE_AGENT", agent)
+        try:
+            runpy.run_path(str(AGENTS / f"{agent}.py"), run_name="__main__")
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else int(end.code is not None)
+            print(*[end.code] if isinstance(end.code, str) else [], file=err)
+        finally:
+            for name in set(sys.modules) - known:
+                if str(AGENTS) in str(getattr(sys.modules[name], "__file__", "")):
+                    del sys.modules[name]
+    return subprocess.CompletedProcess([agent], status, out.getvalue(), err.getvalue())
 
 
 def answer(

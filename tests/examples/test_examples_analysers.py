@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from review_team import ANALYSERS, Ask, commit, expected, git, process
 
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.parametrize("analyser", ["complexity", "risks", "duplicates", "upkeep"])
 def test_an_analyser_finds_what_is_marked_and_nothing_else(seeded: Path, ask: Ask, analyser: str) -> None:

@@ -3,10 +3,13 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from gateways import events
 from http_clients import client
 
 from coterie.actors.runtime import Runtime
+
+pytestmark = pytest.mark.once
 
 FOLDER = Path(__file__).parents[2] / "examples" / "chat"
 

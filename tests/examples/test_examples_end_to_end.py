@@ -8,14 +8,18 @@ from typing import Any
 
 import preforked
 import pytest
+from bundles import bundle
 from review_team import ANALYSERS
 
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import Record, TurnFinished, TurnStarted
 
+pytestmark = pytest.mark.once
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 REVIEW = EXAMPLES / "repo-review" / "review.at"
 FILES = sorted(file.relative_to(EXAMPLES).as_posix() for file in EXAMPLES.rglob("*.at"))
+LOOPS = sorted(file.parent.name for file in EXAMPLES.glob("*/topology.toml"))
 
 
 class Here:
@@ -52,7 +56,7 @@ def finished(records: list[Record]) -> list[str]:
     return [record.turn for record in records if isinstance(record, TurnFinished)]
 
 
-@pytest.mark.parametrize("file", FILES)
+@bundle("file", [*FILES, *LOOPS])
 def test_every_example_is_valid(coterie: Here, file: str) -> None:
     """`validate` finds no error and no warning in what we show."""
     found = coterie.document("topology", "validate", EXAMPLES / file)
@@ -61,6 +65,7 @@ def test_every_example_is_valid(coterie: Here, file: str) -> None:
     assert [one for one in found["diagnostics"] if one["severity"] != "note"] == []
 
 
+@pytest.mark.slow
 def test_the_review_team_reviews_a_repository(coterie: Here, seeded: Path) -> None:
     """One command, and the serious defects of the repository stand in `review.md`, each with its place."""
     done = coterie.document("run", REVIEW, "--input", f"repo={seeded}")
@@ -75,6 +80,7 @@ def test_the_review_team_reviews_a_repository(coterie: Here, seeded: Path) -> No
     assert order[6:8] == ["writer#1", "reviewer#1"]
 
 
+@pytest.mark.slow
 def test_the_review_goes_back_until_it_holds(coterie: Here, seeded: Path) -> None:
     """A first draft with room for one finding is revised; the last word is the reviewer's approval."""
     done = coterie.document("run", REVIEW, "--input", f"repo={seeded}", "--input", "budget=1")
@@ -85,6 +91,7 @@ def test_the_review_goes_back_until_it_holds(coterie: Here, seeded: Path) -> Non
     assert verdicts == ["revise", "approve"]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_where_it_was(coterie: Here, seeded: Path) -> None:
     """What had a result before is not run again, and the journal agrees with today's engine."""
     run = coterie.document("run", REVIEW, "--input", f"repo={seeded}", "--max-turns", "3", status=3)["run"]

@@ -11,6 +11,8 @@ import pytest
 from command_line import Place
 from screen import Screen
 
+pytestmark = pytest.mark.once
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "incident"
 INCIDENT = "incident/incident.at"
 # Started by a small process, since the peak of a process that this one starts begins with the memory of this one.
@@ -25,10 +27,16 @@ REPLACED = "2 failed turns skipped or replaced: status#1 and tracer#1"
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    """A folder with a copy of the example, whose time-out is long enough for a busy machine."""
-    file = Path(shutil.copytree(EXAMPLE, tmp_path / "incident")) / "incident.at"
-    file.write_text(file.read_text().replace("timeout: 2s", "timeout: 6s"))
-    return Place(tmp_path)
+    """A folder with a copy of the example."""
+    shutil.copytree(EXAMPLE, tmp_path / "incident")
+    return patient(Place(tmp_path), "1s")
+
+
+def patient(place: Place, timeout: str = "6s") -> Place:
+    """*place* with another time-out; the default is long enough for a program that starts on a busy machine."""
+    file = place.folder / INCIDENT
+    file.write_text(re.sub(r"timeout: \ds", f"timeout: {timeout}", file.read_text()))
+    return place
 
 
 def parked(place: Place, *words: str) -> str:
@@ -58,10 +66,11 @@ def test_the_team_gets_by_without_those_that_fail_and_waits_for_a_person(place: 
     ("answer", "agent", "decision"),
     [
         (("page",), "pager", "page\nDone: paged the person on call."),
-        (
+        pytest.param(
             ("Not tonight", "--output", "verdict=wait"),
             "diary",
             "Not tonight\nDone: wrote it down for the morning.",
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -79,9 +88,10 @@ def test_the_answer_decides_what_is_done(place: Place, answer: tuple[str, ...], 
     assert (place.folder / "incident.md").read_text().endswith(f"\n\nDecision: {decision}\n")
 
 
+@pytest.mark.slow  # it waits for the time-out
 def test_what_a_stopped_agent_printed_and_why_it_was_left_out_can_be_looked_up(place: Place) -> None:
     """`inspect` has the output up to the time-out, and the causes of a turn that went on without it."""
-    parked(place, "--input", "megabytes=1")
+    parked(patient(place), "--input", "megabytes=1")
 
     assert place.look("inspect", "last", "output", "tracer#1").out.startswith("waiting for the request to end, 0 s\n")
     why = place.look("inspect", "last", "why", "digest#1").out
@@ -89,6 +99,7 @@ def test_what_a_stopped_agent_printed_and_why_it_was_left_out_can_be_looked_up(p
     assert "status#1 failed for good (exit): the status page gives no answer" in why
 
 
+@pytest.mark.slow
 def test_of_50_mb_the_end_goes_on_and_the_rest_is_counted(place: Place) -> None:
     """The next agent gets the last 8 MB and a line about what is missing; the process stays small."""
     command = [sys.executable, "-m", "coterie", "run", INCIDENT, "The shop is slow", "--json"]
@@ -111,9 +122,10 @@ def test_an_input_that_is_no_number_is_one_clear_sentence(place: Place) -> None:
     assert "failed (exit 1): megabytes is 'many': give a whole number, --input megabytes=50 (`{python}" in said
 
 
+@pytest.mark.slow
 def test_in_a_terminal_of_80_columns_the_reasons_can_be_read_and_the_question_answered(place: Place) -> None:
     """The rows of failed attempts begin with what the programs said; a wrong answer says why, a right one ends it."""
-    screen = Screen(place.folder, 80, "run", INCIDENT, "The shop is slow", "--input", "megabytes=1")
+    screen = Screen(patient(place).folder, 80, "run", INCIDENT, "The shop is slow", "--input", "megabytes=1")
     try:
         screen.until("the status page gives no answer")
         screen.until("waiting for the request to end")

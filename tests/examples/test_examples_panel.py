@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from command_line import Place
 
+pytestmark = pytest.mark.once
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PANEL = EXAMPLES / "panel"
 FILES = sorted([*EXAMPLES.glob("patterns/*.yaml"), *PANEL.glob("*.yaml"), *PANEL.glob("*.at")])

@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from bundles import bundle
 from review_team import ANALYSERS, Ask, Result, commit, git, process
+
+pytestmark = pytest.mark.once
 
 
 @dataclass
@@ -118,19 +121,18 @@ def _without(page: str, place: str) -> str:
     return "\n   ".join(kept)
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@bundle("fault", FAULTS)
 def test_a_review_with_a_fault_goes_back_with_a_comment_that_names_it(approved: Team, fault: str) -> None:
     """The reviewer reads the page on disk and believes nothing in it."""
     tamper, comment = FAULTS[fault]
     honest = approved.page
     approved.page = tamper(honest)
-    assert approved.page != honest
+    changed, verdict = approved.page, approved.review()
+    approved.write()
 
-    verdict = approved.review()
+    assert changed != honest
     assert verdict["verdict"] == "revise"
     assert any(comment in one for one in verdict["comments"]), verdict["comments"]
-
-    approved.write()
     assert approved.review()["verdict"] == "approve"
 
 

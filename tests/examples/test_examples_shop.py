@@ -3,7 +3,10 @@
 import re
 from pathlib import Path
 
+import pytest
 from command_line import Place
+
+pytestmark = pytest.mark.once
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 POST = """\
@@ -13,17 +16,14 @@ Cyd: [sent] We have sent the money for order 12 back. We are sorry for the troub
 """
 
 
-def answered(place: Place) -> str:
-    """Answer the post, and return what was shown."""
-    words = ["run", "-t", str(SHOP / "topology.yaml"), "Answer the post", "--cassette", str(SHOP / "cassette.jsonl")]
-    said = place.call(*words)
-    assert said.out == POST
-    return said.err
-
-
+@pytest.mark.slow  # it loads the libraries of models
 def test_the_post_is_answered_although_the_clerk_crashes(tmp_path: Path) -> None:
-    """The clerk comes back, the others go on, and each thing that is run is a turn with its cost."""
-    said = answered(Place(tmp_path))
+    """The clerk comes back, the others go on, each thing that is run is a turn with its cost; readers show it."""
+    place = Place(tmp_path)
+    words = ["run", "-t", str(SHOP / "topology.yaml"), "Answer the post", "--cassette", str(SHOP / "cassette.jsonl")]
+    ran = place.call(*words)
+    assert ran.out == POST
+    said = ran.err
 
     assert re.search(
         r"clerk crashed at a message from desk: KeyError: 'subject'\n.*shop restarts clerk in 0\.1 s", said
@@ -31,12 +31,6 @@ def test_the_post_is_answered_although_the_clerk_crashes(tmp_path: Path) -> None
     assert "clerk started again (incarnation 2)" in said
     assert re.search(r"^completed: 5 turns, .*, 60 tokens in, 20 out", said, re.MULTILINE)
     assert said.index("desk was stopped") < said.index("stamp was stopped") < said.index("writer was stopped")
-
-
-def test_the_run_of_a_system_can_be_looked_at_like_any_other(tmp_path: Path) -> None:
-    """`runs`, `inspect`, `inspect why`, `logs`, `watch`."""
-    place = Place(tmp_path)
-    answered(place)
 
     assert re.search(r" shop  .* completed ", place.look("runs").out)
     why = place.look("inspect", "last", "why", "clerk").out

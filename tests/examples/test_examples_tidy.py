@@ -5,12 +5,15 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command_line import Place
 from screen import Screen
+
+pytestmark = [pytest.mark.once, pytest.mark.slow]  # a process for each of a dozen turns
 
 TIDY = str(Path(__file__).parents[2] / "examples" / "tidy")
 CLEAN = """\
@@ -34,14 +37,14 @@ def text(place: Place) -> str:
 
 
 @contextlib.contextmanager
-def asleep(place: Place, *words: str) -> Iterator[int]:
-    """`coterie` with *words* up to where a turn that takes ten minutes has started; gives the process id."""
+def asleep(place: Place, *words: str) -> "Iterator[subprocess.Popen[str]]":
+    """`coterie` with *words* up to where a turn that takes ten minutes has started."""
     process = place.start(*words, env={**os.environ, "TIDY_PAUSE": "600"})
     assert process.stderr is not None
     try:
         while "started" not in (line := process.stderr.readline()):
             assert line, process.communicate()
-        yield process.pid
+        yield process
     finally:
         process.kill()
         process.communicate()
@@ -67,10 +70,10 @@ def test_the_loop_removes_doubled_words_in_spite_of_its_mistakes(place: Place) -
 def test_a_loop_that_is_steered_and_killed_goes_on_where_it_was(place: Place) -> None:
     """Guidance given while a turn runs survives SIGKILL; nothing that was done is done again."""
     place.call("run", TIDY, "-i", "3", "Remove doubled words", status=3)
-    with asleep(place, "resume", "last", "--add-iterations", "30") as pid:
+    with asleep(place, "resume", "last", "--add-iterations", "30") as process:
         guided = place.call("control", "guide", "last", "keep had had")
         assert guided.out.endswith(": accepted\n")
-        os.kill(pid, signal.SIGKILL)
+        process.kill()
 
     said = place.call("resume", "last").err
     assert "iteration#4 started again (attempt 2)" in said

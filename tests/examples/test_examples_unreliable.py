@@ -11,6 +11,8 @@ import pytest
 from command_line import Place
 from free_ports import free_port
 
+pytestmark = pytest.mark.once
+
 UNRELIABLE = Path(__file__).parents[2] / "examples" / "unreliable"
 QUESTION = ("--input", "question=Is 91 a prime number?")
 
@@ -39,6 +41,7 @@ def server(place: Place) -> Iterator["subprocess.Popen[str]"]:
         process.terminate()
 
 
+@pytest.mark.slow
 def test_the_debate_ends_right_and_says_what_went_wrong(place: Place, server: "subprocess.Popen[str]") -> None:
     """Each failure is shown with its kind and reason, every request is counted, and the verdict is the right one."""
     said = place.call("run", "prime.pattern.yaml", *QUESTION)
@@ -75,6 +78,7 @@ def test_a_second_debate_has_no_failure(place: Place, server: "subprocess.Popen[
     assert "failed" not in place.look("inspect", "last").out
 
 
+@pytest.mark.slow
 def test_the_python_program_reports_what_failed(place: Place) -> None:
     """It brings its own server, runs the file, and lists the failed requests of child runs, too."""
     server = place.folder / "server.py"

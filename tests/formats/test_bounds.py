@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from bundles import bundle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ values = st.recursive(
 )
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("text", "code", "line", "column"),
     [
         ("a = 1\n" + "b." * MAX_KEY_PARTS + "c = 1", "too-deep", 2, 2 * MAX_KEY_PARTS),
@@ -40,7 +41,7 @@ def test_toml_beyond_the_bounds_is_named(text: str, code: str, line: int, column
     assert column in (None, found.span.column)
 
 
-@pytest.mark.parametrize(
+@bundle(
     "text",
     [
         "a = '" + "[" * 500 + "'",

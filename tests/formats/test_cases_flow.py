@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-import pytest
+from bundles import bundle
 
 from coterie.formats import read
 
@@ -51,7 +51,7 @@ DECIDED = {
 """What coterie decides where the published text says otherwise, or nothing; and why."""
 
 
-@pytest.mark.parametrize("case", EXPECTATIONS, ids=lambda case: case["id"])
+@bundle("case", EXPECTATIONS, ids=lambda case: case["id"])
 def test_a_published_case_is_accepted_or_rejected(case: dict[str, str]) -> None:
     """A case is rejected when, and only when, it has an error; the rest are warnings and notes."""
     verdict, _ = DECIDED.get(case["id"], (case["spec"], ""))

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from at_texts import check_place
+from bundles import bundle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_formats_files import _said
@@ -49,7 +50,7 @@ def test_files_together_say_what_is_expected(path: Path) -> None:
     assert _together_said(path) == json.loads(path.with_suffix(".json").read_text())
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("keyword", "entries"),
     [
         ("triggers", 'command NAME { pattern: "/NAME" }'),
@@ -76,7 +77,7 @@ def test_blocks_with_named_entries_are_joined(keyword: str, entries: str, tmp_pa
     }
 
 
-@pytest.mark.parametrize("path", INVALID, ids=lambda path: path.parent.name)
+@bundle("path", INVALID, ids=lambda path: path.parent.name)
 def test_files_that_do_not_fit_together_are_told_exactly_why(path: Path) -> None:
     """Each fault is one diagnostic, in the file where it is."""
     assert _rendered(path) == path.with_suffix(".txt").read_text()

@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import pytest
+from bundles import bundle
 
 from coterie.diagnostics import Severity, Span
 from coterie.formats import Source, at, read
@@ -25,7 +25,7 @@ INVALID = sorted((DATA / "invalid").glob("*.at"))
 COMPOSING = sorted((DATA / "composing").glob("*/*/main.at"))
 
 
-@pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
+@bundle("path", VALID, ids=lambda path: path.stem)
 def test_a_valid_file_says_what_is_expected(path: Path) -> None:
     """A file without errors gives the topology beside it, and the warnings and notes listed there."""
     said = _said(_read(path))
@@ -33,7 +33,7 @@ def test_a_valid_file_says_what_is_expected(path: Path) -> None:
     assert _written(said) == path.with_suffix(".json").read_text()  # so that writing it anew changes no order
 
 
-@pytest.mark.parametrize("path", INVALID, ids=lambda path: path.stem)
+@bundle("path", INVALID, ids=lambda path: path.stem)
 def test_an_invalid_file_is_told_exactly_what_is_wrong(path: Path) -> None:
     """Each fault is one diagnostic: its place, its code, its words, its hint."""
     source = _read(path)
@@ -42,7 +42,7 @@ def test_an_invalid_file_is_told_exactly_what_is_wrong(path: Path) -> None:
     assert _rendered(source) == path.with_suffix(".txt").read_text()
 
 
-@pytest.mark.parametrize("path", INVALID, ids=lambda path: path.stem)
+@bundle("path", INVALID, ids=lambda path: path.stem)
 def test_a_fix_removes_what_it_was_offered_for(path: Path, tmp_path: Path) -> None:
     """Applying a fix leaves no diagnostic of its code at its place, and adds no error."""
     source = _read(path)

@@ -2,6 +2,7 @@ import os
 from pathlib import Path
 
 import pytest
+from bundles import bundle
 
 from coterie.diagnostics import Fix, Span, warning
 from coterie.files import replace_text
@@ -42,7 +43,7 @@ def test_nothing_is_done_to_what_needs_nothing() -> None:
     assert mended("flow") == ("flow", [])
 
 
-@pytest.mark.parametrize("path", sorted(DATA.glob("*.at")), ids=lambda path: path.stem)
+@bundle("path", sorted(DATA.glob("*.at")), ids=lambda path: path.stem)
 def test_mending_adds_no_error(path: Path) -> None:
     """All files with mistakes: no more errors than before."""
     text = path.read_bytes().decode()

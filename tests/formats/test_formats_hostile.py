@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
+from bundles import bundle
 
 from coterie.diagnostics import Diagnostic
 from coterie.formats import read_text
@@ -71,8 +72,8 @@ def mutated(text: str, chance: random.Random) -> str:
     return text[:20_000]
 
 
-@pytest.mark.parametrize("kind", FILES)
-@pytest.mark.parametrize("seed", range(3))
+@bundle("kind", FILES)
+@bundle("seed", range(3))
 def test_a_mutated_file_is_read_or_refused(kind: str, seed: int) -> None:
     """Each finding lies within the text."""
     chance = random.Random(f"{kind} {seed}")

@@ -1,4 +1,5 @@
 import pytest
+from bundles import bundle
 
 from coterie.formats.at.lexer import Token, join, lex
 
@@ -7,7 +8,7 @@ def kinds(text: str) -> list[tuple[str, str]]:
     return [(token.kind, token.text) for token in lex(text)[:-1]]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("text", "expected"),
     [
         ("a->b", [("name", "a"), ("->", "->"), ("name", "b")]),

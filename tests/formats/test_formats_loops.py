@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 from loop_cases import cases
@@ -21,6 +22,7 @@ REFUSED = {
     "topology_parse-002": "A regular expression that cannot be read is told of.",
     "topology_parse-004": "Duplicate ids, a missing `id` or `emits` are errors (spec, Routing).",
     "topology_parse-006": TYPED,
+    "topology_parse-008": "A guard that is not built is an error (spec, Backends).",
     "topology_parse-009": TYPED,
     "topology_parse-010": "A missing `id` is an error (spec, Routing).",
     "topology_lenient-001": STRICT,
@@ -47,7 +49,7 @@ def codes(source: Source) -> list[str]:
     return [each.code for each in source.diagnostics]
 
 
-@pytest.mark.parametrize("case", TOPOLOGIES, ids=lambda case: case["id"])
+@bundle("case", TOPOLOGIES, ids=lambda case: case["id"])
 def test_topologies(case: dict[str, Any], tmp_path: Path) -> None:
     """Every value that the earlier system reads; what is doubtful is an error, or kept with a warning."""
     source = read(tmp_path, case["topology"])
@@ -68,7 +70,7 @@ def test_topologies(case: dict[str, Any], tmp_path: Path) -> None:
     assert {one.event: list(one.targets) for one in loop.handoff} == parsed["handoff"]
 
 
-@pytest.mark.parametrize("case", cases("agents_toml"), ids=lambda case: case["id"])
+@bundle("case", cases("agents_toml"), ids=lambda case: case["id"])
 def test_agents(case: dict[str, Any], tmp_path: Path) -> None:
     """A role's own agent, the preset's, anybody's; what is empty or no text says nothing."""
     loop = loop_of(read(tmp_path, TWO.replace("prompt_file", "prompt"), **{"agents.toml": case["agents_toml"] or ""}))
@@ -106,7 +108,26 @@ read_only = true
         "agent": "careful",
     }
     assert role.kept == {"read_only": True}
-    assert codes(source) == ["silent-role", "unknown-field"]
+    assert codes(source) == ["silent-role", "bad-value"]
+
+
+@bundle(
+    ("text", "message"),
+    [
+        ('[[gate]]\nevent = "x"\n', "the topology has 'gate', a guard"),
+        ('[hooks]\npre_emit = "x"\n', "the topology has 'hooks', a guard"),
+        ('[[role]]\nid = "r"\nemits = []\ndisallowed_tools = ["Bash"]\n', "role 'r' has 'disallowed_tools', a guard"),
+        ('[[role]]\nid = "r"\nemits = []\nbackend_read_only = true\n', "role 'r' has 'backend_read_only', a guard"),
+        ('[[roles]]\nid = "r"\n', "the topology has no table 'roles'"),
+        ('[handof]\nx = ["r"]\n', "the topology has no table 'handof'"),
+    ],
+)
+def test_a_guard_that_is_not_built_and_a_table_with_a_slip_are_errors(text: str, message: str, tmp_path: Path) -> None:
+    """To ignore one would run agents without the restriction, or the roles, that the file has."""
+    [found] = [one for one in read(tmp_path, text).diagnostics if one.is_error]
+
+    assert message in found.message
+    assert (found.code, bool(found.hint), found.span is None) == ("bad-value", True, False)
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "true", '"5"'])
@@ -192,7 +213,7 @@ def test_what_no_table_is_read_for_is_kept_and_told(tmp_path: Path) -> None:
     ]
     assert [(Path(each.file).name, each.code, each.span.line if each.span else 0) for each in source.diagnostics] == [
         ("topology.toml", "unknown-field", 4),
-        ("topology.toml", "unknown-field", 6),
+        ("topology.toml", "bad-value", 6),
         ("agents.toml", "bad-value", 2),
         ("agents.toml", "unknown-field", 3),
     ]

@@ -1,4 +1,4 @@
-import pytest
+from bundles import bundle
 
 from coterie.formats.at import parse
 from coterie.formats.at.tree import Attributes, FlowBlock, Root, Statement
@@ -12,7 +12,7 @@ def flow(text: str) -> FlowBlock:
     return block
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("text", "statements"),
     [
         ("a -> b", ["a -> b"]),
@@ -32,7 +32,7 @@ def test_a_statement_ends_where_the_next_token_cannot_continue_it(text: str, sta
     assert [str(statement).strip() for statement in flow(text).statements] == statements
 
 
-@pytest.mark.parametrize("word", ["when a.b == c", "max 2", "per run", "tolerance: 1", "wait 3s"])
+@bundle("word", ["when a.b == c", "max 2", "per run", "tolerance: 1", "wait 3s"])
 def test_a_bracket_on_the_next_line_opens_attributes_when_a_word_of_theirs_begins_it(word: str) -> None:
     """And the word is not a name in a list, so no comma or bracket follows it."""
     (statement,) = flow(f"a -> b\n  [{word}]").statements
@@ -52,7 +52,7 @@ def test_the_rest_of_a_file_is_read_behind_a_bad_item() -> None:
     assert parsed.lost_items
 
 
-@pytest.mark.parametrize("opener", ["{ a ", "[", "[{ a: ", "a: [", "a { b: ["])
+@bundle("opener", ["{ a ", "[", "[{ a: ", "a: [", "a { b: ["])
 def test_nesting_is_bounded(opener: str) -> None:
     """However deep a text nests, reading and printing it needs no deep stack."""
     text = "topology t : [a] { memory { x: " + opener * 10_000

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 from loops import folder
@@ -41,7 +42,7 @@ def test_events_are_read_in_their_order_however_the_table_is_written(tmp_path: P
     assert role.spans["events.b.failed"].line >= 5
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("written", "code", "line"),
     [
         ('events = ["a.passed"]', "bad-value", 5),
@@ -71,7 +72,7 @@ def test_no_event_behind_one_that_always_holds_is_selected(tmp_path: Path) -> No
     ]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("text", "field", "op", "value"),
     [
         ("ok == true", "ok", Operator.EQ, True),
@@ -87,7 +88,7 @@ def test_a_comparison_is_read(text: str, field: str, op: Operator, value: object
     assert comparison("jury", text) == Condition("jury", field, op, value)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@bundle(
     "text", ["", "ok", "ok ==", "== true", "ok = true", "ok == true and x == 1", "a.b == 1", "ok == null", "ok == [1]"]
 )
 def test_what_is_no_comparison_is_none(text: str) -> None:

@@ -5,6 +5,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from bundles import bundle
 
 from coterie.diagnostics import Span
 from coterie.formats import files
@@ -23,7 +24,7 @@ PAGE = """topology t : [pipeline, fan-out] {{
 """
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("flow", "arrows"),
     [
         ("researcher -> writer -> reviewer", ["researcher -> writer", "writer -> reviewer"]),
@@ -122,7 +123,7 @@ def test_a_file_that_is_no_text_is_one_diagnostic(
     assert source.has_errors
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("name", "reason"),
     [
         ("missing.at", "No such file or directory"),

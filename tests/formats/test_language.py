@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bundles import bundle
 
 from coterie.formats import read_text
 from coterie.formats.at.flow_parser import ATTRIBUTE_WORDS
@@ -60,7 +61,7 @@ def test_the_attributes_of_arrows_are_those_of_the_parser() -> None:
     assert tuple(each.name for each in ATTRIBUTES) == ATTRIBUTE_WORDS
 
 
-@pytest.mark.parametrize("block", [block for block in LANGUAGE if block.example], ids=lambda block: block.name)
+@bundle("block", [block for block in LANGUAGE if block.example], ids=lambda block: block.name)
 def test_an_example_is_read_without_a_word_against_its_form(block: BlockSpec) -> None:
     """It is copied from pages."""
     example = f"gates {{ {block.example} }}" if block.name == "gate" else block.example

@@ -8,7 +8,7 @@ anew, for reading it in a diff.
 import os
 from pathlib import Path
 
-import pytest
+from bundles import bundle
 
 from coterie.diagnostics import Diagnostic
 from coterie.formats import read
@@ -27,7 +27,7 @@ def label(path: Path) -> str:
     return f"{path.parent.name}/{path.stem}"
 
 
-@pytest.mark.parametrize("path", VALID, ids=label)
+@bundle("path", VALID, ids=label)
 def test_a_rule_finds_nothing_in_a_folder_that_keeps_it(path: Path) -> None:
     """Nor does any other find an error there."""
     said = _said(path)
@@ -36,14 +36,14 @@ def test_a_rule_finds_nothing_in_a_folder_that_keeps_it(path: Path) -> None:
     assert [each.message for each in said if each.is_error] == []
 
 
-@pytest.mark.parametrize("path", INVALID, ids=label)
+@bundle("path", INVALID, ids=label)
 def test_a_rule_says_exactly_what_is_wrong(path: Path) -> None:
     """The place, the words, the hint; and little beside it."""
     assert path.parent.name in {each.code for each in _said(path)}
     assert _rendered(path) == path.with_suffix(".txt").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", INVALID, ids=label)
+@bundle("path", INVALID, ids=label)
 def test_a_code_is_as_bad_as_the_table_says(path: Path) -> None:
     """Wherever it is shown."""
     for each in _said(path):

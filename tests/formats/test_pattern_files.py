@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,7 +111,7 @@ def test_a_pattern_is_called_after_its_file() -> None:
         assert found.name == name
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("slot", "extension"),
     [
         ("{type: human}", {"backend": "human"}),
@@ -133,7 +134,7 @@ def test_there_are_several_ways_of_thinking(slot: str, extension: dict[str, Any]
     assert node(team(pipeline(slot)), "draft").extension == extension
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("slot", "code"),
     [
         ("{model: haiku, command: [cat]}", "two-thinkers"),
@@ -384,7 +385,7 @@ def loaded(text: str) -> tuple[Any, list[Diagnostic]]:
     return (plain(value) if value is not None else None), found
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("text", "value"),
     [
         ("no", "no"),
@@ -490,7 +491,7 @@ def test_a_long_text_is_not_read() -> None:
     assert (value, [each.code for each in found]) == (None, ["unreadable-file"])
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("text", "span"),
     [
         ("a: [1,\nb: 2\n", Span(3, 1, 0, 12)),

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 
 from coterie.formats import Source, read, read_text
 from coterie.topology.model import Agent, Topology
@@ -101,7 +102,7 @@ def test_a_setting_may_bring_a_slot() -> None:
     assert [slot.name for slot in found.slots] == ["proponent", "opponent", "eve"]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("name", "value", "code", "told", "hint"),
     [
         ("failure_polcy", "any", "unknown-param", "unknown setting 'failure_polcy'", "did you mean 'failure_policy'"),

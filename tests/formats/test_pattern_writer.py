@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +30,7 @@ def again(text: str, file: str = "team.yaml", folder: Path | None = None) -> Top
     return source.topology
 
 
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.name)
+@bundle("file", EXAMPLES, ids=lambda file: file.name)
 def test_what_is_read_is_written_and_read_again(file: Path) -> None:
     """The same team, and from then on the same text."""
     topology = read(file).topology

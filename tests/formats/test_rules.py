@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from bundles import bundle
 
 import coterie
 from coterie.diagnostics import Diagnostic
@@ -43,7 +43,7 @@ def label(path: Path) -> str:
     return f"{path.parent.name}/{path.stem}"
 
 
-@pytest.mark.parametrize("path", VALID, ids=label)
+@bundle("path", VALID, ids=label)
 def test_a_rule_finds_nothing_in_a_file_that_keeps_it(path: Path) -> None:
     """Nor does any other find an error there."""
     said = _said(path)
@@ -52,7 +52,7 @@ def test_a_rule_finds_nothing_in_a_file_that_keeps_it(path: Path) -> None:
     assert [each.message for each in said if each.is_error] == []
 
 
-@pytest.mark.parametrize("path", INVALID, ids=label)
+@bundle("path", INVALID, ids=label)
 def test_a_rule_says_exactly_what_is_wrong(path: Path) -> None:
     """The place, the words, the hint; and little beside it."""
     assert path.parent.name in {each.code for each in _said(path)}

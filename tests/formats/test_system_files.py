@@ -9,8 +9,10 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
+from parts import one_in, parts
 
 from coterie.formats import read, read_text
 from coterie.formats.yaml.document import load, plain
@@ -118,6 +120,7 @@ def systems(draw: st.DrawFn) -> System:
     return System(root=root, transport=transport)
 
 
+@one_in(3)
 @given(systems())
 def test_a_system_is_read_back_from_its_text(system: System) -> None:
     """Its plan is the same, and the plan gives the system back."""
@@ -152,7 +155,7 @@ def is_yaml(path: Path) -> bool:
     return load(path.read_text(), found.append) is not None and not found
 
 
-@pytest.mark.parametrize("path", list(filter(is_yaml, FILES)), ids=lambda path: f"{path.parent.name}/{path.stem}")
+@bundle("path", list(filter(is_yaml, FILES)), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_the_schema_agrees_with_the_reader_on_every_example(path: Path) -> None:
     """As far as a schema can say: not on syntax, nor on what depends on several places."""
     value = load(path.read_text(), lambda found: pytest.fail(found.message))
@@ -226,12 +229,13 @@ def _file(node: dict[str, Any] | None = None) -> dict[str, Any]:
     return {"supervision": {"name": "root", "children": [node or {"agent": {"name": "x", "type": "m.X"}}]}}
 
 
-def test_the_schema_agrees_with_the_reader_on_every_field() -> None:
+@parts(11)  # which does not divide the number of values: a part has all of them, and every field
+def test_the_schema_agrees_with_the_reader_on_every_field(part: int) -> None:
     """With values of every type, right and wrong ones."""
     compared = 0
-    for where, file, table, field in places():
+    for n, (where, file, table, field) in enumerate(places()):
         before = table.get(field)
-        for value in VALUES:
+        for value in VALUES[(part - n * len(VALUES)) % 11 :: 11]:
             table[field] = value
             wrong = set(errors(dump(file)))
             if not wrong or not wrong <= BEYOND_A_SCHEMA:
@@ -241,7 +245,7 @@ def test_the_schema_agrees_with_the_reader_on_every_field() -> None:
             del table[field]
         else:
             table[field] = before
-    assert compared > 1500
+    assert compared > 130
 
 
 # ---- values given on the command line
@@ -260,7 +264,7 @@ def test_given_values_replace_those_of_the_file_before_it_is_checked() -> None:
     assert source.topology.system.root.fields.max_restarts == 7  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("name", "value", "code"),
     [
         ("transport.type", "amqp", "bad-transport"),
@@ -371,12 +375,13 @@ def test_a_system_cannot_contain_itself(tmp_path: Path) -> None:
 # ---- hostile files
 
 
-def test_mutated_files_are_reported_with_positions() -> None:
+@parts(4)
+def test_mutated_files_are_reported_with_positions(part: int) -> None:
     """1,000 files with bytes removed, doubled and replaced: no exception, and a position for everything found.
 
     What can be read of them is shown, compared and drawn, too.
     """
-    rng = random.Random(15)
+    rng = random.Random(15 + part)
     pieces = [
         "{",
         "}",
@@ -398,7 +403,7 @@ def test_mutated_files_are_reported_with_positions() -> None:
         "1e999",
     ]
     texts = [path.read_text() for path in FILES]
-    for _ in range(1000):
+    for _ in range(250):
         text = rng.choice(texts)
         for _ in range(rng.randint(1, 4)):
             at, length = rng.randrange(len(text) + 1), rng.randint(0, 12)

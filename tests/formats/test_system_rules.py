@@ -7,7 +7,7 @@
 from functools import cache
 from pathlib import Path
 
-import pytest
+from bundles import bundle
 
 from coterie.diagnostics import Diagnostic
 from coterie.formats import read
@@ -24,13 +24,13 @@ def label(path: Path) -> str:
     return f"{path.parent.name}/{path.stem}"
 
 
-@pytest.mark.parametrize("path", VALID, ids=label)
+@bundle("path", VALID, ids=label)
 def test_a_rule_finds_nothing_in_a_file_that_keeps_it(path: Path) -> None:
     """Nor does any other find anything there."""
     assert [each.message for each in _said(path)] == []
 
 
-@pytest.mark.parametrize("path", INVALID, ids=label)
+@bundle("path", INVALID, ids=label)
 def test_a_rule_says_exactly_what_is_wrong(path: Path) -> None:
     """The position, the words and the hint."""
     assert path.parent.name in {each.code for each in _said(path)}
@@ -38,7 +38,7 @@ def test_a_rule_says_exactly_what_is_wrong(path: Path) -> None:
     assert _rendered(path) == path.with_suffix(".txt").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", INVALID, ids=label)
+@bundle("path", INVALID, ids=label)
 def test_a_code_is_as_bad_as_the_table_says(path: Path) -> None:
     """Wherever it is shown."""
     for each in _said(path):

@@ -278,6 +278,17 @@ def attested() -> list[r.Record]:
     ]
 
 
+def misreported() -> list[r.Record]:
+    """A flow that an agent has begun, and whose agent forges what it has cost."""
+    return [
+        r.RunStarted(run="misreported", engine="flow", topology="build", begun_by=("outer/a#1.1", "7fffffffffffffff")),
+        r.RunOwned(epoch=1),
+        r.TurnStarted(cause=(1, 0), turn="build#1", agent="build", reserved=0.5),
+        r.AttemptMisreported(turn="build#1", attempt=1, reason="an amount is negative", usage=r.Usage(cost=0.5)),
+        r.TurnFinished(source="agent", turn="build#1", attempt=1, text="done", usage=r.Usage(cost=0.5)),
+    ]
+
+
 def pattern() -> list[r.Record]:
     """A debate that told what was said, and one side of which somebody else stood in for."""
     argued = {"argument": LONG}
@@ -348,6 +359,22 @@ def files() -> list[r.Record]:
         r.TurnStarted(cause=(16, 1), turn="iteration#2", agent="builder"),
         r.TreeSaved(source="agent", turn="iteration#2", attempt=1, problem="git add failed (128): the disk is full"),
         r.AttemptFailed(turn="iteration#2", attempt=1, kind="crashed", reason="gone"),
+    ]  # fmt: skip
+
+
+def held() -> list[r.Record]:
+    """A loop whose confined agent was followed by a reading that held a weaker setting back; an operator took it."""
+    plan, name = '{"max":3}', "event_loop.gates"
+    return [
+        r.RunStarted(run="held", engine="loop", topology="autocode", input={"prompt": "Go"}, cwd="/tree"),
+        r.RunOwned(epoch=1),
+        r.ConfigKept(cause=(1, 0)),
+        r.IterationStarted(cause=(3, 0), n=1, role="planner", event="loop.start", roles=("planner",)),
+        r.TurnStarted(cause=(3, 1), turn="iteration#1", agent="planner"),
+        r.AttemptLaunched(turn="iteration#1", attempt=1, pid=4711, group=4711, started="8123456", confined=True),
+        r.TurnFinished(source="agent", turn="iteration#1", attempt=1, text="planned"),
+        r.ConfigHeld(cause=(7, 0), plan=plan, plan_hash="ef" * 32, held=((name, '[["make","test"]]', "[]"),)),
+        r.OperatorSaid(source="operator", message="m1", what="take", turn="config"),
     ]  # fmt: skip
 
 
@@ -458,10 +485,12 @@ HISTORIES = {
     "corrected": corrected,
     "adopted": adopted,
     "attested": attested,
+    "misreported": misreported,
     "attention": attention,
     "budget": budget,
     "parked": parked,
     "closed": closed,
+    "held": held,
     "program": program,
     "files": files,
     "gates": gates,

@@ -53,6 +53,7 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     tuple[tuple[str, tuple[str, ...]], ...]: st.lists(groups, max_size=2).map(tuple),
     tuple[tuple[str, ...], ...]: st.lists(st.lists(texts, max_size=2).map(tuple), max_size=2).map(tuple),
     tuple[tuple[str, str], ...]: st.lists(st.tuples(texts, texts), max_size=2).map(tuple),
+    tuple[tuple[str, str, str], ...]: st.lists(st.tuples(texts, texts, texts), max_size=2).map(tuple),
     tuple[str, tuple[str, ...]] | None: st.none() | groups,
     int | None: st.none() | counts,
     tuple[int, int] | None: st.none() | st.tuples(counts, counts),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 from journal_strategies import journals
@@ -175,7 +176,7 @@ def test_a_record_that_json_cannot_carry_leaves_no_trace() -> None:
     assert decode(encoder.encode([finished(1, "x" * 2000)])) == [finished(1, "x" * 2000)]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("line", "reason"),
     [
         (b'{"topic":"run.exploded","seq":2}', "topic 'run.exploded' is unknown"),

@@ -66,6 +66,17 @@ def test_child_runs_come_with_their_root_and_no_other_run_does(url: str) -> None
     assert all([one for one in found if one[0] == run] == journal(run) for run in runs)
 
 
+def test_a_run_has_one_secret(url: str) -> None:
+    """Whoever asks first, and however many at once; another run has another one."""
+
+    async def four(export: Export) -> list[bytes]:
+        return await asyncio.gather(*(export.secret(run) for run in ("r1", "r1", "r2", "r1")))
+
+    found = [secret for some in used(url, four) + used(url, four) for secret in some]
+    assert [len(one) for one in found] == [32] * 8
+    assert [found.index(one) for one in found] == [0, 0, 2, 0] * 2
+
+
 def test_a_record_of_another_owner_is_refused(url: str) -> None:
     """A run that was terminated and resumed has one truth: what comes late is not mixed in, and the error says so."""
     lines = journal("r1")
@@ -173,8 +184,9 @@ def test_a_follower_is_notified(new_export: Callable[[], str]) -> None:
     assert asyncio.run(asyncio.wait_for(main(), 60)) == [*range(1, 10)]
 
 
-def test_a_password_is_in_no_message() -> None:
+def test_a_password_is_in_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither its place nor its errors show what a URL has beside host and database."""
+    monkeypatch.setattr("coterie.journal.postgres.ANSWER_WITHIN", 0.0)
     url = "postgresql://ada:se%20cret@127.0.0.1:1/runs?password=other"
     assert shown(url) == "postgresql://127.0.0.1:1/runs"
     with pytest.raises(ClusterFailed) as failed:

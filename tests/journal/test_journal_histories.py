@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
-import pytest
+from bundles import bundle
 
 from coterie.journal.codec import Decoder
 from coterie.journal.records import RECORDS, Record, TurnStarted
@@ -28,7 +28,7 @@ def makers() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("path", JOURNALS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@bundle("path", JOURNALS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_journal_of_an_earlier_release_reads_as_it_was_meant(path: Path) -> None:
     """Every record is what the release's script says; new fields have their defaults. The views take it whole."""
     records = read(path)

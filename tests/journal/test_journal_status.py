@@ -1,6 +1,6 @@
 from pathlib import Path
 
-import pytest
+from bundles import bundle
 
 from coterie.journal.lock import RunLock
 from coterie.journal.status import TAIL, last_line, read_status
@@ -11,7 +11,7 @@ def state_in(folder: Path) -> str:
     return read_status(folder / "journal.jsonl", folder / "lock").state
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("journal", "state"),
     [
         ('{"topic":"run.started"}\n{"topic":"run.finished","outcome":"failed"}\n', "failed"),
@@ -42,7 +42,7 @@ def test_a_run_whose_lock_is_held_is_running(tmp_path: Path) -> None:
     assert state_in(tmp_path) == "stopped: waiting"
 
 
-@pytest.mark.parametrize("size", [TAIL - 40, TAIL - 1, TAIL, TAIL + 1, 3 * TAIL])
+@bundle("size", [TAIL - 40, TAIL - 1, TAIL, TAIL + 1, 3 * TAIL])
 def test_a_long_last_line_is_found_whole(tmp_path: Path, size: int) -> None:
     """However long it is; the line before it is not taken for it."""
     journal = tmp_path / "journal.jsonl"

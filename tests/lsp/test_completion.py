@@ -1,6 +1,7 @@
 """What is proposed where: the cursor is the sign ‸ in the text."""
 
 import pytest
+from bundles import bundle
 from editing import cursor
 
 from coterie.lsp.completion import Proposal, complete
@@ -71,7 +72,7 @@ def test_the_likeliest_come_first(text: str, first: list[str]) -> None:
     assert labels(text)[: len(first)] == first
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("text", "some"),
     [
         ("‸", {"agent", "flow", "mcp-servers", "memory"}),
@@ -108,7 +109,7 @@ def test_what_is_there_once_is_not_proposed_again(text: str, not_there: str) -> 
     assert not_there not in labels(text)
 
 
-@pytest.mark.parametrize(
+@bundle(
     "text",
     [
         "# a comment ‸",

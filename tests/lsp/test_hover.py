@@ -1,6 +1,7 @@
 """What is said of the word at the cursor."""
 
 import pytest
+from bundles import bundle
 from editing import cursor
 
 from coterie.lsp.hover import hover
@@ -49,7 +50,7 @@ def test_a_bound_that_the_file_leaves_open_is_told() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("text", "flow", "expected"),
     [
         ("", LOOP.replace("verdict", "ver‸dict"), "verdict: approve | revise"),

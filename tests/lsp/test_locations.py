@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from bundles import bundle
 from editing import cursor
 
 from coterie.errors import UsageError
@@ -44,7 +45,7 @@ TEAM = """topology t : [pipeline] {
 """
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("kind", "owner", "name", "places"),
     [
         (NameKind.NODE, "", "writer", 9),

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 from editing import cursor
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -87,7 +88,7 @@ def _plain(value: Any, names: dict[str, str]) -> Any:
     return value
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("text", "name", "message"),
     [
         ("agent ‸writer { model: m }", "two words", "'two words' is not a name"),

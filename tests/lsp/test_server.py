@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lsp_client import Client, Refused
+from lsp_client import Client, Refused, packed
+
+from coterie.lsp.server import serve
 
 TEAM = """\
 topology review : [pipeline] {
@@ -28,13 +30,24 @@ topology t : [pipeline] {
 """
 
 
-@pytest.fixture
-def client(tmp_path: Path) -> Iterator[Client]:
-    client = Client(tmp_path)
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """One server for all tests: what it imports takes a second. It says goodbye and has written nothing else."""
+    client = Client(tmp_path_factory.mktemp("root"))
     try:
+        client.hello(snippets=True)
         yield client
+        assert client.leave() == (0, b"")
+        assert client.complaints == b""
     finally:
         client.kill()
+
+
+@pytest.fixture
+def client(server: Client, tmp_path: Path) -> Client:
+    """An editor that works in a folder of its own."""
+    server.folder = tmp_path
+    return server
 
 
 def replaced(line: int, start: int, end: int, text: str) -> dict[str, object]:
@@ -45,9 +58,8 @@ def replaced(line: int, start: int, end: int, text: str) -> dict[str, object]:
 
 def test_an_editor_is_served_from_hello_to_goodbye(client: Client) -> None:
     """Everything an editor asks for, over the real protocol."""
-    server = client.hello()
-    assert server["serverInfo"]["name"] == "coterie"
-    assert server["capabilities"]["textDocumentSync"]["change"] == 2
+    assert client.server["serverInfo"]["name"] == "coterie"
+    assert client.server["capabilities"]["textDocumentSync"]["change"] == 2
     assert client.open("team.at", TEAM)["diagnostics"] == []
 
     client.change("team.at", 2, replaced(4, 4, 10, "wrter"))
@@ -78,24 +90,18 @@ def test_an_editor_is_served_from_hello_to_goodbye(client: Client) -> None:
     client.tell("textDocument/didClose", **document)
     with pytest.raises(Refused, match="is not open"):
         client.ask("textDocument/documentSymbol", **document)
-    assert client.leave() == (0, b"")
 
 
 def test_a_refusal_is_an_answer_and_no_more(client: Client) -> None:
-    """Nothing is said of it on the error stream, which an editor shows as a defect, or never reads."""
-    client.hello()
+    """Nothing is said of it on the error stream, which an editor shows as a defect, or never reads (see `server`)."""
     client.open("team.at", TEAM)
     for _ in range(3):
         with pytest.raises(Refused, match="there is no name here"):
             client.at("rename", "team.at", 6, 0, newName="critic")
 
-    assert client.leave() == (0, b"")
-    assert client.complaints == b""
-
 
 def test_a_fix_is_offered_where_the_mistake_stands(client: Client) -> None:
     """A diagnostic that knows its fix becomes a quick fix."""
-    client.hello()
     client.open("team.at", LAID_OUT.replace("->", "=>"))
     place = {"start": {"line": 5, "character": 7}, "end": {"line": 5, "character": 7}}
     about = {"uri": client.uri("team.at")}
@@ -109,7 +115,6 @@ def test_a_fix_is_offered_where_the_mistake_stands(client: Client) -> None:
 
 def test_the_layout_comes_as_one_small_edit(client: Client) -> None:
     """Only the lines that change are sent."""
-    client.hello()
     client.open("team.at", LAID_OUT.replace("a -> b", "a   ->b"))
     about = {"uri": client.uri("team.at")}
 
@@ -121,7 +126,6 @@ def test_the_layout_comes_as_one_small_edit(client: Client) -> None:
 
 def test_what_is_typed_quickly_is_answered_once_it_rests(client: Client) -> None:
     """The answer is about the text after all changes; characters count as in UTF-16, two for an emoji."""
-    client.hello()
     client.open("team.at", TEAM)
     character, version = 0, 1
     for letter in "# 🙂é!":
@@ -139,7 +143,6 @@ def test_what_is_typed_quickly_is_answered_once_it_rests(client: Client) -> None
 
 def test_what_is_saved_in_another_file_counts(client: Client, tmp_path: Path) -> None:
     """A part that lies in another file is read again when something is saved."""
-    client.hello()
     text = LAID_OUT.replace("  agent b { model: m }", '  include "part.at"')
     assert client.open("team.at", text)["diagnostics"] != []
 
@@ -154,7 +157,6 @@ def test_what_is_saved_in_another_file_counts(client: Client, tmp_path: Path) ->
 
 def test_places_to_fill_in_are_for_editors_that_know_them(client: Client) -> None:
     """Snippets where the editor says that it has them, else plain words."""
-    client.hello(snippets=True)
     client.open("team.at", LAID_OUT)
 
     items = client.at("completion", "team.at", 3, 0)
@@ -163,10 +165,19 @@ def test_places_to_fill_in_are_for_editors_that_know_them(client: Client) -> Non
     assert (agent["insertTextFormat"], agent["textEdit"]["newText"]) == (2, "agent ${1:name} {\n  $0\n}")
 
 
-def test_a_client_that_just_goes_away_ends_the_server(client: Client) -> None:
+@pytest.mark.parametrize(("words", "status"), [(["shutdown", "exit"], 0), (["exit"], 1), ([], 1)])
+def test_a_client_that_just_goes_away_ends_the_server(
+    words: list[str], status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without a goodbye the exit status is 1."""
-    client.hello()
-    assert client.end()[0] == 1
+    said = [{"id": 1, "method": "initialize", "params": {"processId": None, "rootUri": None, "capabilities": {}}}]
+    said += [{"id": 2, "method": word} for word in words]
+    (tmp_path / "said").write_bytes(b"".join(map(packed, said)))
+    with (tmp_path / "said").open() as stdin, (tmp_path / "answers").open("w") as stdout:
+        monkeypatch.setattr("sys.stdin", stdin)
+        monkeypatch.setattr("sys.stdout", stdout)
+        assert serve("1.0") == status
+    assert b'"name": "coterie"' in (tmp_path / "answers").read_bytes()
 
 
 SYSTEM = """\
@@ -183,7 +194,6 @@ supervision:
 
 def test_an_editor_is_served_with_a_supervised_system(client: Client) -> None:
     """Diagnostics, the rule under the cursor and the tree; what YAML has other tools for is left to them."""
-    client.hello()
     (found,) = client.open("topology.yaml", SYSTEM)["diagnostics"]
     assert found["code"] == "bad-strategy"
     assert found["range"]["start"] == {"line": 2, "character": 12}
@@ -196,4 +206,3 @@ def test_an_editor_is_served_with_a_supervised_system(client: Client) -> None:
     for question in ("completion", "definition"):
         assert client.at(question, "topology.yaml", 7, 22) == []
     assert client.ask("textDocument/formatting", **document, options={"tabSize": 2, "insertSpaces": True}) == []
-    assert client.leave() == (0, b"")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 
 import coterie
 from coterie.diagnostics import Diagnostic
@@ -52,7 +53,7 @@ def asked_twice(team: Team, given: dict[str, Any]) -> Conversation:
     return second.text
 
 
-@pytest.mark.parametrize("kind", MADE)
+@bundle("kind", MADE)
 def test_each_kind_has_its_function(kind: str) -> None:
     """What it gives is planned and plays through."""
     plan = plan_or_raise(MADE[kind]())
@@ -143,7 +144,7 @@ def test_a_function_that_is_no_pattern_is_refused() -> None:
         collaboration(lambda team, given: None, {"one": CAT})
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("make", "said"),
     [
         (lambda: debate(proponent=CAT, opponent=CAT, mediator=CAT, max_round=3), "unknown setting 'max_round'"),
@@ -183,7 +184,7 @@ def test_what_fills_no_slot_is_refused() -> None:
         debate(proponent=CAT, opponent=CAT, mediator=5)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("make", "said"),
     [
         (lambda: agent(model="m", command=["cat"]), "has 2 backends: model, command"),
@@ -208,7 +209,7 @@ def test_what_says_nothing_is_refused_in_words(make: Callable[[], object], said:
     assert said in str(raised.value)
 
 
-@pytest.mark.parametrize("given", [None, ["x"], {7: "x"}, {"task": object()}, {"task": b"x"}, {"task": float("nan")}])
+@bundle("given", [None, ["x"], {7: "x"}, {"task": object()}, {"task": b"x"}, {"task": float("nan")}])
 def test_what_is_no_plain_data_is_not_given_to_a_team(given: Any, tmp_path: Path) -> None:
     """A resumed run would read something else than the one that began."""
     with pytest.raises(UsageError, match=r"named values|must be a text|JSON data"):
@@ -217,7 +218,7 @@ def test_what_is_no_plain_data_is_not_given_to_a_team(given: Any, tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("make", "hint"),
     [
         (lambda: ensemble(), "pass its members one by one"),

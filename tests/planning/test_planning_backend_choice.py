@@ -1,10 +1,11 @@
 import pytest
+from bundles import bundle
 from planned import extension, found, planned, sayings, team
 
 OTHER = 'command: ["other"]'
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("own", "backend", "default", "thinker", "argv"),
     [
         ("", None, "", "", ()),

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 from loops import folder, plan
 
 from coterie.planning.plan import AgentPlan
@@ -119,7 +120,7 @@ NEITHER = {"provider": "", "attention": "", "attention_timeout_ms": 0, "attentio
 """What an agent of pi does not have."""
 
 
-@pytest.mark.parametrize("field", OTHER)
+@bundle("field", OTHER)
 def test_a_role_overrides_one_field_and_keeps_the_others(tmp_path: Path, field: str) -> None:
     """Arguments are replaced, not merged; the other role is as the settings say."""
     roles = ROLES + lines("backend_", {field: OTHER[field]})
@@ -129,7 +130,7 @@ def test_a_role_overrides_one_field_and_keeps_the_others(tmp_path: Path, field: 
     assert shown(agents["own"]) == BASE | {field: OTHER[field]} | (NEITHER if field == "kind" else {})
 
 
-@pytest.mark.parametrize("field", OTHER)
+@bundle("field", OTHER)
 def test_a_review_overrides_one_field_and_falls_back_to_the_others(tmp_path: Path, field: str) -> None:
     """But for its time-out, which has a default: large ones of tasks do not make reviews hang."""
     settings = lines("backend.", BASE) + lines("review.", {field: OTHER[field]})
@@ -181,7 +182,7 @@ def test_without_roles_the_map_does_not_apply(tmp_path: Path, agents: str) -> No
     assert shown(made["@loop"]) == BASE
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("flag", "argv"),
     [
         ("pi", ("pi", "--x", "y")),
@@ -202,7 +203,7 @@ def test_words_behind_the_dashes_are_added_to_the_backend_of_all(
     assert made["own"].argv == (argv[0], "own")
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("settings", "role", "seconds"),
     [
         ("", "", 300.0),

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from bundles import bundle
 
 from coterie.errors import UsageError
 from coterie.planning.changes import AgentChange, agents, change
@@ -90,7 +91,7 @@ def test_a_change_for_all_reaches_every_agent_that_thinks() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("agent", "key", "value", "told"),
     [
         ("writr", "model", "x", "no agent 'writr'; did you mean 'writer'?"),

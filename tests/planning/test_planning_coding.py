@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from bundles import bundle
 from loops import TWO, pair, plan, planned
 from planned import extension, found, sayings, topology
 from planned import planned as in_file
@@ -77,7 +78,7 @@ def test_other_backends_get_the_options_that_they_read(tmp_path: Path, kind: str
     assert plan(pair(tmp_path / "pair", settings)).agents["writer"].options == options
 
 
-@pytest.mark.parametrize("kind", ["claude-sdk", "acp", "pi", "command", "model"])
+@bundle("kind", ["claude-sdk", "acp", "pi", "command", "model"])
 def test_gates_belong_to_every_role_and_to_no_review(tmp_path: Path, kind: str) -> None:
     """Whichever agent emits the completion."""
     settings = f'backend.kind = "{kind}"\nbackend.provider = ""\nbackend.command = "agent"\nbackend.model = "sonnet"\n'
@@ -100,7 +101,7 @@ def test_the_time_of_gates_goes_with_them(tmp_path: Path) -> None:
     assert "gate_timeout" not in gated.agents["@review"].options | free.agents["writer"].options
 
 
-@pytest.mark.parametrize("value", ['"make test"', '["make", "test"]', "[[]]", '[[""]]', '[["make", ["test"]]]', "1"])
+@bundle("value", ['"make test"', '["make", "test"]', "[[]]", '[[""]]', '[["make", ["test"]]]', "1"])
 def test_gates_are_a_list_of_commands(tmp_path: Path, value: str) -> None:
     """Anything else is an error: no shell splits a text into words."""
     made, found = planned(pair(tmp_path / "pair", f"event_loop.gates = {value}\n"))
@@ -132,7 +133,7 @@ def test_gates_are_read_again_at_every_iteration(tmp_path: Path) -> None:
     assert again.agents["reader"].options["gates"] == [["make", "test"]]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("own", "argv", "options"),
     [
         ("backend: claude-sdk", ("claude",), {}),
@@ -176,7 +177,7 @@ def test_an_agent_of_a_file_is_a_coding_agent(own: str, argv: tuple[str, ...], o
     assert agent.model == "m"
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("flag", "backend", "argv"),
     [
         ("pi", "pi", ("pi",)),
@@ -188,7 +189,7 @@ def test_an_agent_of_a_file_is_a_coding_agent(own: str, argv: tuple[str, ...], o
         ("acp:mine:agent", "acp", ("agent",)),
     ],
 )
-@pytest.mark.parametrize("default", ["", "backend: scripted", 'backend: acp command: ["other", "--x"]'])
+@bundle("default", ["", "backend: scripted", 'backend: acp command: ["other", "--x"]'])
 def test_the_command_line_names_a_coding_agent_for_a_flow(
     flag: str, backend: str, argv: tuple[str, ...], default: str
 ) -> None:
@@ -220,7 +221,7 @@ def test_the_topology_sets_the_options_of_the_agents_that_read_them() -> None:
     assert (warned.code, warned.span is not None) == ("idle-key", True)
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("own", "said"),
     [
         ("backend: acp", "error[no-command] acp: agent 'a' has backend 'acp', but no command"),
@@ -331,7 +332,7 @@ def test_permissions_of_an_agent_that_requests_none_are_warned_about(tmp_path: P
     ]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("settings", "idle"),
     [
         ('backend.kind = "pi"\nbackend.on_interrupt = "resume"\n', False),

@@ -1,4 +1,4 @@
-import pytest
+from bundles import bundle
 from planned import extension, found, planned, sayings, team
 
 from coterie.planning.extension import AGENT_KEYS, read_extension
@@ -30,7 +30,7 @@ def test_a_line_for_a_shell_is_refused() -> None:
     assert len(found(extension(own='backend: command command: "python3 agent.py -v"'))) == 1
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("own", "message"),
     [
         ("command: []", "'command' of agent 'a' must be a list of words, not an empty list"),
@@ -53,7 +53,7 @@ def test_a_value_of_the_wrong_form_is_an_error(own: str, message: str) -> None:
     assert [(each.code, each.message) for each in said if each.is_error] == [("bad-value", message)]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("given", "seconds"),
     [(3, 3.0), (0.5, 0.5), ("30s", 30.0), ("250ms", 0.25), ("5m", 300.0), ("1h", 3600.0), ("2d", 172800.0)],
 )

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from bundles import bundle
 from planned import found, planned, sayings, team, topology
 
 from coterie.planning import plan
@@ -71,7 +72,7 @@ def test_a_folder_may_be_given(tmp_path: Path) -> None:
     assert made.folder == str((tmp_path / "other").resolve())
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("name", "role", "text"),
     [
         ("critic", "", "Find faults."),
@@ -141,7 +142,7 @@ def test_a_command_that_cannot_be_split_is_an_error() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("run", "argv"),
     [
         ("check.sh --all", ("{here}/check.sh", "--all")),

@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import pytest
+from bundles import bundle
 from loops import TWO, folder, pair, plan, planned
 
 from coterie.planning.loops.backends import SKIP_PERMISSIONS, of_flag, settle
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("flag", "kind", "argv"),
     [
         ("/opt/bin/claude", "claude-sdk", ("/opt/bin/claude",)),

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 from loop_cases import cases
 from loops import folder, loop_of, plan, planned
 
@@ -89,7 +90,7 @@ def test_what_is_not_followed_is_there() -> None:
     assert {case.get("name", case["id"]) for area in areas for case in named(area)} >= OTHERWISE.keys()
 
 
-@pytest.mark.parametrize("case", followed("backend_kind"))
+@bundle("case", followed("backend_kind"))
 def test_the_kind_of_a_backend(case: dict[str, Any]) -> None:
     """By its name, else by the command's; what is no kind is refused."""
     if "result" not in case:
@@ -99,7 +100,7 @@ def test_the_kind_of_a_backend(case: dict[str, Any]) -> None:
         assert kind_of(case["kind"], case["command"], case["has_custom_args"]) == case["result"]
 
 
-@pytest.mark.parametrize("case", followed("acp_provider"))
+@bundle("case", followed("acp_provider"))
 def test_how_a_provider_is_started(case: dict[str, Any]) -> None:
     """Defect J: its own command and arguments, unless others are given."""
     spec = settle({"kind": case["kind"] or "acp", "provider": case["provider"], "command": case["command"]})
@@ -109,7 +110,7 @@ def test_how_a_provider_is_started(case: dict[str, Any]) -> None:
     assert (list(spec.args), spec.prompt_mode) == (case["default_args"], case["default_prompt_mode"])
 
 
-@pytest.mark.parametrize("case", followed("backend_flag"))
+@bundle("case", followed("backend_flag"))
 def test_what_the_command_line_names(case: dict[str, Any]) -> None:
     """Kind, provider, command, arguments and prompt mode are set as one."""
     layer = {name: list(value) if isinstance(value, tuple) else value for name, value in of_flag(case["flag"]).items()}
@@ -117,7 +118,7 @@ def test_what_the_command_line_names(case: dict[str, Any]) -> None:
     assert layer == {"provider": "", **case["override"]}
 
 
-@pytest.mark.parametrize("case", followed("claude_args"))
+@bundle("case", followed("claude_args"))
 def test_what_a_claude_is_given_that_is_started_as_a_command(case: dict[str, Any]) -> None:
     """To print, and not to ask for leave."""
     assert list(permitted(case["command"], tuple(case["args"]))) == case["result"]
@@ -129,7 +130,7 @@ def test_how_a_prompt_gets_there(case: dict[str, Any]) -> None:
     assert settle({"kind": "command", "prompt_mode": case["input"]}).prompt_mode == case["result"]
 
 
-@pytest.mark.parametrize("case", followed("backend_resolve"))
+@bundle("case", followed("backend_resolve"))
 def test_the_backend_of_all_and_that_of_reviews(case: dict[str, Any], tmp_path: Path) -> None:
     """The settings, and what the command line names; what is unset for reviews is as elsewhere."""
     named = case["overrides"].get("backendOverride", {}).get("kind", "")
@@ -143,7 +144,7 @@ def test_the_backend_of_all_and_that_of_reviews(case: dict[str, Any], tmp_path: 
         assert review.every == case["review"]["every"]
 
 
-@pytest.mark.parametrize("case", followed("role_overlay"))
+@bundle("case", followed("role_overlay"))
 def test_the_backend_of_an_iteration(case: dict[str, Any], tmp_path: Path) -> None:
     """The settings, then what the first suggested role says, then `agents.toml` on the agent alone."""
     made, found = planned(project(tmp_path, case))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from bundles import bundle
 from loops import TWO, folder, loop_of, pair, plan, planned
 
 from coterie.planning import plan as plan_topology
@@ -133,7 +134,7 @@ def test_placeholders_are_filled_but_for_the_attempts_own(tmp_path: Path) -> Non
     assert loop.harness == f"See {path}/notes.md"
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("tree", "isolation", "wanted"),
     [
         ("", "", None),
@@ -209,7 +210,7 @@ def test_further_arguments_follow_those_of_a_provider(tmp_path: Path) -> None:
     assert made.agents["writer"].argv == ("kiro-cli", "acp", "--verbose")
 
 
-@pytest.mark.parametrize("backend", ["", "claude", "model", "scripted", "human"])
+@bundle("backend", ["", "claude", "model", "scripted", "human"])
 def test_a_backend_that_is_no_program_takes_no_arguments(backend: str, tmp_path: Path) -> None:
     """A plain `claude` is one: further arguments do not make a command of it."""
     made, found = planned(pair(tmp_path / "pair", 'backend.model = "sonnet"\n'), backend=backend, args=("--x",))
@@ -350,7 +351,7 @@ def test_a_file_is_read_as_it_was_at_the_start(tmp_path: Path) -> None:
     assert again(lines, path)[0] == lines
 
 
-@pytest.mark.parametrize("gone", ["topology.toml", "autoloops.toml", "agents.toml", "harness.md", "metareview.md"])
+@bundle("gone", ["topology.toml", "autoloops.toml", "agents.toml", "harness.md", "metareview.md"])
 def test_a_file_that_goes_gives_no_plan(gone: str, tmp_path: Path) -> None:
     """Not even where it need not have been there; until it is back."""
     path = pair(tmp_path / "pair", harness_md="Be kind.", metareview_md="Tidy up.", agents_toml="")

@@ -1,4 +1,5 @@
 import pytest
+from bundles import bundle
 from planned import extension, found, planned, sayings, team
 
 from coterie.planning.plan import to_json
@@ -99,7 +100,7 @@ def test_a_misspelt_tool_is_recognized() -> None:
 MODEL = "  extensions { coterie { backend: model } }"
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("settings", "fields", "offered"),
     [
         ("", "tools: [Read, Grep, Glob, Write, Edit]", ["Read", "Grep", "Glob", "Write", "Edit"]),

@@ -4,7 +4,7 @@ import pytest
 from planned import planned, sayings, team, topology
 
 from coterie.errors import TopologyError
-from coterie.planning import plan, plan_or_raise
+from coterie.planning import plan, plan_or_raise, resolve
 from coterie.topology.model import Topology
 
 INNER = team("x -> y", x='model: m  prompt: "Think"')
@@ -120,8 +120,9 @@ def test_topologies_lie_at_most_eight_deep(tmp_path: Path) -> None:
     ]
 
 
-def test_a_plan_holds_a_bounded_number_of_topologies(tmp_path: Path) -> None:
-    """Four uses at each of eight depths would be 87,380."""
+def test_a_plan_holds_a_bounded_number_of_topologies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four uses at each of eight depths would be 87,380; four at three are 84."""
+    assert resolve.MAX_TOPOLOGIES == 1000
     nodes = "abcd"
 
     def wide(file: str) -> str:
@@ -129,9 +130,10 @@ def test_a_plan_holds_a_bounded_number_of_topologies(tmp_path: Path) -> None:
         return team(" -> ".join(nodes), **uses)
 
     write(tmp_path, **{f"t{i}": wide(f"t{i + 1}.at") for i in range(1, 8)}, t8=INNER)
-    _, said = plan(topology(wide("t1.at"), tmp_path))
-
-    assert {each.code for each in said} == {"too-many-topologies"}
+    many = {"too-many-topologies"}
+    for most, first, found in [(85, "t6.at", set()), (84, "t6.at", many), (84, "t1.at", many)]:
+        monkeypatch.setattr(resolve, "MAX_TOPOLOGIES", most)
+        assert {each.code for each in plan(topology(wide(first), tmp_path))[1]} == found
 
 
 def test_another_reader_may_be_given(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 
 from coterie.diagnostics import Diagnostic
 from coterie.errors import UsageError
@@ -77,7 +78,7 @@ def test_an_agent_is_tried_four_times_and_for_five_minutes() -> None:
         assert (agent.retry, agent.timeout) == (retry, timeout), slot
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("config", "slot", "retry", "attempts"),
     [
         ("{}", "{command: [cat]}", 2, 3),
@@ -176,7 +177,7 @@ def test_teams_within_are_planned_with_their_files(tmp_path: Path) -> None:
     assert {child.folder for child in children if child is not None} == {str(tmp_path), str(tmp_path / "l")}
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("slot", "file", "text", "code"),
     [
         ("{pattern: no.yaml}", "", "", "no-such-file"),

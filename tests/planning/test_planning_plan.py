@@ -84,8 +84,8 @@ def test_outputs_are_wanted_and_what_conditions_read_as_well() -> None:
         Wanted(name="mood", type="enum", values=("good", "bad")),
     )
     assert agents["b"].outputs == (
-        Wanted(name="verdict", values=("revise", "approve"), declared=False),
-        Wanted(name="n", values=(1,), declared=False),
+        Wanted(name="verdict", values=("revise", "approve"), declared=False, needed=True),
+        Wanted(name="n", values=(1,), declared=False, needed=True),
     )
 
 

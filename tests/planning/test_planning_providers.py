@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+from bundles import bundle
 
 from coterie.planning.providers import ALIASES, Chosen, Unclear, choose_provider
 
@@ -15,7 +16,7 @@ def chosen(model: str, **options: Any) -> Chosen:
     return found
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("model", "options", "provider", "name"),
     [
         ("claude-sonnet-5-5", {}, "anthropic", "claude-sonnet-5-5"),
@@ -74,7 +75,7 @@ def test_an_address_of_the_agent_comes_before_its_providers() -> None:
     assert chosen("zed", providers=HOUSE, base_url="http://near").base_url == "http://near"
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("model", "options", "message"),
     [
         ("", {}, "no model is configured"),

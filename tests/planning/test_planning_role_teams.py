@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import pytest
+from bundles import bundle
 from loops import folder, loop_of, plan, planned
 
 from coterie.formats import read
@@ -101,7 +101,7 @@ def test_whoever_names_a_backend_is_told_of_teams(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("team", "code", "words"),
     [
         ("nobody.at", "no-such-file", "role 'jury' names the file 'nobody.at', which does not exist"),

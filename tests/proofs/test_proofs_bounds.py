@@ -3,6 +3,7 @@
 from math import inf
 
 import pytest
+from parts import parts
 from proof_flows import nested_plan, proof_plan
 
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
@@ -12,6 +13,8 @@ from coterie.proofs.measures import Measures
 from coterie.topology.conditions import Condition, Operator
 from coterie.topology.model import ArrowGroup
 
+pytestmark = pytest.mark.once
+
 
 def bound(plan: Plan) -> dict[str, float]:
     measures = Measures(plan)
@@ -19,19 +22,20 @@ def bound(plan: Plan) -> dict[str, float]:
     return dict(zip(["", *measures.paths], counted, strict=True))
 
 
-def test_counting_never_says_too_little() -> None:
+@parts(3)
+def test_counting_never_says_too_little(part: int) -> None:
     """Random flows, nested ones too: for each agent and in total at least the exact worst case."""
     exact = 0
-    for seed in range(250):
+    for seed in range(part * 80, (part + 1) * 80):
         plan = nested_plan(seed) if seed % 5 == 0 else proof_plan(seed)
         report, counted = check(plan), bound(plan)
         if report.worst is None:
             assert counted[""] == inf
             continue
         worst = {"": report.worst.turns, **report.worst.agents}
-        assert {name: n for name, n in worst.items() if n > counted[name]} == {}
+        assert {name: n for name, n in worst.items() if n > counted[name]} == {}, seed
         exact += counted[""] == report.worst.turns
-    assert exact > 50
+    assert exact > 16
 
 
 def flow(*groups: ArrowGroup) -> Plan:

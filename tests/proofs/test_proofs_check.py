@@ -15,6 +15,8 @@ from coterie.proofs import Finding, Prices, Report, check
 from coterie.runs.rehearsal import rehearse
 from coterie.topology.model import Topology
 
+pytestmark = pytest.mark.once
+
 ROOT = Path(__file__).parents[2]
 VERDICT = "model: m  outputs: { verdict: approve | revise }"
 

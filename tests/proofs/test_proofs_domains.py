@@ -11,6 +11,8 @@ from coterie.planning.plan import Wanted
 from coterie.proofs.domains import MISSING, representatives
 from coterie.topology.conditions import Condition, Operator, Scalar
 
+pytestmark = pytest.mark.once
+
 NUMBERS = st.integers(-5, 5) | st.sampled_from([0.5, 1.0, -0.0, 2.5, 1e300, -1e308, 2**60, 2**60 + 1, 2.0**60])
 TEXTS = st.sampled_from(["x", " x", "other", "3", "3.0", "true", "null", "-0.0", "1e3", ""])
 SCALARS = NUMBERS | TEXTS | st.booleans()

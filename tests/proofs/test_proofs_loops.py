@@ -4,13 +4,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from bundles import bundle
 from loop_play import HANDOFF, ROLES, loop_plan, plan_of, review, waves
+from parts import parts
 from random_loops import random_loop_plan
 
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import Plan
 from coterie.proofs import Prices, Report, check
 from coterie.runs.rehearsal import rehearse
+
+pytestmark = pytest.mark.once
 
 
 def codes(report: Report) -> list[str]:
@@ -68,7 +72,7 @@ def test_a_sound_loop_has_no_findings() -> None:
     assert codes(report) == []
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("code", "fields"),
     [
         ("required-never-comes", {"required": ("tests.ok",)}),
@@ -107,10 +111,10 @@ def test_too_many_states_are_said_to_be() -> None:
     assert report.worst.script is None
 
 
-@pytest.mark.parametrize("chunk", range(4))
-def test_random_loops_do_what_is_proved_of_them(chunk: int) -> None:
+@parts(8, default=2)
+def test_random_loops_do_what_is_proved_of_them(part: int) -> None:
     """Scripts reach the numbers, no rehearsal goes beyond them, and what completes was said to be able to."""
-    for seed in range(chunk * 40, (chunk + 1) * 40):
+    for seed in range(part * 20, (part + 1) * 20):
         plan = _bounded(random_loop_plan(seed))
         report = check(plan)
         free = rehearse(plan, {"prompt": "x"})

@@ -5,6 +5,7 @@ from time import process_time
 from typing import Any
 
 import pytest
+from bundles import bundle
 from msgspec import structs
 
 from coterie.formats import read_text
@@ -14,6 +15,8 @@ from coterie.proofs import Prices, Report, check
 from coterie.proofs.measures import attempts
 from coterie.runs.rehearsal import rehearse
 from coterie.topology.model import Topology
+
+pytestmark = pytest.mark.once
 
 SIDES = "proponent opponent mediator"
 TWICE = "{command: [cat], budget: {calls: 2}}"
@@ -47,7 +50,7 @@ def turns(document: dict[str, Any]) -> int:
     return sum(turns(turn["child"]) if "child" in turn else 1 for turn in document["turns"])
 
 
-@pytest.mark.parametrize("name", TEAMS)
+@bundle("name", TEAMS)
 def test_a_rehearsal_takes_as_many_turns_as_usual(name: str) -> None:
     """What is counted is what happens when nothing fails; and no more than at worst."""
     plan, report = proved(team(*TEAMS[name]))
@@ -109,7 +112,7 @@ def test_prices_give_the_cost_at_worst() -> None:
     assert (report.cost.turns, report.cost.attempts) == (1.5, 4.5)  # 1 + max_stage_retries attempts
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("code", "type", "config", "slots", "more"),
     [
         ("never-asked", "pipeline", "{stages: [a]}", "a b", {}),
@@ -130,7 +133,7 @@ def test_what_is_found_has_its_place(code: str, type: str, config: str, slots: s
     assert found.span is not None
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("type", "config", "slots", "more"),
     [
         ("crosscheck", "{stop_when_decided: true}", "primary checker_1 checker_2 checker_3", {}),

@@ -12,6 +12,8 @@ from coterie.proofs import Prices, check
 from coterie.proofs.measures import asked_paths
 from coterie.runs.rehearsal import rehearse
 
+pytestmark = pytest.mark.once
+
 REJECTS = {f"jury/{name}": [{"text": '{"approved": false}'}] for name in ("checker_0", "checker_1")}
 
 

@@ -6,6 +6,7 @@ from itertools import groupby
 import pytest
 from exhaustive import copied
 from msgspec.structs import replace as with_
+from parts import parts
 from proof_flows import proof_plan
 
 from coterie.engines.commands import Ask, Finish
@@ -17,6 +18,8 @@ from coterie.proofs.shape import FlowShape
 from coterie.proofs.state import Started, Step
 from coterie.proofs.system import FlowSystem
 from coterie.topology.model import ArrowGroup
+
+pytestmark = pytest.mark.once
 
 
 def humans_asked(plan: Plan, dice: random.Random) -> Plan:
@@ -94,11 +97,11 @@ class Pair:
         return any(isinstance(command, Finish) and command.outcome == "failed" for command in commands)
 
 
-@pytest.mark.parametrize("chunk", range(4))
-def test_every_step_is_the_engines(chunk: int) -> None:
+@parts(4, default=2)
+def test_every_step_is_the_engines(part: int) -> None:
     """Random walks through random flows: the same turns start, the same groups fire, the run ends alike."""
     taken = 0
-    for seed in range(chunk * 100, chunk * 100 + 100):
+    for seed in range(part * 100, part * 100 + 100):
         dice = random.Random(seed)
         plan = proof_plan(seed)
         for _ in range(3):

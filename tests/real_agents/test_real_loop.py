@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from scripted_provider import Provider, RealAgents
+from until import until as wait_until
 
 from coterie.backends.processes import any_alive
 from coterie.journal import records as r
@@ -225,7 +226,8 @@ def test_guidance_counts_once_the_agent_has_taken_it_up(
 
 def results_in_session(folder: Path, real: RealAgents) -> int:
     """How many results of tools the agent has written to the file of its session."""
-    sessions = [*real.home.rglob("*.jsonl"), *folder.rglob("sessions/*.jsonl")]
+    own = folder.glob(".autoloop/runs/*/agents/**/projects/**/*.jsonl")  # of an agent without a state folder at home
+    sessions = [*real.home.rglob("*.jsonl"), *folder.rglob("sessions/*.jsonl"), *own]
     return sum(len(re.findall(r'"(?:tool_result|toolResult)"', path.read_text())) for path in sessions)
 
 
@@ -241,9 +243,8 @@ def test_a_turn_that_was_cut_off_goes_on_in_its_session(
     folder = alone(tmp_path / "project", real, kind, f"{work}\nHOLD AFTER 2", 'backend.on_interrupt = "resume"\n')
     loop = start(folder, real)
     assert provider.held.wait(300)
-    while results_in_session(folder, real) < 2:  # written with a delay; in a sandbox the agent ends with the harness
-        assert loop.poll() is None
-        time.sleep(0.05)
+    # written with a delay; in a sandbox the agent ends with the harness
+    wait_until(lambda: loop.poll() is not None or results_in_session(folder, real) >= 2, 300)
     loop.kill()
     loop.communicate(timeout=300)
     provider.go.set()
@@ -280,18 +281,27 @@ def test_a_permission_is_asked_and_answered(real: RealAgents, provider: Provider
 
 @every_kind
 def test_a_rate_limit_is_waited_for(real: RealAgents, provider: Provider, tmp_path: Path, kind: str) -> None:
-    """The agent's own retries are off: the attempt fails as `rate_limited`, and the next one succeeds.
-
-    The library by which pi calls its provider repeats a request twice, unless the user's `retry.provider.maxRetries`
-    says otherwise.
-    """
-    folder = alone(tmp_path / "project", real, kind, "REFUSE 3" if kind == "pi" else "REFUSE 1")
+    """The agent's own retries are off: the attempt fails as `rate_limited`, and the next one succeeds."""
+    folder = alone(tmp_path / "project", real, kind, "REFUSE 1")
     loop = start(folder, real)
     _, err = loop.communicate(timeout=300)
 
     assert loop.returncode == 0, err
     failed = [one for one in records(folder) if isinstance(one, r.AttemptFailed)]
     assert [one.kind for one in failed] == ["rate_limited"]
+
+
+@pytest.mark.parametrize("kind", ["pi", "claude-sdk"])
+def test_a_long_limit_parks_the_run(real: RealAgents, provider: Provider, tmp_path: Path, kind: str) -> None:
+    """One request, and the run stops until the time that the provider named."""
+    folder = alone(tmp_path / "project", real, kind, "REFUSE 9 FOR 3600")
+    loop = start(folder, real)
+    _, err = loop.communicate(timeout=300)
+
+    assert loop.returncode == 3, err
+    [failed] = [one for one in records(folder) if isinstance(one, r.AttemptFailed)]
+    assert failed.kind == "rate_limited"
+    assert 3500 < failed.wait < 4400
 
 
 def descendants(pid: int) -> list[int]:

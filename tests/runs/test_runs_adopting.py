@@ -6,12 +6,14 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import preforked
 import pytest
+from until import until
 
 from coterie.backends.agentside import keeper
 from coterie.backends.processes import end_orphans
@@ -37,7 +39,7 @@ topology adopted : [pipeline] {{
   flow {{ slow -> last }}
 }}
 """
-OWNERS: list["subprocess.Popen[bytes]"] = []
+OWNERS: list["subprocess.Popen[str] | subprocess.Popen[bytes]"] = []
 """The owners that a test started: all are gone when it is over."""
 WHOLE = "the first half of slow#1\nthe second half of slow#1\n"
 
@@ -64,24 +66,28 @@ def make_team(folder: Path, own: str = "") -> None:
             os.mkfifo(folder / name)
 
 
-def started(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
-    output = subprocess.DEVNULL
-    owner = subprocess.Popen([*preforked.REAL, *words], cwd=folder, stdin=output, stdout=output, stderr=output)
-    OWNERS.append(owner)
-    return owner
+def started(folder: Path, *words: str, kill: str = "") -> "subprocess.Popen[str] | subprocess.Popen[bytes]":
+    OWNERS.append(preforked.start_quietly(*words, cwd=folder, kill=kill))
+    return OWNERS[-1]
 
 
 def killed_at_work(folder: Path) -> None:
     """Start the run, and kill its owner while the first agent works."""
     owner = started(folder, "run", "team.at", "go")
+    wait_for_work(folder, owner)
+    owner.kill()
+    owner.wait()
+
+
+def wait_for_work(folder: Path, owner: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> None:
+    """Wait until an attempt of the first agent has begun its work."""
     begun, said = os.open(folder / "begun", os.O_RDONLY | os.O_NONBLOCK), b""
     while not said:
         assert owner.poll() is None
         with suppress(BlockingIOError):
             said = os.read(begun, 100)
+        time.sleep(0.01)
     os.close(begun)
-    owner.kill()
-    owner.wait()
 
 
 def release(folder: Path) -> None:
@@ -145,8 +151,8 @@ def test_an_attempt_that_still_runs_is_adopted(folder: Path) -> None:
     """The new owner waits for it, and hears what it goes on to say."""
     killed_at_work(folder)
     owner = started(folder, "resume", "last")
-    while not topics(folder, "attempt.adopted"):
-        assert owner.poll() is None
+    until(lambda: topics(folder, "attempt.adopted") or owner.poll() is not None, 300)
+    assert owner.poll() is None
     release(folder)
 
     assert owner.wait(300) == 0
@@ -199,13 +205,7 @@ def test_an_attempt_that_finished_is_adopted_though_its_launch_was_not_recorded(
 
 def test_an_attempt_whose_answer_was_not_recorded_is_adopted(folder: Path) -> None:
     """It ended under its first owner, which was killed when it wrote the answer down."""
-    owner = subprocess.Popen(
-        [preforked.REAL[0], preforked.killed.__file__, "append:6", "run", "team.at", "go"],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    owner = started(folder, "run", "team.at", "go", kill="append:6")
     (folder / "begun").read_text()
     release(folder)
     assert owner.wait(300) == -signal.SIGKILL
@@ -217,13 +217,7 @@ def test_an_attempt_whose_answer_was_not_recorded_is_adopted(folder: Path) -> No
 
 def test_what_a_finished_attempt_left_is_removed_by_the_next_owner(folder: Path) -> None:
     """Its owner was killed when the answer was durable, and before its files were removed."""
-    owner = subprocess.Popen(
-        [preforked.REAL[0], preforked.killed.__file__, "clear:1", "run", "team.at", "go"],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    owner = started(folder, "run", "team.at", "go", kill="clear:1")
     (folder / "begun").read_text()
     release(folder)
     assert owner.wait(300) == -signal.SIGKILL
@@ -239,8 +233,8 @@ def test_an_attempt_is_adopted_again_when_its_second_owner_is_killed(folder: Pat
     """What it emits counts under every owner, with the epoch of the first."""
     killed_at_work(folder)
     owner = started(folder, "resume", "last")
-    while not topics(folder, "attempt.adopted"):
-        assert owner.poll() is None
+    until(lambda: topics(folder, "attempt.adopted") or owner.poll() is not None, 300)
+    assert owner.poll() is None
     owner.kill()
     owner.wait()
     release(folder)
@@ -271,8 +265,8 @@ def test_an_adopted_attempt_can_be_interrupted(folder: Path) -> None:
     """`control interrupt` ends it with all that it started, and it is asked again."""
     killed_at_work(folder)
     owner = started(folder, "resume", "last")
-    while not topics(folder, "attempt.adopted"):
-        assert owner.poll() is None
+    until(lambda: topics(folder, "attempt.adopted") or owner.poll() is not None, 300)
+    assert owner.poll() is None
     said = preforked.run("control", "interrupt", "last", "slow#1", cwd=folder)
     (folder / "begun").read_text()
     release(folder)
@@ -284,10 +278,104 @@ def test_an_adopted_attempt_can_be_interrupted(folder: Path) -> None:
 
 def test_the_time_out_of_an_adopted_attempt_began_when_it_was_started(folder: Path) -> None:
     """What it took without an owner counts."""
-    make_team(folder, own="timeout: 5s")
+    make_team(folder, own="timeout: 2s")
     killed_at_work(folder)
     ended = preforked.run("resume", "last", cwd=folder)
 
     assert ended.returncode == 1
     assert topics(folder, "attempt.failed")[0]["kind"] == "timeout"
     assert topics(folder, "attempt.failed")[0]["usage"]["seconds"] < 60  # type: ignore[index]
+
+
+def command_of(folder: Path) -> int:
+    """The process of the first agent, which is the child of its keeper."""
+    keeping = int((attempt(folder) / keeper.PID).read_text())
+    return int(Path(f"/proc/{keeping}/task/{keeping}/children").read_text())
+
+
+def finish_the_second(folder: Path, *words: str) -> None:
+    """Resume the run, release the second attempt of the first agent, and check that it alone was repeated."""
+    owner = started(folder, "resume", "last", *words)
+    wait_for_work(folder, owner)
+    release(folder)
+    assert owner.wait(300) == 0
+    assert not topics(folder, "attempt.failed")
+    assert (folder / "ledger").read_text().split() == ["slow#1", "1", "slow#1", "2", "last#1", "1"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="the child of a process is read from /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGHUP])
+def test_a_command_that_was_killed_without_an_owner_is_asked_again(folder: Path, number: signal.Signals) -> None:
+    """Its keeper lives and keeps that as its exit status: the attempt was interrupted, as if both had been killed."""
+    killed_at_work(folder)
+    os.kill(command_of(folder), number)
+    wait_for_keeper(folder)
+
+    finish_the_second(folder)
+    assert [one["reason"] for one in topics(folder, "attempt.interrupted")] == ["crash"]
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="the child of a process is read from /proc")
+def test_a_command_that_ended_by_another_signal_has_failed(folder: Path) -> None:
+    """SIGSEGV is its own end, with an owner or without."""
+    killed_at_work(folder)
+    os.kill(command_of(folder), signal.SIGSEGV)
+    wait_for_keeper(folder)
+
+    assert preforked.run("resume", "last", cwd=folder).returncode == 1
+    assert [one["signal"] for one in topics(folder, "attempt.failed")] == ["SIGSEGV"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answer", ["exit 1", 'echo "status 3"; exit 3', "kill -ABRT $$"])
+def test_a_command_that_ends_when_it_is_asked_to_was_interrupted(folder: Path, answer: str) -> None:
+    """A shutdown sends SIGTERM to the keeper, too, which remembers it: how the program reacts does not matter."""
+    script = AGENT.replace("cat >/dev/null\n", f"trap '{answer}' TERM\ncat >/dev/null\n")
+    (folder / "agent.sh").write_text(script)
+    killed_at_work(folder)
+    os.killpg(int((attempt(folder) / keeper.PID).read_text()), signal.SIGTERM)
+    wait_for_keeper(folder)
+
+    finish_the_second(folder)
+
+
+@pytest.mark.slow
+def test_a_shutdown_interrupts_an_attempt_whose_owner_hears_of_it_last(folder: Path) -> None:
+    """The keeper and its command get SIGTERM first; the owner asks again until it gets the signal, too."""
+    owner = started(folder, "run", "team.at", "go")
+    wait_for_work(folder, owner)
+    os.killpg(int((attempt(folder) / keeper.PID).read_text()), signal.SIGTERM)
+    wait_for_work(folder, owner)
+    owner.terminate()
+    owner.wait(300)
+
+    assert not topics(folder, "attempt.failed")
+    assert [one["reason"] for one in topics(folder, "attempt.interrupted")] == ["lost", "interrupted"]
+
+
+@pytest.mark.slow
+def test_an_attempt_whose_owner_was_killed_while_it_ended_it_is_asked_again(folder: Path) -> None:
+    """Ctrl-C, and a kill once the command has ended: nothing of that reached the journal."""
+    owner = started(folder, "run", "team.at", "go", kill="append:5")
+    wait_for_work(folder, owner)
+    owner.send_signal(signal.SIGINT)
+    assert owner.wait(300) == -signal.SIGKILL
+    assert not topics(folder, "attempt.interrupted")
+
+    finish_the_second(folder)
+
+
+@pytest.mark.slow
+def test_an_adopted_command_that_is_killed_is_asked_again(folder: Path) -> None:
+    """Before or after the new owner has found it: its result does not depend on that."""
+    killed_at_work(folder)
+    pid = command_of(folder)
+    owner = started(folder, "resume", "last")
+    until(lambda: topics(folder, "attempt.adopted") or owner.poll() is not None, 300)
+    os.kill(pid, signal.SIGKILL)
+    wait_for_work(folder, owner)
+    release(folder)
+
+    assert owner.wait(300) == 0
+    assert [one["reason"] for one in topics(folder, "attempt.interrupted")] == ["lost"]

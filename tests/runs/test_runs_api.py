@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 from repositories import git, repository
 
 import coterie
@@ -95,7 +96,7 @@ def test_a_topology_that_cannot_be_run_is_refused_at_planning(team: Path) -> Non
         coterie.plan(coterie.load(team))
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("limits", "why"),
     [
         ({"max_turns": 1}, "limits must be a coterie.Limits, not {'max_turns': 1}"),

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from bundles import bundle
 from nests import nested
 from stage import Cast, Part, Stage, flow
 
@@ -45,14 +46,14 @@ class Wisher(Cast):
         else:
             on_event(wish)
         if request.attempt == 1:
-            asyncio.get_running_loop().call_later(self._after, self.stage.shell.post, self._say_all)
+            asyncio.get_running_loop().call_later(self._after, self.stage.shell.post, self.say_all)
         return Wish(self, request)
 
     def _stalling(self, request: Request) -> Part:
         """Work that takes 100 seconds and seems stuck after 10."""
         if len(self.asked) == 1:
             asyncio.get_running_loop().call_later(10.0, self.stage.shell.post, self._stall)
-            asyncio.get_running_loop().call_later(self._after, self.stage.shell.post, self._say_all)
+            asyncio.get_running_loop().call_later(self._after, self.stage.shell.post, self.say_all)
         return Part(self, Answer(), 100.0)
 
     def _stall(self) -> None:
@@ -61,7 +62,7 @@ class Wisher(Cast):
         )
         self.stage.shell.tree.need(self.stage.shell.runs["r"], asked, None)
 
-    def _say_all(self) -> None:
+    def say_all(self) -> None:
         for word in self._words:
             self.verdicts.append(take(self.stage.shell, word, self.stage.clock.now(), Sender("operator"))[1])
 
@@ -278,3 +279,22 @@ def test_what_is_no_answer_of_a_program_fails_the_attempt(word: str) -> None:
     failed = stage.records(r.AttemptFailed)[0]
     expected = "'perhaps' is no answer to a#1?1: write allow, deny, park or fail" if word else "ValueError: no"
     assert (failed.kind, failed.reason) == ("crashed", expected)
+
+
+@bundle("late", ["deny", "perhaps", ""])
+def test_an_answer_of_a_program_right_after_an_operators_changes_nothing(late: str) -> None:
+    """Whatever it is, or raises: it fails no attempt, and is no second answer."""
+    cast = Wisher(permission("allow"))
+
+    async def attendant(one: Attention) -> str:
+        if one.turn == "b#1":
+            return "allow"
+        cast.stage.shell.post(cast.say_all)
+        if not late:
+            raise ValueError("no")
+        return late
+
+    stage = played(asking(), cast, attendant)
+    assert answers(stage) == [("a#1?1", "allow", "operator"), ("b#1?2", "allow", "operator")]
+    assert stage.records(r.AttemptFailed) == []
+    assert cast.decided == [True, True]

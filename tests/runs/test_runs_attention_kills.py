@@ -35,21 +35,21 @@ def check_end(folder: Path) -> int:
     return len(asked)
 
 
+@pytest.mark.extras("acp")
 def test_the_policy_answers_where_no_person_does(tmp_path: Path) -> None:
     """The run that is not killed."""
-    pytest.importorskip("acp")
     ended = preforked.run("run", make_asking(tmp_path, 2, ALLOWED), "go", cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
     assert check_end(tmp_path) == 1
     assert len(records(tmp_path)) == APPENDS
 
 
+@pytest.mark.extras("acp")
 @pytest.mark.parametrize(
     "n", [pytest.param(n, marks=() if n % 3 == 2 else pytest.mark.long) for n in range(4, APPENDS)]
 )
 def test_an_open_ask_of_a_killed_owner_is_asked_anew(tmp_path: Path, n: int) -> None:
     """By the attempt that is tried again, under another id; an answer that was recorded is not given twice."""
-    pytest.importorskip("acp")
     dead = preforked.run("run", make_asking(tmp_path, 2, ALLOWED), "go", cwd=tmp_path, kill=f"append:{n}")
     assert dead.returncode == -9, (dead.returncode, dead.stderr)
     ended = preforked.run("resume", "last", cwd=tmp_path)

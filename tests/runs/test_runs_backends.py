@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-import pytest
 from asking import agent, asked, request
+from bundles import bundle
 
 from coterie.backends.base import Answer
 from coterie.backends.coding.needs import CODING
@@ -16,7 +16,7 @@ from coterie.runs.backend_setup import absent_programs, local_turns
 from coterie.topology.coding import CODING as NAMES
 
 
-@pytest.mark.parametrize("name", sorted(name for name in BACKENDS if name in CODING or name not in NAMES))
+@bundle("name", sorted(name for name in BACKENDS if name in CODING or name not in NAMES))
 def test_a_backend_that_a_file_may_name_is_there(name: str) -> None:
     """What planning accepts, a run can ask."""
     said: list[object] = []

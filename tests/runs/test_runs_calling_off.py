@@ -1,6 +1,6 @@
 """Teams in teams that are called off or run out of time, at any depth."""
 
-import pytest
+from bundles import bundle
 from nests import how_it_ends, nested
 from pattern_play import pattern
 from stage import Cast, Stage, flow
@@ -48,7 +48,7 @@ def check_called_off(stage: Stage, runs: list[str]) -> None:
         assert len(stage.records(RunFinished, run=run)) == 1
 
 
-@pytest.mark.parametrize("depth", DEPTHS)
+@bundle("depth", DEPTHS)
 def test_a_failure_beside_a_team_calls_the_whole_team_off(depth: int) -> None:
     """`on-fail: halt` ends every run of the team, and the run fails as its journal says."""
     stage = Stage(failing(depth), Cast({"bad": [BROKEN], "leaf": [PAID], "end": [PAID]}))
@@ -58,7 +58,7 @@ def test_a_failure_beside_a_team_calls_the_whole_team_off(depth: int) -> None:
     check_called_off(stage, chain(depth))
 
 
-@pytest.mark.parametrize("depth", DEPTHS)
+@bundle("depth", DEPTHS)
 def test_a_team_of_a_flow_that_takes_too_long_is_called_off(depth: int) -> None:
     """A topology node's `timeout` counts like an agent's."""
     stage = Stage(flow("team -> b", team=nested(depth, timeout=1.5)))
@@ -69,7 +69,7 @@ def test_a_team_of_a_flow_that_takes_too_long_is_called_off(depth: int) -> None:
     check_called_off(stage, chain(depth))
 
 
-@pytest.mark.parametrize("depth", DEPTHS)
+@bundle("depth", DEPTHS)
 def test_a_team_in_a_slot_that_takes_too_long_is_called_off(depth: int) -> None:
     """A pattern goes on, or fails, without the team."""
     plan = pattern("pipeline", {"stage_0": nested(depth, timeout=1.5), "stage_1": AgentPlan(name="stage_1")})
@@ -80,7 +80,7 @@ def test_a_team_in_a_slot_that_takes_too_long_is_called_off(depth: int) -> None:
     check_called_off(stage, [run.replace("team#1.1", "stage_0#1.1", 1) for run in chain(depth)])
 
 
-@pytest.mark.parametrize("depth", DEPTHS)
+@bundle("depth", DEPTHS)
 def test_a_team_that_is_a_role_and_takes_too_long_is_called_off(depth: int) -> None:
     """The iteration has failed; the loop goes on with the same role."""
     loop = LoopPlan(roles=(RolePlan(id="team"),), handoff=(("loop.start", ("team",)),), max_iterations=2)

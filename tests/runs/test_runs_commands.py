@@ -1,13 +1,13 @@
 """What is left to do, in words."""
 
-import pytest
+from bundles import bundle
 
 from coterie.engines.commands import Ask, Cancel, Command, Finish, Note, Reload, Stop
 from coterie.journal.records import PathEnded
 from coterie.runs.driver.commands import Again, phrase
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("command", "told"),
     [
         (Ask(turn="a#1", agent="a", prompt="long"), "start a#1"),

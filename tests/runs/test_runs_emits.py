@@ -57,7 +57,7 @@ class Speakers(Cast):
         return await super().start(request, on_event)
 
     def voice(self, request: Request) -> Say:
-        tokens = Tokens(self._folder)
+        tokens = Tokens.of(self._folder)
 
         def say(event: str = "", *, id: str = "", payload: str = "", **message: Any) -> tuple[str, str]:
             name = id or f"{threading.get_ident():x}{event}{len(message)}{message.get('note', {}).get('text', '')}"
@@ -178,7 +178,7 @@ def test_what_an_attempt_of_a_child_run_says_does_not_count_for_a_turn_of_that_n
     said: list[tuple[str, str]] = []
 
     def planner(say: Say) -> None:
-        token = Tokens(tmp_path / "runs/r").attempt("r/team#1.1", "iteration#1", 1, 1)
+        token = Tokens.of(tmp_path / "runs/r").attempt("r/team#1.1", "iteration#1", 1, 1)
         said.append(say("tasks.ready", turn="team#1.1/iteration#1", token=token))
 
     loop(tmp_path, {"iteration#1": planner}, max_iterations=1)
@@ -270,7 +270,7 @@ def test_an_owner_that_does_not_answer_is_waited_for_in_vain(tmp_path: Path, mon
 
 
 def emit(folder: Path, event: str, epoch: int = 1, **message: Any) -> dict[str, Any]:
-    token = Tokens(folder).attempt("r", "iteration#1", 1, epoch)
+    token = Tokens.of(folder).attempt("r", "iteration#1", 1, epoch)
     sender = {"turn": "iteration#1", "attempt": 1, "epoch": epoch, "token": token}
     return {"kind": "emit", "event": event, **sender, **message}
 
@@ -355,3 +355,27 @@ def test_a_fork_remembers_what_its_records_say(tmp_path: Path) -> None:
     assert [one["text"] for one in entries.read(tmp_path / "runs/f/memory.jsonl")] == ["lesson 1"]
     assert "- lesson 1" in cast.asked[0].prompt
     assert not (tmp_path / "runs/r/memory.jsonl").exists()
+
+
+def test_what_is_said_to_a_run_is_recorded_without_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events, outputs, notes, guidance, answers and refusals, in the journal and in every file of the run."""
+    monkeypatch.setenv("SHOP_API_KEY", secret := "s3cr3t-of-the-user")
+    said: list[tuple[str, str]] = []
+
+    def worker(say: Say) -> None:
+        said.append(
+            say(kind="memory", note={"do": "add", "type": "learning", "text": f"the key: {secret}"}, id="0" * 16)
+        )
+        said.append(say(kind="task", note={"do": "add", "text": f"revoke {secret}"}, id="1" * 16))
+        said.append(say(kind="task", note={"do": "complete", "target": secret}, id="2" * 16))
+        said.append(say(secret, payload=secret, id="e1"))
+        said.append(say("tasks.ready", payload=f"with {secret}", outputs={"key": secret}, id="e2"))
+        message = RunMessage(id="g1", kind="guide", text=f"use {secret}")
+        said.append((send(tmp_path / "runs/r", message).status, ""))
+
+    loop(tmp_path, {"iteration#1": worker})
+    assert [status for status, _ in said] == ["accepted", "accepted", "refused", "refused", "accepted", "accepted"]
+    [kept] = journal(tmp_path, r.MemoryChanged)
+    assert kept.entries[0]["text"] == "the key: ***"
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and secret in path.read_text(errors="replace")]
+    assert written == []

@@ -2,17 +2,24 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
-from stage import Cast, Stage, flow
+from bundles import bundle
+from loop_play import loop_plan, plan_of
+from stage import Cast, Part, Stage, flow
+from steered import Steered, steered
 
-from coterie.backends.base import Answer, Failure, Text
+from coterie.backends.base import Answer, Failure, OnEvent, Permission, Request, Text
 from coterie.engines.printed import PRINTED_MOST
 from coterie.journal.records import AttemptFailed, TurnFailed, TurnFinished, Usage
 from coterie.planning.plan import AgentPlan, Wanted
 from coterie.runs import attempt_folders
 from coterie.runs.attempt_folders import AttemptFolders
+from coterie.runs.driver.attempt_files import NoAttemptFiles as AttemptFiles
+from coterie.runs.messages import RunMessage, guidance, interruption, permission
 from coterie.runs.repository import Runs
+from coterie.workspace.base import SharedWorkspace
 
 SAID = Failure(
     kind="exit",
@@ -157,3 +164,61 @@ def test_the_stream_of_an_attempt_is_bounded(tmp_path: Path, monkeypatch: pytest
     assert lines[-1] == attempt_folders.STREAM_FULL
     assert lines.count(attempt_folders.STREAM_FULL) == 1
     assert asyncio.run(files.how_far("r", "a#1", 1)).endswith("x")
+
+
+class Broken(SharedWorkspace, AttemptFiles):
+    """Files of which one call fails with an error that nobody expects."""
+
+    def __init__(self, call: str) -> None:
+        self.call = call
+
+    def attests(self, run: str, agent: AgentPlan) -> bool:
+        return True
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == object.__getattribute__(self, "call"):
+            raise ValueError(f"{name} is broken")
+        return object.__getattribute__(self, name)
+
+
+@bundle("call", ["attests", "position", "attested", "saved", "read", "how_far", "reload"])
+def test_an_error_of_a_port_ends_the_owner(call: str) -> None:
+    """It is raised where the run is driven: nothing waits for a fact that never comes, and the run can be resumed."""
+    broken = Broken(call)
+    options: dict[str, Any] = {"workspace": broken, "files": broken}
+    plan = flow("a -> b", a=AgentPlan(name="a", reads=("notes.txt",), retry=1))
+    if call == "reload":
+        plan = plan_of(loop_plan(max_iterations=1))
+        options["reload"] = lambda run, plan: broken.reload
+    stage = Stage(plan, Cast({"a": [Failure(kind="interrupted", reason="cut"), Answer()]}), **options)
+    shell = stage.shell = stage._shell(None)
+
+    async def main() -> None:
+        await asyncio.wait_for(shell.start("r", plan, {"prompt": "go"}), 86_400)
+
+    with pytest.raises(ValueError, match=f"{call} is broken"):
+        stage.clock.run(main())
+    stage.options = {}
+    assert stage.resume().status in ("completed", "stopped")
+
+
+@bundle(
+    ("call", "word"),
+    [("interrupt", interruption("a#1")), ("steer", guidance("Mind it")), ("permit", permission("allow"))],
+)
+def test_an_error_of_a_session_ends_the_owner(call: str, word: RunMessage) -> None:
+    """An operator's word reaches an attempt whose backend raises."""
+
+    async def raises(*given: object) -> bool:
+        raise ValueError(f"{call} is broken")
+
+    class Raises(Steered):
+        async def start(self, request: Request, on_event: OnEvent) -> Part:
+            part = await super().start(request, on_event)
+            setattr(part, call, raises)
+            if call == "permit":
+                on_event(Permission(id="x", tool="Bash", detail="make"))
+            return part
+
+    with pytest.raises(ValueError, match=f"{call} is broken"):
+        steered(flow("a -> b"), Raises(word, at="a#1"))

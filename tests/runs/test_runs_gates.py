@@ -2,16 +2,19 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from bundles import bundle
 from nests import nested
-from stage import Cast, Stage, flow
+from stage import Cast, Stage, Streamed, flow
 
-from coterie.backends.base import Answer, Failure, Request, Result, Usage
+from coterie.backends.base import Answer, Failure, Request, Result, Text, Usage
 from coterie.journal import records as r
 from coterie.journal.memory import MemoryStore
-from coterie.planning.plan import AgentPlan, without_gates
+from coterie.planning.plan import AgentPlan, Limits, without_gates
+from coterie.runs.driver.ended import Ended
 from coterie.runs.driver.fold import Fold
 from coterie.runs.kinds import kind_of
 from coterie.runs.messages import interruption
@@ -31,6 +34,7 @@ class Gated(Cast):
     def __init__(self, broken: dict[tuple[str, ...], int] | None = None, **parts: Any) -> None:
         super().__init__(parts)
         self.broken = dict(broken or {})
+        self.failure = Failure(kind="exit", reason="`make test` ended with status 2", text="1 failed", exit_code=2)
         self.gates: list[tuple[str, ...]] = []
         self.requests: list[Request] = []
 
@@ -41,8 +45,7 @@ class Gated(Cast):
         [argv] = request.agent.steps
         self.gates.append(argv)
         self.broken[argv] = self.broken.get(argv, 0) - 1
-        failure = Failure(kind="exit", reason="`make test` ended with status 2", text="1 failed", exit_code=2)
-        result: Result = failure if self.broken[argv] >= 0 else Answer(text="ok", usage=Usage(seconds=2.0))
+        result: Result = self.failure if self.broken[argv] >= 0 else Answer(text="ok", usage=Usage(seconds=2.0))
         return await Cast({request.agent.name: [result]}, seconds=2.0).start(request, on_event)
 
 
@@ -160,22 +163,119 @@ def test_ctrl_c_while_a_gate_runs_loses_no_answer() -> None:
     assert cast.gates == [TEST, TEST]
 
 
-def test_an_operator_interrupts_a_gate() -> None:
-    """The attempt counts as interrupted, and the turn is repeated."""
-    cast = Gated()
-    stage = Stage(flow("a -> b", a=gated(TEST)), cast)
+def interrupted_at(stage: Stage, *times: float) -> Ended:
+    """The end of a run whose turn `a#1` an operator interrupts at these seconds; it has to come within a day."""
     stage.shell = shell = stage._shell(None)
 
-    async def cut() -> None:
+    async def cut() -> Ended:
         task = asyncio.ensure_future(shell.start("r", stage.plan, {"prompt": "go"}))
-        await asyncio.sleep(2.0)
-        shell.post(lambda: take(shell, interruption("a#1"), stage.clock.now(), Sender("operator")))
-        await task
+        for seconds in times:
+            await asyncio.sleep(seconds - stage.clock.now())
+            shell.post(lambda: take(shell, interruption("a#1"), stage.clock.now(), Sender("operator")))
+        return await asyncio.wait_for(task, 86_400)
 
-    stage.clock.run(cut())
-    assert [one.reason for one in stage.records(r.AttemptInterrupted)] == ["interrupted"]
+    return stage.clock.run(cut())
+
+
+def test_an_operator_interrupts_a_gate() -> None:
+    """The attempt counts as interrupted, with what it has cost, and the turn is repeated."""
+    cast = Gated(a=[Answer(text="first", usage=Usage(cost=1.0)), Answer(text="second", usage=Usage(cost=0.5))])
+    stage = Stage(flow("a -> b", a=gated(TEST)), cast)
+    ended = interrupted_at(stage, 2.0)
+
+    assert [(one.reason, one.usage.cost) for one in stage.records(r.AttemptInterrupted)] == [("interrupted", 1.0)]
     assert [one.turn for one in cast.asked] == ["a#1", "a#1", "b#1"]
-    assert stage.records()[-1].outcome == "completed"
+    assert (ended.status, ended.usage.cost) == ("completed", 1.5)
+
+
+def test_a_run_whose_gate_was_interrupted_stops_for_a_person() -> None:
+    """Nothing of the interrupted gate is still waited for."""
+    plan = flow("a -> boss", a=gated(TEST), boss=AgentPlan(name="boss", kind="human", backend="human"))
+    ended = interrupted_at(Stage(plan, Person(), park=True), 2.0)
+
+    assert (ended.status, ended.reason) == ("stopped", "waiting")
+
+
+class Person(Gated):
+    """Gates, and a person who never answers."""
+
+    async def start(self, request: Request, on_event: Any) -> Any:
+        if request.agent.kind == "human":
+            return await Cast({"boss": [Answer()]}, seconds=1e9).start(request, on_event)
+        return await super().start(request, on_event)
+
+
+class LateGate:
+    """A gate that ends two seconds after it was cut off."""
+
+    def __init__(self, result: Result) -> None:
+        self._result = result
+
+    async def result(self) -> Result:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(1e9)
+        await asyncio.sleep(2.0)
+        return self._result
+
+    async def interrupt(self) -> None: ...
+
+
+@bundle("kind", ["exit", "shortage"])
+def test_the_result_of_a_gate_that_was_cut_off_counts_for_no_later_attempt(kind: str) -> None:
+    """It comes while the gate of the second attempt runs, which an operator can still interrupt."""
+
+    class Late(Gated):
+        async def start(self, request: Request, on_event: Any) -> Any:
+            if request.agent.kind == "gate" and request.attempt == 1:
+                return LateGate(Failure(kind=kind, reason="late"))
+            return await super().start(request, on_event)
+
+    stage = Stage(flow("a -> b", a=gated(TEST)), Late())
+    ended = interrupted_at(stage, 2.0, 4.5)
+
+    assert ended.status == "completed"
+    assert [(one.attempt, one.passed) for one in stage.records(r.GateChecked)] == [(3, True)]
+    assert [(one.attempt, one.reason) for one in stage.records(r.AttemptInterrupted)] == [
+        (1, "interrupted"),
+        (2, "interrupted"),
+    ]
+
+
+def test_a_shortage_in_a_gate_stops_the_run_and_rejects_nothing() -> None:
+    """No process can be started: the answer is kept, and the next owner runs the gate."""
+    cast = Gated({TEST: 1})
+    cast.failure = Failure(kind="shortage", reason="no processes are left")
+    stage = Stage(flow("a -> b", a=gated(TEST)), cast)
+    ended = stage.start()
+
+    assert (ended.status, ended.reason) == ("stopped", "shortage: no processes are left")
+    assert stage.resume().status == "completed"
+    assert [one.passed for one in stage.records(r.GateChecked)] == [True]
+    assert [one.turn for one in cast.asked] == ["a#1", "b#1"]
+
+
+@bundle(("cost", "estimate"), [(1.0, {"price_in": 0.0, "price_out": 1e6, "max_tokens": 1}), (1.5, {})])
+def test_what_an_answer_has_cost_is_committed_while_its_gates_run(cost: float, estimate: dict[str, Any]) -> None:
+    """With a budget of a dollar nothing starts beside the gate, with an estimate of its cost or without one."""
+    cast = Gated(a=[Answer(usage=Usage(cost=cost))], s=[Streamed([(1.0, Text(text="works"))], Answer())])
+    agents = {"a": gated(TEST), "b": AgentPlan(name="b", options=estimate)}
+    stage = Stage(flow("[a, s] -> z", "s -> b", **agents), cast)
+    ended = stage.start(Limits(max_cost=1.0))
+
+    assert ended.reason == "max_cost"
+    assert [one.turn for one in cast.asked] == ["a#1", "s#1"]
+
+
+def test_a_team_that_is_called_off_while_a_gate_runs_ends() -> None:
+    """The failure beside it is the end of the run."""
+    team = nested(2, flow("x -> y", x=AgentPlan(name="x", options={"gates": [list(TEST)]})))
+    cast = Gated(bad=[Streamed([(1.0, Text(text="tries"))], Failure(kind="exit", reason="no"))])
+    stage = Stage(flow("[team, bad] -> z", team=team), cast)
+    ended = interrupted_at(stage)
+
+    assert ended.status == "failed"
+    assert cast.gates == [TEST]
+    assert [one.outcome for one in stage.records(r.RunFinished, run="r/team#1.1/team#1.1")] == ["cancelled"]
 
 
 def test_a_rehearsal_runs_no_gates() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from bundles import bundle
 from doorbell import control
 from posted import send
 from stage import Cast, flow
@@ -22,6 +23,7 @@ from coterie.journal.records import MessageRefused, TurnFinished, TurnStarted
 from coterie.journal.writer import JsonlWriter
 from coterie.planning.plan import AgentPlan
 from coterie.runs import launch
+from coterie.runs.driver.shell import Shell
 from coterie.runs.messages import RunMessage, Verdict, inbox
 from coterie.runs.messages.tokens import Tokens
 from coterie.runs.outcome import Outcome
@@ -99,7 +101,7 @@ def test_a_message_that_comes_twice_counts_once_and_is_told_the_same(tmp_path: P
     assert [record.message for record in refused] == ["m1"]
 
 
-@pytest.mark.parametrize("name", [b"\xff\xff\n", b"a\0b\n", b"../../lock\n", b"x" * 100_000 + b"\n", b"", b"\n"])
+@bundle("name", [b"\xff\xff\n", b"a\0b\n", b"../../lock\n", b"x" * 100_000 + b"\n", b"", b"\n"])
 def test_nonsense_at_the_doorbell_disturbs_nobody(
     tmp_path: Path, name: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -119,7 +121,7 @@ def test_nonsense_at_the_doorbell_disturbs_nobody(
     assert (tmp_path / "runs/r/lock").exists()
 
 
-@pytest.mark.parametrize("data", [b"\xff", b"{}", b"[" * 5000, b'{"id":1}'])
+@bundle("data", [b"\xff", b"{}", b"[" * 5000, b'{"id":1}'])
 def test_a_message_that_cannot_be_read_is_put_aside(tmp_path: Path, data: bytes) -> None:
     """The next one is taken all the same."""
 
@@ -295,7 +297,7 @@ def test_an_operators_message_that_is_not_rung_for_waits_for_the_next_owner(
 
     def meanwhile(folder: Path) -> None:
         left = RunMessage(id="m1", kind="answer", turn="boss#1", text="left there")
-        signed = msgspec.structs.replace(left, token=Tokens(folder).operator(left.signed))
+        signed = msgspec.structs.replace(left, token=Tokens.of(folder).operator(left.signed))
         delivery.put(str(folder), "m1", msgspec.to_builtins(signed))
         assert looked.wait(60)
         assert send(folder, answer("m2")).status == "accepted"
@@ -303,3 +305,40 @@ def test_an_operators_message_that_is_not_rung_for_waits_for_the_next_owner(
     assert asyncio.run(with_owner(tmp_path, meanwhile)).status == "completed"
     finished = {one.turn: one for one in JsonlStore(tmp_path).read("r") if isinstance(one, TurnFinished)}
     assert (finished["boss#1"].text, finished["boss#1"].message) == ("yes", "m2")
+
+
+def test_a_message_that_comes_while_its_owner_lets_go_is_taken_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is queued, as its sender hears, and stays in the inbox until then."""
+    run = "r-that-is-let-go"  # no other test's processes bear its mark
+    folder, load, durable = tmp_path / "runs" / run, inbox.load_message, JsonlWriter.durable
+    came, sent, shells = asyncio.Event(), list[asyncio.Task[Verdict]](), list[Shell]()
+
+    def loaded(path: Path) -> RunMessage | Verdict:
+        came.set()
+        return load(path)
+
+    async def slow(writer: JsonlWriter, seq: int) -> None:
+        if not sent and shells[0].runs[run].core.stopped:
+            sent.append(asyncio.create_task(asyncio.to_thread(send, folder, answer())))
+            await asyncio.wait_for(came.wait(), 60)
+        await durable(writer, seq)
+
+    async def main() -> tuple[Outcome, Verdict]:
+        turns = Asked(lambda: None)
+        where = {"state_dir": tmp_path, "run_id": run, "cwd": tmp_path}
+        return await launch.start(PLAN, {}, turns=turns, attach=shells.append, **where), await sent[0]  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(inbox, "load_message", loaded)
+        patch.setattr(JsonlWriter, "begin", lambda writer: False)
+        patch.setattr(JsonlWriter, "durable", slow)
+        stopped, said = asyncio.run(main())
+    assert (stopped.reason, said.status) == ("waiting", "queued")
+    assert [path.name for path in (folder / "inbox").iterdir()] == ["m1.json"]
+
+    outcome = asyncio.run(launch.resume(run, state_dir=tmp_path, turns=Asked(lambda: None)))
+    assert outcome.status == "completed"
+    assert results(tmp_path, run) == ["a#1", "boss#1"]
+    assert list((folder / "inbox").iterdir()) == []

@@ -110,6 +110,7 @@ def test_a_further_kind_runs(tmp_path: Path) -> None:
     assert replay(outcome.run, state_dir=tmp_path / "state").left == ()
 
 
+@pytest.mark.slow
 def test_a_further_kind_is_killed_and_resumed(tmp_path: Path) -> None:
     """SIGKILL in its third turn: what had answered is not asked again."""
     state = tmp_path / "state"

@@ -1,11 +1,21 @@
 """Secret values of a plan lie in a private file of the run, and the recorded plan refers to them."""
 
+import asyncio
 from pathlib import Path
 
+import pytest
+from bundles import bundle
+from msgspec.structs import replace
+from stage import Cast, flow
+
 from coterie.backends.secrets import Secrets
-from coterie.planning.plan import AgentPlan, Plan, environments, to_json
+from coterie.errors import UsageError
+from coterie.planning.plan import AgentPlan, Limits, Plan, environments, to_json
 from coterie.planning.system import ActorPlan, PluginPlan, PluginsPlan, SupervisorPlan, SystemPlan
-from coterie.runs.plan_secrets import filled, filled_system, hold, literal, read
+from coterie.runs import launch
+from coterie.runs.fork import fork
+from coterie.runs.outcome import Outcome
+from coterie.runs.plan_secrets import FILE, filled, filled_system, hold, literal, read
 
 SECRET = "s3cr3t-of-the-user"
 
@@ -60,3 +70,47 @@ def test_what_comes_from_a_variable_is_not_in_the_file() -> None:
     """As `${NAME}`, with ordinary words around it; a secret beside it is one."""
     env = {"A_TOKEN": "${KEY}", "B_TOKEN": "Key ${KEY}", "C_TOKEN": f"{SECRET} ${{KEY}}", "D_TOKEN": SECRET}
     assert literal(Plan(name="p", agents={"a": AgentPlan(name="a", env=env)})) == ["a.C_TOKEN", "a.D_TOKEN"]
+
+
+WITH_SECRETS = flow("a -> b", b=AgentPlan(name="b", env={"API_KEY": SECRET, "COLOUR": "blue"}))
+
+
+def stopped_before_b(state: Path) -> None:
+    """A run whose next turn is that of the agent with a secret."""
+    begun = launch.start(WITH_SECRETS, {}, state_dir=state, run_id="r", turns=Cast({}), limits=Limits(max_turns=1))
+    assert asyncio.run(begun).status == "stopped"
+
+
+def resumed(state: Path, run: str, reload: Plan | None = None) -> tuple[Outcome, dict[str, str]]:
+    """The end of *run*, and the environment of its last agent."""
+    cast = Cast({}, seconds=0)
+    return asyncio.run(launch.resume(run, state_dir=state, turns=cast, reload=reload)), cast.asked[-1].agent.env
+
+
+def test_a_fork_has_the_secrets_of_its_origin(tmp_path: Path) -> None:
+    """Its agents start with the values, and so do those of a fork of the fork with a changed plan."""
+    stopped_before_b(tmp_path)
+    first = fork("r", state_dir=tmp_path)
+    changed = WITH_SECRETS.agents | {"a": AgentPlan(name="a", env={"A_TOKEN": f"{SECRET}-2"})}
+    second = fork(first.run, state_dir=tmp_path, change=lambda plan: replace(plan, agents=changed))
+
+    for made in (first, second):
+        ended, env = resumed(tmp_path, made.run)
+        assert (ended.status, env) == ("completed", {"API_KEY": SECRET, "COLOUR": "blue"})
+    assert set(read(tmp_path / "runs" / second.run)) == {"***a.A_TOKEN", "***b.API_KEY"}
+
+
+@bundle("lost", ["the file", "a value", "its text"])
+def test_a_run_whose_secrets_are_lost_is_resumed_with_a_plan_only(tmp_path: Path, lost: str) -> None:
+    """Otherwise its agents would have the references as keys."""
+    stopped_before_b(tmp_path)
+    file = tmp_path / "runs" / "r" / FILE
+    if lost == "the file":
+        file.unlink()
+    else:
+        file.write_text('{"***b.OTHER": "x"}' if lost == "a value" else "{")
+    with pytest.raises(UsageError, match=r"env.json has no value for API_KEY: resume with --reload FILE"):
+        resumed(tmp_path, "r")
+
+    ended, env = resumed(tmp_path, "r", WITH_SECRETS)
+    assert (ended.status, env["API_KEY"]) == ("completed", SECRET)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from bundles import bundle
 from stage import Behaviour, Cast, Stage, Streamed, flow
 
 from coterie.backends.base import Answer, Failure, Request, SessionOpened
@@ -93,7 +94,7 @@ def test_a_stop_names_the_quota_that_opens_first() -> None:
     assert stage.start().until == 3601.0
 
 
-@pytest.mark.parametrize("wait", [0.0, WAIT_MOST, QUOTA_MOST + 1, float("nan"), float("inf")])
+@bundle("wait", [0.0, WAIT_MOST, QUOTA_MOST + 1, float("nan"), float("inf")])
 def test_a_quota_without_a_believable_reset_fails_the_turn_as_before(wait: float) -> None:
     """Only a known time parks a run."""
     stage = Stage(flow("a -> b"), Cast({"a": [spent(wait=wait)]}))

@@ -6,9 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from bundles import bundle
+from until import until
 
-from coterie.backends.processes import MARK
-from coterie.runs import index
+from coterie.backends.processes import MARK, alive, started
+from coterie.runs import closing_steps, index
 from coterie.runs.driver.turns import LocalTurns
 
 
@@ -31,3 +33,19 @@ def test_a_process_of_another_run_of_the_same_name_is_left_alone(
     finally:
         stray.kill()
         stray.wait()
+
+
+@bundle(("rest", "said"), [("", ""), ("; exit 3", "sh ended with 3"), ("; sleep 600", "sh took longer than 0.3 s")])
+def test_nothing_that_a_notification_started_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rest: str, said: str
+) -> None:
+    """Whether it succeeds, fails, or takes too long."""
+    monkeypatch.setattr(closing_steps, "NOTIFY_WITHIN", 0.3)
+    pid = tmp_path / "pid"
+    script = f"cat >/dev/null; sleep 600 >/dev/null 2>&1 & echo $! >{pid}{rest}"
+    problem = closing_steps.notify(("sh", "-c", script), {}, tmp_path, tmp_path)
+
+    assert problem.startswith(said)
+    assert bool(problem) == bool(said)
+    left = int(pid.read_text())
+    until(lambda: not alive(left, started(left)))

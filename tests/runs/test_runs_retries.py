@@ -1,4 +1,4 @@
-import pytest
+from bundles import bundle
 from pattern_play import perform
 
 from coterie.backends.base import Failure
@@ -20,7 +20,7 @@ def test_other_failures_wait_as_long_as_transient_ones_and_no_longer_than_30_sec
     assert [fail("timeout") for _ in range(5)] == [8.0, 16.0, 30.0, 30.0, None]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("kind", "config", "agent", "attempts"),
     [
         ("failed", "retry_failed_stages: false", "max_retries: 0", 1),
@@ -43,7 +43,7 @@ def test_max_retries_of_a_stage_counts_what_its_page_says(kind: str, config: str
     assert done.counts() == {"s": attempts}
 
 
-@pytest.mark.parametrize(("agent", "attempts"), [("", 4), ("max_retries: 0", 1), ("max_retries: 5", 6)])
+@bundle(("agent", "attempts"), [("", 4), ("max_retries: 0", 1), ("max_retries: 5", 6)])
 def test_max_retries_of_a_member_counts_further_attempts(agent: str, attempts: int) -> None:
     """3, unless it says otherwise."""
     member = ", ".join(filter(None, ("command: [cat]", agent)))
@@ -54,7 +54,7 @@ def test_max_retries_of_a_member_counts_further_attempts(agent: str, attempts: i
     assert done.counts() == {"ensemble_1": attempts}
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("wait", "pauses"),
     [(0.0, [1.0, 2.0, 4.0]), (3.0, [3.0, 3.0, 4.0]), (60.0, [60.0, 60.0, 60.0]), (86400.0, [WAIT_MOST] * 3)],
 )
@@ -66,7 +66,7 @@ def test_a_pause_is_as_long_as_whoever_was_asked_wants(wait: float, pauses: list
     assert [tally.after_failure(failed, retry=0) for _ in range(4)] == [*pauses, None]
 
 
-@pytest.mark.parametrize("attempts", [1, 2, 7])
+@bundle("attempts", [1, 2, 7])
 def test_a_number_of_attempts_is_for_all_kinds_of_failures(attempts: int) -> None:
     """Whichever they are, so many and no more; what was cut off is none of them."""
     kinds = ("transient", "invalid_output", "failed")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 from loop_cases import cases
 
 from coterie.planning.loop import LoopPlan
@@ -19,7 +20,7 @@ def loop(how: str) -> Plan:
     return Plan(name="x", agents={}, coordination=LoopPlan(place=RunPlace(project="p", run_id_format=how)))
 
 
-@pytest.mark.parametrize("case", cases("run_id"), ids=lambda case: str(case["id"]))
+@bundle("case", cases("run_id"), ids=lambda case: str(case["id"]))
 def test_ids_look_as_in_the_earlier_system(case: dict[str, Any], tmp_path: Path) -> None:
     """A word that is no format stands for the readable one."""
     for n in range(case.get("existing_loop_starts", 0)):

@@ -5,6 +5,7 @@ import errno
 import itertools
 import random
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -209,8 +210,7 @@ def test_a_team_answers_in_text_when_nobody_in_it_gives_outputs() -> None:
 def test_a_human_parks_the_run_and_the_answer_carries_it_on() -> None:
     """With nothing but humans left the owner lets go; the question stands for the next one, asked once."""
     human = AgentPlan(name="h", kind="human", backend="human", outputs=(VERDICT,))
-    stage = Stage(flow("a -> h -> b", h=human), Cast({"h": [_never]}, seconds=1.0), park=True)
-    stage.cast = _Patient({})
+    stage = _Spoken(flow("a -> h -> b", h=human), park=True)
     ended = stage.start()
 
     assert (ended.status, ended.reason) == ("stopped", "waiting")
@@ -228,7 +228,7 @@ def test_a_human_parks_the_run_and_the_answer_carries_it_on() -> None:
 def test_a_human_who_is_asked_for_one_value_may_just_say_it() -> None:
     """`control respond RUN approve` is an answer; what does not fit still is none."""
     human = AgentPlan(name="h", kind="human", backend="human", outputs=(VERDICT,))
-    stage = Stage(flow("h -> b", h=human), _Patient({}), park=True)
+    stage = _Spoken(flow("h -> b", h=human), park=True)
     assert stage.start().reason == "waiting"
     stage.cast.say = RunMessage(id="m1", kind="answer", text="never")
     assert stage.resume().reason == "waiting"
@@ -241,7 +241,7 @@ def test_a_human_who_is_asked_for_one_value_may_just_say_it() -> None:
 def test_a_human_who_does_not_answer_in_time_fails_the_turn() -> None:
     """The time is the question's: it runs on while nobody owns the run."""
     human = AgentPlan(name="h", kind="human", backend="human", timeout=3600.0)
-    stage = Stage(flow("h -> b", h=human), _Patient({}), park=True)
+    stage = _Spoken(flow("h -> b", h=human), park=True)
     assert stage.start().reason == "waiting"
     stage.clock.advance(4000)
     ended = stage.resume()
@@ -252,8 +252,7 @@ def test_a_human_who_does_not_answer_in_time_fails_the_turn() -> None:
 
 def test_a_message_is_recorded_once_however_often_it_comes() -> None:
     """Its sender repeats it when the answer was lost."""
-    stage = Stage(flow("a -> b"))
-    stage.cast = _Patient({})
+    stage = _Spoken(flow("a -> b"))
     stage.cast.say = stage.cast.again = RunMessage(id="m", kind="interrupt", turn="a#1")
     assert stage.start().status == "completed"
 
@@ -263,14 +262,37 @@ def test_a_message_is_recorded_once_however_often_it_comes() -> None:
 
 def test_an_operators_interrupt_ends_the_attempt_and_is_no_failure() -> None:
     """The same agent is asked again and told so; `retry 0` is not touched."""
-    stage = Stage(flow("a -> b"))
-    stage.cast = _Patient({})
+    stage = _Spoken(flow("a -> b"))
     stage.cast.say = RunMessage(id="m", kind="interrupt", turn="a#1")
     assert stage.start().status == "completed"
 
     assert [r.reason for r in stage.records(AttemptInterrupted)] == ["interrupted"]
     assert [one.interrupted for one in stage.cast.asked if one.turn == "a#1"] == [0, 1]
     assert "interrupted" in stage.cast.asked[1].prompt
+
+
+def test_an_operator_stops_a_run_and_resume_goes_on() -> None:
+    """As Ctrl-C does: attempts are interrupted, which is no failure, and nothing starts any more."""
+    stage = _Spoken(flow("a -> [b, c] -> d"))
+    stage.cast.say = RunMessage(id="m", kind="stop")
+    stopped = stage.start()
+
+    assert (stopped.status, stopped.reason) == ("stopped", "by an operator")
+    assert [v.status for v in stage.cast.verdicts] == ["accepted"]
+    cut = [(r.turn, r.reason) for r in stage.records(AttemptInterrupted)]
+    assert cut == [("a#1", "interrupted")]
+    assert stage.records(RunStopped)[-1].reason == stopped.reason
+    stage.cast.say = None
+    assert stage.resume().status == "completed"
+
+
+def test_a_stop_that_waited_in_the_inbox_does_not_stop_the_next_owner() -> None:
+    stage = Stage(flow("a -> b", a=AgentPlan(name="a", on_interrupt="ask")))
+    stage.start()
+    crashed(stage, next(r.seq for r in stage.records(TurnStarted)))
+
+    assert resumed(stage, RunMessage(id="m1", kind="stop"), late=True).reason == "waiting"
+    assert [r.reason for r in stage.records(MessageRefused)] == ["no process drove the run when it was sent"]
 
 
 @pytest.mark.parametrize(("word", "ends"), [("retry", ["finished", "finished"]), ("cancel", ["cancelled"])])
@@ -546,11 +568,11 @@ def test_what_a_fallback_answered_is_read_as_the_result_of_the_agent_it_replaced
     assert "# Result of a (f#1)\n\n~~~text\ninstead\n~~~" in asked
 
 
-def resumed(stage: Stage, message: RunMessage) -> Ended:
-    """Resume the run of *stage*, whose inbox holds *message*."""
+def resumed(stage: Stage, message: RunMessage, *, late: bool = False) -> Ended:
+    """Resume the run of *stage*, whose inbox holds *message*; *late*: it was sent before."""
 
     def deliver() -> None:
-        take(stage.shell, message, stage.clock.now(), Sender("operator"))
+        take(stage.shell, message, stage.clock.now(), Sender("operator"), late=late)
         stage.shell.arrived()
 
     async def owner() -> Ended:
@@ -571,54 +593,42 @@ def crashed(stage: Stage, seq: int) -> None:
     stage.clock.run(writer.close())
 
 
-def _never(request: object) -> Answer:
-    raise AssertionError("nobody answers for a human")
+class _Spoken(Stage):
+    """Humans never answer by themselves; what the cast is to *say* arrives half a second after an attempt started."""
+
+    def __init__(self, plan: Plan, **options: bool) -> None:
+        super().__init__(plan, _Patient({}), **options)
+        self.cast.stage = self
+
+    def _shell(self, limits: Limits | None) -> Shell:
+        made = super()._shell(limits)
+        for _ in filter(None, (self.cast.say, self.cast.again)):
+            made.expect()
+        return made
 
 
 class _Patient(Cast):
-    """Humans never answer by themselves; *say* arrives at the run half a second after an attempt started."""
-
     say: RunMessage | None = None
     again: RunMessage | None = None
+    stage: Stage
 
     def __init__(self, parts: object) -> None:
         super().__init__({})
         self.verdicts: list[object] = []
 
     async def start(self, request, on_event):  # type: ignore[no-untyped-def]
-        stage = _stages[-1]
-        for message in (self.say, self.again):
-            if message is not None:
-                loop = asyncio.get_running_loop()
-                loop.call_later(0.5, stage.shell.post, lambda message=message: self._deliver(stage, message))
+        for message in filter(None, (self.say, self.again)):
+            asyncio.get_running_loop().call_later(0.5, self.stage.shell.post, partial(self._deliver, message))
         self.say = self.again = None
         part = await super().start(request, on_event)
         if request.agent.kind == "human":
             part._seconds = 10**9
         return part
 
-    def _deliver(self, stage: Stage, message: RunMessage) -> None:
-        _, verdict = take(stage.shell, message, stage.clock.now(), Sender("operator"))
+    def _deliver(self, message: RunMessage) -> None:
+        _, verdict = take(self.stage.shell, message, self.stage.clock.now(), Sender("operator"))
         self.verdicts.append(verdict)
-        stage.shell.arrived()
-
-
-_stages: list[Stage] = []
-
-
-@pytest.fixture(autouse=True)
-def _remember(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Stage._shell
-
-    def shell(stage: Stage, limits: Limits | None):  # type: ignore[no-untyped-def]
-        _stages.append(stage)
-        made = real(stage, limits)
-        for message in (getattr(stage.cast, "say", None), getattr(stage.cast, "again", None)):
-            if message is not None:
-                made.expect()
-        return made
-
-    monkeypatch.setattr(Stage, "_shell", shell)
+        self.stage.shell.arrived()
 
 
 class _Closing(Cast):

@@ -5,17 +5,17 @@ import errno
 import os
 import resource
 import shutil
-import signal
 import subprocess
-import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import loops
+import preforked
 import pytest
+from bundles import bundle
 from stage import Cast, Stage, flow
+from until import until
 
 from coterie.backends.base import Answer, Request
 from coterie.backends.outcome import cannot_start
@@ -63,7 +63,7 @@ def test_what_counts_as_a_shortage() -> None:
     assert shortage(None) == ""
 
 
-@pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE])
+@bundle("number", [errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE])
 def test_a_program_that_finds_no_room_is_no_failure_of_its_own(number: int) -> None:
     """Not transient either: that would count against its retries."""
     failure = cannot_start("agent", Path(), OSError(number, os.strerror(number)))
@@ -72,7 +72,7 @@ def test_a_program_that_finds_no_room_is_no_failure_of_its_own(number: int) -> N
     assert os.strerror(number) in failure.reason
 
 
-@pytest.mark.parametrize("error", LACKING, ids=str)
+@bundle("error", LACKING, ids=str)
 def test_a_run_stops_and_a_resume_while_it_lasts_stops_again(error: Exception) -> None:
     """However often; then it goes on as if nothing had happened: no failure, no crash, no retry."""
     told = shortage(error)
@@ -136,7 +136,6 @@ def test_files_of_an_attempt_say_what_is_lacking(what: str, tmp_path: Path, monk
 
 # -- real processes, disks and limits ---------------------------------------------------------------------------------
 
-COMMAND = [sys.executable, "-m", "coterie"]
 LINE = """topology work : [pipeline] {
   flow { a -> b }
   agent a { retry: 0 extensions { coterie { command: ["{python}", "{here}/agent.py"] } } }
@@ -146,7 +145,9 @@ LINE = """topology work : [pipeline] {
 
 
 def coterie(*words: str, cwd: Path, limit: Callable[[], None] | None = None) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([*COMMAND, *words], cwd=cwd, capture_output=True, text=True, timeout=300, preexec_fn=limit)
+    if limit is None:
+        return preforked.run(*words, cwd=cwd)
+    return subprocess.run([*preforked.REAL, *words], cwd=cwd, capture_output=True, text=True, preexec_fn=limit)
 
 
 def project(folder: Path, agent: str) -> None:
@@ -201,6 +202,7 @@ def test_a_full_disk_stops_a_run_and_room_lets_it_go_on(tiny: Path, tmp_path: Pa
     assert not [one for one in records(tiny / "state") if isinstance(one, AttemptFailed | TurnFailed)]
 
 
+@pytest.mark.slow
 def test_too_few_descriptors_stop_a_run(tmp_path: Path) -> None:
     """Forty agents at once where there is room for a few: 3, and all of them are asked under another limit."""
     names, waits = [f"a{n}" for n in range(40)], '["sh", "-c", "[ -e room ] || exec sleep 600"]'
@@ -232,24 +234,22 @@ def test_what_a_killed_attempt_left_half_done_is_cleared(tmp_path: Path) -> None
     agent = """
         import os, pathlib, time
         here = pathlib.Path(os.environ["COTERIE_ATTEMPT_DIR"])
-        if here.name.endswith(".1"):
+        if here.parent.name.endswith(".1"):
             (here / "mine.txt").write_text("kept")
             os.mkfifo(here / "pipe")
             (here / "ready").write_text("")
             time.sleep(60)
     """
     project(tmp_path, agent)
-    owner = subprocess.Popen([*COMMAND, "run", "team.at", "go", "--no-snapshots"], cwd=tmp_path)
-    deadline = time.monotonic() + 60
-    while not (found := list(tmp_path.glob(".coterie/runs/*/turns/*/ready"))) and time.monotonic() < deadline:
-        time.sleep(0.01)  # a real process
-    [ready] = found
-    owner.send_signal(signal.SIGKILL)
+    owner = preforked.start_quietly("run", "team.at", "go", "--no-snapshots", cwd=tmp_path)
+    until(lambda: list(tmp_path.glob(".coterie/runs/*/turns/*/own/ready")))
+    [ready] = tmp_path.glob(".coterie/runs/*/turns/*/own/ready")
+    owner.kill()
     owner.wait()
-    assert (ready.parent / "turn.json").exists()
+    assert (ready.parents[1] / "turn.json").exists()
 
     assert coterie("resume", "last", cwd=tmp_path).returncode == 0
-    left = {path.name for path in ready.parent.iterdir()}
+    left = {path.name for path in ready.parents[1].rglob("*")}
     assert left & {"turn.json", "prompt.md", "usage.json", "pipe"} == set()
     assert {"mine.txt", "ready"} <= left
 
@@ -294,8 +294,7 @@ def test_git_without_space_stops_the_run_and_keeps_the_answer(tmp_path: Path) ->
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
 
     def owner(*words: str) -> "subprocess.CompletedProcess[str]":
-        env = {**os.environ, "PATH": path}
-        return subprocess.run([*COMMAND, *words], cwd=tmp_path / "work", env=env, capture_output=True, text=True)
+        return preforked.run(*words, cwd=tmp_path / "work", env={**os.environ, "PATH": path})
 
     first = owner("run", "team.at", "go")
     assert (first.returncode, (tmp_path / "asked").read_text()) == (3, "x"), first.stdout + first.stderr

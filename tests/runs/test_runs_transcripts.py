@@ -1,7 +1,6 @@
 """Where the messages of coding agents are kept: of iterations, reviews, branches of waves, turns and their retries."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -47,8 +46,7 @@ topology two : [pipeline] {
 
 def run(folder: Path, target: str) -> Path:
     """Run *target* to completion; the folder of the run."""
-    words = [*preforked.REAL, "run", target, "go"]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300)
+    done = preforked.run("run", target, "go", cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     [found] = folder.glob(".*/runs/*/")
     return found

@@ -127,19 +127,24 @@ class MemoryExport:
     async def output(self, attempt: str, begin: int) -> bytes:
         return self.printed.get(attempt, b"")[begin:]
 
+    async def secret(self, root: str) -> bytes:
+        return f"the secret of {root}".encode()
+
     async def close(self) -> None:
         return
 
 
 @contextmanager
-def serving(folder: Path, cluster: str, *words: str, name: str = "node") -> Iterator[subprocess.Popen[bytes]]:
+def serving(
+    folder: Path, cluster: str, *words: str, name: str = "node", **environment: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """A node as a process, with its files in *folder*; killed at the end of the block if it still lives."""
     log = folder / f"{name}.log"
     with log.open("ab") as said:
         process = subprocess.Popen(
             [sys.executable, "-m", "coterie", "serve", "--home", str(folder / name), *words],
             cwd=folder,
-            env=os.environ | {"COTERIE_CLUSTER": cluster},
+            env=os.environ | {"COTERIE_CLUSTER": cluster} | environment,
             stdout=said,
             stderr=said,
         )

@@ -3,11 +3,8 @@
 import contextlib
 import io
 import os
-import signal
 import subprocess
-import sys
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import preforked
@@ -60,10 +57,8 @@ class Place:
     folder: Path
 
     def start(self, *words: str, **options: object) -> "subprocess.Popen[str]":
-        """Start `coterie` with *words*; signals as a shell hands them on, whatever the tests themselves ignore."""
-        given = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        given["preexec_fn"] = partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)
-        return subprocess.Popen([sys.executable, "-m", "coterie", *words], cwd=self.folder, **(given | options))  # type: ignore[call-overload, no-any-return]
+        """Start `coterie` with *words* and the *options* of `subprocess.Popen`."""
+        return preforked.start(*words, cwd=self.folder, **options)  # type: ignore[arg-type]
 
     def call(self, *words: str, status: int = 0) -> "Said":
         """Run `coterie` with *words* and check its status."""

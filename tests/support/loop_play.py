@@ -107,7 +107,7 @@ class Play:
         """End an attempt with a failure."""
         name = turn or self.turn
         attempt = self.core.turns[name].attempt
-        if kind == "interrupted":
+        if kind in ("interrupted", "lost"):
             cut = r.AttemptInterrupted(turn=name, attempt=attempt, reason=kind, **more)
             self._said(self.core.accept(self.now, cut))
         else:

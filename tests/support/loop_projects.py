@@ -1,7 +1,17 @@
 """Folders of loops whose agents are small programs, for tests with real files."""
 
+import asyncio
 import sys
 from pathlib import Path
+from typing import Any
+
+from coterie.cli.team_file import plan_for_a_run
+from coterie.planning.loop import LoopGiven
+from coterie.runs import launch
+from coterie.runs.outcome import Outcome
+from coterie.runs.repository import Runs
+
+STATE = Path(".autoloop")
 
 AGENT = """
 import json, os, pathlib, subprocess, sys
@@ -29,3 +39,14 @@ def project(folder: Path, script: str, settings: str = "", handoff: str = "") ->
         f'backend.prompt_mode = "stdin"\nreview.enabled = false\nevent_loop.max_iterations = 4\n{settings}'
     )
     return folder
+
+
+def run(loop: Path, *overrides: str, state_dir: Path = STATE, **options: Any) -> Outcome:
+    """Run the loop in the folder *loop* here."""
+    plan, _ = plan_for_a_run(str(loop), LoopGiven(overrides=overrides))
+    return asyncio.run(launch.start(plan, {"prompt": "go"}, state_dir=state_dir, **options))
+
+
+def records(run: str, *kinds: type) -> list[Any]:
+    """What the journals of a *run* here and its child runs have of some *kinds*."""
+    return [one for _, one in Runs(STATE).history(run) if isinstance(one, kinds)]

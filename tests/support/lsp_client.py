@@ -12,6 +12,8 @@ class Client:
     """An editor, as far as the server can tell.
 
     Attributes:
+        folder: Where its documents lie.
+        server: What the server said of itself.
         told: What the server said unasked and nobody has looked at yet.
         complaints: What it wrote on standard error, known at its end.
     """
@@ -24,22 +26,20 @@ class Client:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        self._folder = folder
+        self.folder = folder
         self._last = 0
+        self.server: dict[str, Any] = {}
         self.told: deque[dict[str, Any]] = deque()
         self.complaints = b""
 
-    def hello(self, *, snippets: bool = False) -> dict[str, Any]:
-        """Introduce ourselves; what the server says of itself."""
+    def hello(self, *, snippets: bool = False) -> None:
+        """Introduce ourselves."""
         capabilities = {"textDocument": {"completion": {"completionItem": {"snippetSupport": snippets}}}}
-        server: dict[str, Any] = self.ask(
-            "initialize", processId=None, rootUri=self._folder.as_uri(), capabilities=capabilities
-        )
+        self.server = self.ask("initialize", processId=None, rootUri=self.folder.as_uri(), capabilities=capabilities)
         self.tell("initialized")
-        return server
 
     def uri(self, name: str) -> str:
-        return (self._folder / name).as_uri()
+        return (self.folder / name).as_uri()
 
     def open(self, name: str, text: str) -> dict[str, Any]:
         """Open a document and wait for what the server says of it."""
@@ -57,12 +57,13 @@ class Client:
         return self.ask(f"textDocument/{method}", textDocument={"uri": self.uri(name)}, position=position, **more)
 
     def diagnostics(self, version: int) -> dict[str, Any]:
-        """What the server says of *version*; what it said of earlier ones is dropped."""
+        """What the server says of *version* of a document in the folder; what it said before is dropped."""
         while True:
             told = self.told.popleft() if self.told else self._read()
-            if told.get("method") == "textDocument/publishDiagnostics" and told["params"].get("version") == version:
+            if told.get("method") == "textDocument/publishDiagnostics":
                 found: dict[str, Any] = told["params"]
-                return found
+                if found.get("version") == version and found["uri"].startswith(self.uri("")):
+                    return found
 
     def ask(self, method: str, **params: Any) -> Any:
         """Ask, and return the answer.
@@ -85,10 +86,6 @@ class Client:
         """Say goodbye; the server's exit status, and what it left unread on standard output."""
         self.ask("shutdown")
         self._send({"method": "exit"})
-        return self.end()
-
-    def end(self) -> tuple[int, bytes]:
-        """Close the line; the server's exit status, and what it left unread on standard output."""
         out, self.complaints = self._server.communicate(timeout=30)
         return self._server.returncode, out
 
@@ -97,9 +94,8 @@ class Client:
         self._server.communicate()
 
     def _send(self, message: dict[str, Any]) -> None:
-        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
         assert self._server.stdin is not None
-        self._server.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        self._server.stdin.write(packed(message))
         self._server.stdin.flush()
 
     def _read(self) -> dict[str, Any]:
@@ -111,6 +107,12 @@ class Client:
         assert length, "the server is gone"
         message: dict[str, Any] = json.loads(self._server.stdout.read(length))
         return message
+
+
+def packed(message: dict[str, Any]) -> bytes:
+    """*message* as it is sent."""
+    body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+    return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
 
 
 class Refused(Exception):

@@ -4,7 +4,7 @@ Starting `coterie` costs a quarter of a second of imports, and hundreds of tests
 said. Here every process of tests has one server (`preforking`) that forks a child for each command. The child is a
 process like any: its own session, folder, environment, standard streams and exit status.
 
-What is about start-up, signals, kills or terminals starts a real process instead. So does everything here where the
+What is about start-up or terminals starts a real process instead. So does everything here where the
 variable `COTERIE_TESTS_REAL` is set, where the system has no process descriptors (`os.pidfd_open`), and for a command
 whose environment tells Python how to start. `tests/cli/test_cli_preforked.py` holds the two to the same.
 """
@@ -22,6 +22,7 @@ import time
 from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import killed
 import preforking
@@ -36,7 +37,7 @@ _SHIM = """#!{python} -IS
 import _signal, _socket, os
 
 words = [os.fsencode(word) for word in __import__("sys").argv[1:]]
-lists = [[os.fsencode({path!r}), os.getcwdb()], words, [name + b"=" + value for name, value in os.environb.items()]]
+lists = [[{path!r} or os.getcwdb(), os.getcwdb()], words, [name + b"=" + value for name, value in os.environb.items()]]
 asked = b"\\0".join(b"\\0".join([b"%d" % len(one), *one]) for one in lists)
 server = _socket.socket(_socket.AF_UNIX)
 server.connect({address!r})
@@ -47,9 +48,11 @@ told = lambda: int.from_bytes(server.recv(8, _socket.MSG_WAITALL), {order!r}, si
 child = told()
 for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
     _signal.signal(number, lambda number, frame: os.kill(child, number))
+_signal.signal(_signal.SIGUSR2, lambda number, frame: os.kill(child, _signal.SIGKILL))
 status = told()
 if status < 0:
-    _signal.signal(-status, _signal.SIG_DFL)
+    if -status != _signal.SIGKILL:
+        _signal.signal(-status, _signal.SIG_DFL)
     os.kill(os.getpid(), -status)
 os._exit(status)
 """
@@ -92,7 +95,7 @@ def really(
 ) -> "subprocess.CompletedProcess[str]":
     """The same with a process of its own."""
     return subprocess.run(
-        [*([sys.executable, killed.__file__, kill] if kill else REAL), *words],
+        [*_real(kill), *words],
         cwd=cwd,
         env=env,
         stdin=subprocess.DEVNULL,
@@ -103,13 +106,54 @@ def really(
     )
 
 
+class _Forked(subprocess.Popen[str]):
+    """A stand-in for a forked `coterie`; `kill` kills that, so that it is dead once this has ended."""
+
+    def send_signal(self, sig: int) -> None:
+        super().send_signal(signal.SIGUSR2 if sig == signal.SIGKILL else sig)
+
+
+def start(*words: str, env: Mapping[str, str] | None = None, kill: str = "", **options: Any) -> "subprocess.Popen[str]":
+    """Start `coterie` with *words* and the *options* of `subprocess.Popen`, with nothing to read.
+
+    With *kill* it dies there, as `killed` says. With a `preexec_fn` or an input it is a process of its own; signals are
+    as a shell hands them on.
+    """
+    environment = dict(os.environ if env is None else env)
+    options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    plain = options["stdin"] == subprocess.DEVNULL and "preexec_fn" not in options
+    if plain and can_fork(environment):
+        environment |= {preforking.KILL: kill} if kill else {}
+        return _Forked([_module(), *words], env=environment, text=True, **options)
+    options = {"preexec_fn": partial(signal.signal, signal.SIGHUP, signal.SIG_DFL), **options}
+    return subprocess.Popen([*_real(kill), *words], env=environment, text=True, **options)
+
+
+def start_quietly(*words: str, cwd: Path, kill: str = "") -> "subprocess.Popen[str]":
+    """As `start`, without its output."""
+    return start(*words, cwd=cwd, kill=kill, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _real(kill: str) -> list[str]:
+    return [sys.executable, killed.__file__, kill] if kill else REAL
+
+
 def shim(folder: Path) -> Path | None:
     """A `coterie` in *folder*, to be put on the path, that has its commands forked; None where they are to be real."""
-    if not can_fork(os.environ):
-        return None
+    return _stand_in(folder, os.path.dirname(sys.executable)) if can_fork(os.environ) else None
+
+
+@cache
+def _module() -> Path:
+    """What stands in for `python -m coterie`."""
+    return _stand_in(Path(_address()).parent, "")
+
+
+def _stand_in(folder: Path, path: str) -> Path:
+    """A program in *folder*; *path* is where Python looks first for modules, the working directory if empty."""
     file = folder / "coterie"
-    installed = os.path.dirname(sys.executable)
-    file.write_text(_SHIM.format(python=sys.executable, path=installed, address=_address(), order=sys.byteorder))
+    text = _SHIM.format(python=sys.executable, path=os.fsencode(path), address=_address(), order=sys.byteorder)
+    file.write_text(text)
     file.chmod(0o755)
     return file
 
@@ -142,6 +186,12 @@ def _read(pipes: list[int], words: list[str], timeout: float) -> list[str]:
             for pipe in pipes:
                 os.close(pipe)
     return [text.decode().replace("\r\n", "\n") for text in said.values()]
+
+
+def start_server() -> None:
+    """Start the server of this process now, if it can fork, rather than at the first command; wait until it answers."""
+    if can_fork(os.environ):
+        run("--version", cwd=Path("/"))
 
 
 @cache

@@ -41,10 +41,13 @@ class Neighbourhood:
             folder.mkdir(parents=True)
         for secret in (".ssh/id_rsa", ".aws/credentials", ".config/gcloud/token", ".netrc"):
             (self.home / secret).write_text("SECRET")
-        (self.home / ".config" / "plain").write_text("PLAIN")
+        for plain in (self.home / ".config" / "plain", self.home / ".cargo" / "env"):
+            plain.parent.mkdir(exist_ok=True)
+            plain.write_text("PLAIN")
         for name in ("secret", "journal.jsonl", "lock"):
             (self.run / name).write_text("SECRET")
         (self.other / "autoloops").write_text("SECRET")
+        (self.own / "stream.jsonl").write_text("{}")
         self.git(self.project, "init", "-q", "-b", "main")
         (self.project / "file").write_text("x")
         self.git(self.project, "add", "file")

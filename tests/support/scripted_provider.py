@@ -3,7 +3,7 @@
 A prompt holds lines `DO <tool>: <what>` and `SAY <text>`: the agent is made to use the tools, one after the other, and
 then to write the text. `HOLD` keeps the first answer back until the client goes away or `Provider.go` is set, and
 `HOLD AFTER <n>` only once *n* tools were used; `REFUSE <n>` answers the first *n* requests with 429 and the seconds to
-wait.
+wait: 2, or those of `REFUSE <n> FOR <seconds>`.
 """
 
 import json
@@ -17,7 +17,7 @@ from fake_models import FakeModels, Refuse, Reply, Say
 
 _STEP = re.compile(
     r"\b(DO (?P<tool>\w+): (?P<what>[^\n\"]+)|SAY (?P<text>[^\n\"]+)|(?P<hold>HOLD)( AFTER (?P<after>\d+))?"
-    r"|REFUSE (?P<n>\d+))"
+    r"|REFUSE (?P<n>\d+)( FOR (?P<wait>\d+))?)"
 )
 _NAMES = {"bash": ("Bash", "bash"), "write": ("Write", "write")}
 
@@ -52,7 +52,7 @@ class Provider:
         for step in steps:
             if step["n"] and self._refused < int(step["n"]):
                 self._refused += 1
-                return Refuse(429, "rate_limit_error", "slow down", {"retry-after": "2"})
+                return Refuse(429, "rate_limit_error", "slow down", {"retry-after": step["wait"] or "2"})
         if any(step["hold"] and done >= int(step["after"] or 0) for step in steps) and not self.held.is_set():
             return Say("I wait", hold=self._hold)
         deeds = [step for step in steps if step["tool"]]

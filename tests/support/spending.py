@@ -9,7 +9,6 @@ from stage import Cast, Stage, Streamed
 from coterie.backends.base import Answer, Emitted, Event, Request, Used
 from coterie.journal.memory import MemoryStore, MemoryWriter
 from coterie.journal.records import (
-    NO_USAGE,
     AttemptFailed,
     AttemptInterrupted,
     Record,
@@ -58,8 +57,8 @@ class ReportedUsage(AttemptFiles):
         if isinstance(event, Used):
             self.reports.append((len(self.store.log), (run, turn, attempt), event.usage))
 
-    def used(self, run: str, turn: str, attempt: int) -> Usage:
-        return next((one for _, key, one in reversed(self.reports) if key == (run, turn, attempt)), NO_USAGE)
+    def used(self, run: str, turn: str, attempt: int) -> list[Usage]:
+        return [one for _, key, one in self.reports if key == (run, turn, attempt)]
 
 
 class Costs:
@@ -181,4 +180,4 @@ class Spending:
         for run, one in self.store.log:
             if isinstance(one, TurnFinished) and (run, one.turn, one.attempt) == attempt:
                 return one.usage.cost
-        return self.files.used(*attempt).cost
+        return max((one.cost for one in self.files.used(*attempt)), default=0.0)

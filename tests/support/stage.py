@@ -137,17 +137,8 @@ class Stage:
         return [record for record in self.store.read(run) if not kinds or isinstance(record, kinds)]
 
     def _shell(self, limits: Limits | None) -> Shell:
-        return Shell(
-            store=self.store,
-            turns=self.cast,
-            make_kind=self.options.get("make_kind", kind_of),
-            clock=self.clock,
-            limits=limits,
-            park=self.options.get("park", False),
-            attendant=self.options.get("attendant"),
-            quota=self.options.get("quota", "park"),
-            files=self.options.get("files"),
-        )
+        given = {"make_kind": kind_of} | self.options
+        return Shell(store=self.store, turns=self.cast, clock=self.clock, limits=limits, **given)
 
 
 def flow(*statements: str, **agents: AgentPlan) -> Plan:

@@ -34,6 +34,9 @@ class Noting(AgentProcess):
 
     async def handle(self, message: Message) -> Message:
         self.count += 1
+        if message.payload.get("kill"):
+            os.write(self.log, f"{self.name} {message.payload['n']} {message.attempt}\n".encode())
+            os.kill(os.getpid(), 9)
         if self.pause and self.count % self.every == 0:
             await asyncio.sleep(self.pause)
         if self.gate:

@@ -1,14 +1,19 @@
 """Workers as processes of their own: `coterie run -t FILE -p NAME`, killed, stopped and asked."""
 
-import asyncio
 import os
+import select
 import signal
+import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import preforked
+import preforking
+from until import soon
 
 from coterie.actors.runtime import Runtime
 
@@ -60,25 +65,47 @@ def write_system(folder: Path, transport: str, *agents: str, more: str = "") -> 
 
 
 class CoterieProcess:
-    """`coterie ARGUMENTS` in *folder*."""
+    """`coterie ARGUMENTS` in *folder*: forked (see `preforked`), or a process of its own where that cannot be."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.output = folder / f"process-{len(list(folder.glob('process-*')))}.txt"
-        with self.output.open("w") as output:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-m", "coterie", *arguments],
-                cwd=folder,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                env={**os.environ, "COTERIE_STATE_DIR": "", "PYTHONUNBUFFERED": "1"},
-            )
+        environment = {**os.environ, "COTERIE_STATE_DIR": "", "PYTHONUNBUFFERED": "1"}
+        with self.output.open("w") as out, open(os.devnull, "rb") as nothing:
+            self._forked, self._status = None, None
+            if not preforked.can_fork(environment):
+                command, outputs = [*preforked.REAL, *arguments], {"stdout": out, "stderr": out}
+                self._popen = subprocess.Popen(command, cwd=folder, stdin=nothing, env=environment, **outputs)
+                self.pid = self._popen.pid
+                return
+            self._forked = socket.socket(socket.AF_UNIX)
+            self._forked.connect(preforked._address())
+            asked = preforking.packed(str(folder), arguments, str(folder), list(environment.items()))
+            streams = [nothing.fileno(), out.fileno(), out.fileno()]
+            socket.send_fds(self._forked, [preforking.NUMBER.pack(len(asked))], streams)
+            self._forked.sendall(asked)
+            self.pid = self._number(None)
 
     def send_signal(self, number: int) -> None:
-        self.popen.send_signal(number)
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def poll(self) -> int | None:
+        if self._forked is None:
+            return self._popen.poll()
+        return self.wait() if self._status is not None or select.select([self._forked], [], [], 0)[0] else None
 
     def wait(self, timeout: float = 120) -> int:
-        return self.popen.wait(timeout)
+        if self._forked is None:
+            return self._popen.wait(timeout)
+        if self._status is None:
+            self._status = self._number(timeout)
+            self._forked.close()
+        return self._status
+
+    def _number(self, timeout: float | None) -> int:
+        assert self._forked is not None
+        self._forked.settimeout(timeout)
+        return int(preforking.NUMBER.unpack(self._forked.recv(8, socket.MSG_WAITALL))[0])
 
     @property
     def text(self) -> str:
@@ -98,16 +125,12 @@ def processes(folder: Path) -> Iterator[Any]:
         yield start
     finally:
         for one in started:
-            if one.popen.poll() is None:
-                one.send_signal(signal.SIGKILL)
+            one.send_signal(signal.SIGKILL)
             one.wait()
 
 
-async def until(condition: Any, seconds: float = 120.0) -> None:
-    """Wait until *condition()* is true."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - of another process
-            await asyncio.sleep(0.02)
+until = partial(soon, within=120.0)
+"""Wait for a state of other processes."""
 
 
 def state_of(runtime: Runtime, name: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from memory_carrier import MemoryHub
+from until import soon
 
 from coterie.actors.message import Message
 from coterie.actors.plugins.base import ModelResponse
@@ -47,6 +48,8 @@ class Worker(AgentProcess):
                 self.log.append(f"end {self.name}")
             case {"ask": name, **rest}:
                 return self.reply((await self.ask(name, rest, timeout=60.0)).payload)
+            case {"spawn": name, "odd": True}:
+                return self.reply(await self.spawn("Worker", name, factors=[{1}]))
             case {"spawn": name, **rest}:
                 return self.reply(await self.spawn(rest.pop("type", "Worker"), name, **rest))
             case {"despawn": name}:
@@ -151,9 +154,7 @@ class WorkerStage:
 
     async def state(self, name: str, state: str) -> None:
         """Wait until the agent *name* has this state."""
-        async with asyncio.timeout(120):
-            while self.states()[name] != state:  # noqa: ASYNC110 - in virtual time
-                await asyncio.sleep(0.01)
+        await soon(lambda: self.states()[name] == state, 120)
 
     def states(self) -> dict[str, str]:
         """The state of each node."""

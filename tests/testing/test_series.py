@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from bundles import bundle
 from protocol_engines import agents
 from random_flows import random_flow_plan
 
@@ -12,6 +13,8 @@ from coterie.testing.random_replies import choices
 from coterie.testing.series import CHUNK, Series, simulate_many
 from coterie.topology.conditions import Condition, Operator
 from coterie.topology.model import ArrowGroup
+
+pytestmark = pytest.mark.once
 
 VERDICT = Wanted(name="verdict", type="enum", values=("revise", "approve"))
 
@@ -33,13 +36,14 @@ def review(**critic: object) -> Plan:
     )
 
 
+@pytest.mark.slow  # processes of the pool load the library anew
 def test_what_a_series_shows_does_not_depend_on_how_many_processes_share_it() -> None:
     """The same to the last number, first seeds of the worst cases included."""
     plan = random_flow_plan(3)
-    alone = simulate_many(plan, 3 * CHUNK + 1, first=7, jobs=1)
+    alone = simulate_many(plan, CHUNK + 1, first=7, jobs=1)
 
-    assert simulate_many(plan, 3 * CHUNK + 1, first=7, jobs=2) == alone
-    assert alone.schedules == 3 * CHUNK + 1
+    assert simulate_many(plan, CHUNK + 1, first=7, jobs=2) == alone
+    assert alone.schedules == CHUNK + 1
     assert alone.broken is None
 
 
@@ -66,7 +70,7 @@ def test_a_series_adds_up_its_schedules() -> None:
 
 def test_the_worst_case_of_a_loop_is_its_bound() -> None:
     """Two rounds back make three turns; who is behind the loop, and not in it, has one turn at most."""
-    agents = simulate_many(review(), 120, jobs=1).agents
+    agents = simulate_many(review(), 60, jobs=1).agents
 
     assert list(agents) == ["writer", "critic", "publisher"]
     assert [one.turns for one in agents.values()] == [3, 3, 1]
@@ -85,7 +89,7 @@ def test_the_agents_of_a_child_run_are_told_under_their_node() -> None:
 
 def test_somebody_decides_on_a_turn_that_is_not_asked_again_unasked() -> None:
     """`on-interrupt: ask` does not keep a schedule from its end: sometimes it is asked again, sometimes called off."""
-    found = simulate_many(review(on_interrupt="ask"), 150, jobs=1)
+    found = simulate_many(review(on_interrupt="ask"), 60, jobs=1)
 
     assert found.broken is None
     assert found.agents["critic"].cut > 0
@@ -94,12 +98,12 @@ def test_somebody_decides_on_a_turn_that_is_not_asked_again_unasked() -> None:
 
 def test_attempts_that_outlive_their_owner_are_started_once() -> None:
     """`on-interrupt: adopt`: half of the attempts survive a crash, and none is started twice under its number."""
-    found = simulate_many(review(on_interrupt="adopt"), 150, jobs=1)
+    found = simulate_many(review(on_interrupt="adopt"), 60, jobs=1)
 
     assert found.broken is None
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_first_broken_promise_ends_a_series(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says which seed, and holds the records; the schedules before it are counted."""
     plan = review()
@@ -116,17 +120,18 @@ def test_the_first_broken_promise_ends_a_series(jobs: int, monkeypatch: pytest.M
     assert told[-1] == found.schedules
 
 
-def test_what_is_told_ends_a_series_when_it_raises() -> None:
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_what_is_told_ends_a_series_when_it_raises(jobs: int) -> None:
     """As Ctrl-C does: the processes of the series end with it."""
 
     def stop(so_far: Series) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        simulate_many(review(), 4 * CHUNK, jobs=2, told=stop)
+        simulate_many(review(), 4 * CHUNK, jobs=jobs, told=stop)
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("type", "values", "compared", "chosen"),
     [
         ("enum", ("a", "b"), ("c",), {"a", "b"}),

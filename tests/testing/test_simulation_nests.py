@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from random_nests import random_nest
+from sampling import sampled
 
 from coterie.journal.records import NO_USAGE, RunFinished
 from coterie.runs.driver.children import Children
@@ -15,20 +16,20 @@ from coterie.runs.driver.fold import Fold
 from coterie.runs.driver.run_tree import RunTree
 from coterie.testing import SimulationFailed, simulate
 
-CHUNK = 100
+pytestmark = pytest.mark.once
 
 
-@pytest.mark.parametrize("chunk", [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 20))])
-def test_teams_in_teams_survive(chunk: int) -> None:
+@pytest.mark.parametrize("seeds", sampled(2_000, 20, chunk=100))
+def test_teams_in_teams_survive(seeds: range) -> None:
     """2,000 schedules, two to eight deep: whatever fails, is late or is killed, every run of the tree ends properly."""
     seen: Counter[int] = Counter()
     crashes = 0
-    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+    for seed in seeds:
         survived = simulate(random_nest(seed // 2), seed)
         seen.update(survived.called_off)
         crashes += survived.crashes
     assert min(seen[depth] for depth in range(1, 6)) > 0, seen
-    assert crashes > CHUNK
+    assert crashes > len(seeds)
 
 
 def survive(seeds: int) -> None:
@@ -104,7 +105,7 @@ def still_heard(patch: pytest.MonkeyPatch) -> None:
 
 MUTANTS = [
     ends_before_its_children,
-    called_off_before_durable,
+    pytest.param(called_off_before_durable, marks=pytest.mark.slow),
     closed_from_the_top,
     forgotten_at_resume,
     use_not_counted,
@@ -113,7 +114,7 @@ MUTANTS = [
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # broken owners die messily
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+@pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_broken_calling_off_is_caught(
     mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

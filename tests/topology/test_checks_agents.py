@@ -6,6 +6,8 @@ from teams import checked, codes, findings, letters, team, topology
 from coterie.topology.checks import check
 from coterie.topology.model import Agent, Output, Topology
 
+pytestmark = pytest.mark.once
+
 
 def test_an_agent_has_a_model() -> None:
     """The caret stands under the agent's name."""

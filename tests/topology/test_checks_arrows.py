@@ -1,9 +1,12 @@
 from dataclasses import replace
 
 import pytest
+from bundles import bundle
 from teams import checked, codes, findings, letters, mended, topology
 
 from coterie.topology.checks import check
+
+pytestmark = pytest.mark.once
 
 FAN_OUT = "Fan-out requires the topology to declare the fan-out pattern"
 VERDICT = "outputs { verdict: approve | revise | reject }"
@@ -26,7 +29,7 @@ def test_two_arrows_that_always_fire_are_a_fan_out() -> None:
     assert findings(text) == [f"error[fan-out-not-declared] a -> c: a -> b and a -> c both always fire. {FAN_OUT}"]
 
 
-@pytest.mark.parametrize(
+@bundle(
     "flow",
     [
         "a -> b\na -> c [when a.v == x]",
@@ -92,7 +95,7 @@ def test_a_value_unlike_any_other_is_told_what_there_is() -> None:
     assert found.hint == "it is 'approve', 'revise' or 'reject'"
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("outputs", "condition"),
     [
         ("v: 1 | 2", "v == 1.0"),
@@ -194,7 +197,7 @@ def test_a_value_that_no_arrow_covers_is_reported() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@bundle(
     "flow",
     [
         "a -> b [when a.verdict == approve]\na -> c [when a.verdict != approve]",

@@ -1,6 +1,8 @@
 import pytest
 from teams import codes, findings, letters
 
+pytestmark = pytest.mark.once
+
 
 def test_arrows_with_different_conditions_are_two() -> None:
     """Two ways to one node."""

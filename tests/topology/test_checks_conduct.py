@@ -1,6 +1,8 @@
 import pytest
 from teams import codes, findings, letters, team
 
+pytestmark = pytest.mark.once
+
 
 def test_a_weight_of_three_thirds_is_whole() -> None:
     """Shares are rounded, so together they are nearly 1."""

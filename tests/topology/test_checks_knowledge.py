@@ -1,10 +1,13 @@
 from collections.abc import Mapping, Sequence
 
+import pytest
 from teams import codes, findings, letters
 
 from coterie.topology.block import Block
 from coterie.topology.checks import check
 from coterie.topology.model import Topology
+
+pytestmark = pytest.mark.once
 
 
 def made_from(needs: Mapping[str, Sequence[str]]) -> Topology:

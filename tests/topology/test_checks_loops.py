@@ -1,7 +1,10 @@
 import pytest
+from bundles import bundle
 from teams import checked, codes, findings, letters, mended, topology
 
 from coterie.topology.checks import Facts
+
+pytestmark = pytest.mark.once
 
 PHASES = {"a": "phase: 1", "b": "phase: 1", "c": "phase: 2"}
 
@@ -63,7 +66,7 @@ def test_a_conditional_cycle_that_nothing_enters_is_bounded_by_ten() -> None:
     assert Facts(topology(text)).graph.entries == ["a"]
 
 
-@pytest.mark.parametrize(
+@bundle(
     "flow",
     [
         "a -> b\nb -> a [when b.v == x, max 1]",
@@ -147,7 +150,7 @@ def test_an_arrow_that_always_fires_beside_a_loop_is_reported() -> None:
     assert checked(text)[0].hint == "p will run once, after the loop"
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("flow", "serial"),
     [
         ("a -> [b, c] -> d\nd -> a [max 2]\nd -> e", True),
@@ -157,6 +160,8 @@ def test_an_arrow_that_always_fires_beside_a_loop_is_reported() -> None:
         ("a -> [b, c] -> d -> e\ne -> d [max 2]", False),
         ("a -> [b, c]\nb -> c -> d -> a [max 2]\nd -> e", False),
         ("s -> [a, b]\na -> c -> a [max 2]", False),
+        ("p -> [a, b]\na -> i [when a.v == x]\na -> p [when a.v == y, max 2]\nb -> i", True),
+        ("p -> [b, a]\na -> i [when a.v == x]\na -> p [when a.v == y, max 2]\nb -> i", False),
     ],
 )
 def test_a_way_back_that_makes_branches_wait_for_each_other_is_reported(flow: str, serial: bool) -> None:
@@ -164,6 +169,15 @@ def test_a_way_back_that_makes_branches_wait_for_each_other_is_reported(flow: st
     found = [code for code in codes(letters(flow)) if code == "serial-fan-out"]
 
     assert found == ["serial-fan-out"] * serial
+
+
+def test_branches_of_which_one_leads_back_are_reported_with_the_order_in_which_they_start_at_once() -> None:
+    """The other branch would wait for it, since it may be marked again; named first it starts at once."""
+    text = letters("p -> [a, b, c]\na -> i [when a.v == x]\na -> p [when a.v == y, max 2]\n[b, c] -> i")
+    [found] = [one for one in checked(text) if one.code == "serial-fan-out"]
+
+    assert found.message == "'b' starts after 'a', not beside it: a -> p may lead from one to the other"
+    assert found.hint == "both start at once if 'b' is mentioned before 'a' in the flow: … -> [b, a, c]"
 
 
 def test_an_entry_that_is_none_is_reported_and_the_flow_runs() -> None:

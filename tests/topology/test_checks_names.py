@@ -1,6 +1,8 @@
 import pytest
 from teams import checked, codes, findings, letters, mended, team
 
+pytestmark = pytest.mark.once
+
 
 def test_a_team_without_faults_is_not_commented() -> None:
     """The page's full example gives nothing to say."""

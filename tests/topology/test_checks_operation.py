@@ -3,6 +3,8 @@ from teams import codes, findings, letters, mended, team, topology
 
 from coterie.topology.checks import check
 
+pytestmark = pytest.mark.once
+
 
 @pytest.mark.parametrize("pattern", ["pipeline", "blackboard", "house-style", "p"])
 def test_a_pattern_may_be_the_files_own(pattern: str) -> None:

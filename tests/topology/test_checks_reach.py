@@ -1,5 +1,8 @@
 import pytest
+from bundles import bundle
 from teams import checked, codes, letters
+
+pytestmark = pytest.mark.once
 
 
 @pytest.mark.parametrize("key", ['"${HOUSE_KEY}"', '""'])
@@ -25,7 +28,7 @@ def test_an_address_may_hold_a_variable() -> None:
     assert codes(letters("a -> b", blocks=blocks)) == []
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("value", "code"),
     [
         ('secret "vault://team/token"', ""),
@@ -47,7 +50,7 @@ def test_a_variable_is_what_it_is_marked_as(value: str, code: str) -> None:
     assert all("12345" not in each.render(text) and "YWJj" not in each.render(text) for each in found)
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("server", "fits"),
     [
         ('type: stdio  command: "x"', True),

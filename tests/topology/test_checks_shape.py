@@ -7,6 +7,8 @@ from coterie.topology.checks import check
 from coterie.topology.conditions import Condition, Operator
 from coterie.topology.model import Agent, ArrowGroup, Flow, Output, Topology
 
+pytestmark = pytest.mark.once
+
 
 def test_two_parts_without_an_arrow_between_them_are_reported() -> None:
     """Each starts for itself, which may not be meant."""
@@ -121,4 +123,4 @@ def test_ten_times_the_agents_are_ten_times_the_work() -> None:
             sys.setprofile(None)
         return made[0]
 
-    assert calls(5001) < 12 * calls(501)
+    assert calls(2001) < 12 * calls(201)

@@ -4,8 +4,11 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 import pytest
+from bundles import bundle
 
 from coterie.topology.patterns.kinds import KINDS, faults
+
+pytestmark = pytest.mark.once
 
 DEBATE = ("proponent", "opponent", "mediator")
 CHECK = ("primary", "checker_0", "checker_1", "checker_2")
@@ -19,8 +22,8 @@ CHOICES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "name", "members"), CHOICES)
-@pytest.mark.parametrize("value", ["zigzag", 3, None, ["vote"]])
+@bundle(("kind", "name", "members"), CHOICES)
+@bundle("value", ["zigzag", 3, None, ["vote"]])
 def test_one_of_several_words_says_which(kind: str, name: str, members: tuple[str, ...], value: Any) -> None:
     """Whatever stands there instead."""
     [fault] = faults(KINDS[kind], {name: value}, ())
@@ -37,7 +40,7 @@ def test_a_word_that_is_nearly_right_is_mended() -> None:
     assert "weighted" in fault.hint
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("kind", "slots", "config", "idle"),
     [
         ("debate", DEBATE, {"mediator_agent_name": "opponent"}, ["mediator_agent_name"]),

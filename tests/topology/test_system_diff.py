@@ -1,10 +1,13 @@
 """Differences between supervised systems."""
 
 import pytest
+from bundles import bundle
 
 from coterie.formats import read_text
 from coterie.topology.system.diff import diff_systems
 from coterie.topology.system.model import System
+
+pytestmark = pytest.mark.once
 
 A = "agent: {name: a, type: m.A}"
 B = "agent: {name: b, type: m.B}"
@@ -30,7 +33,7 @@ def tree(*children: str, rest: str = "") -> str:
     return f"supervision: {{name: root, children: [{', '.join(f'{{{child}}}' for child in children)}]}}\n{rest}"
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("old", "new"),
     [
         (tree(A), tree(A, rest="transport: {type: in_process}\n")),
@@ -53,7 +56,7 @@ def test_what_has_the_same_effect_is_no_difference(old: str, new: str) -> None:
     assert changes(old, new) == []
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("old", "new", "found"),
     [
         (tree(A), tree(A, B), ["+ /root/b  → m.B"]),

@@ -8,12 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.formats import read, read_text
+from coterie.lsp.document import Document
+from coterie.lsp.names import NameKind, Symbol
+from coterie.lsp.rename import apply, rename
 from coterie.topology.diff import Difference, DifferenceKind, diff
 from coterie.topology.model import Agent, ArrowGroup, Flow, Topology
+
+pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data" / "at"
@@ -54,7 +60,7 @@ def said(change: Difference) -> tuple[Any, ...]:
     return change.kind.value, change.what, change.field, change.old, change.new
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("old", "new", "found"),
     [
         ("model: opus", "model: haiku", ("changed", "agent a", "model", "opus", "haiku")),
@@ -98,7 +104,7 @@ def test_what_comes_and_goes_is_told_whole() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("old", "new"),
     [
         ("[Read, Grep]", "[Grep, Read]"),
@@ -112,6 +118,26 @@ def test_what_comes_and_goes_is_told_whole() -> None:
 def test_what_means_nothing_is_no_change(old: str, new: str) -> None:
     """The order of tools, tags and members; layout and comments."""
     assert [each for each in changed((old, new)) if each[0] != "reordered"] == []
+
+
+@bundle(
+    ("declared", "field"),
+    [
+        ("agent z { model: m {} }", "skills"),
+        ("agent z { model: m {} }", "disallowed-tools"),
+        ("orchestrator { model: m {} }", "handles"),
+        ("group z { {} }", "members"),
+    ],
+)
+def test_the_order_of_a_set_is_no_change(declared: str, field: str) -> None:
+    """How often something is in it is one."""
+    one, other, more = (
+        team(BASE, ("  flow {", f"  {declared.replace('{}', f'{field}: {values}')}\n  flow {{"))
+        for values in ("[a, c]", "[c, a]", "[a, c, a]")
+    )
+
+    assert diff(one, other) == ()
+    assert [each.field.removeprefix("extra.") for each in diff(one, more)] == [field]
 
 
 def test_the_order_of_arrows_is_told_where_it_decides() -> None:
@@ -140,6 +166,69 @@ def test_a_new_name_is_one_change() -> None:
     renamed = re.sub(r"\ba\b(?!nd| [a-z])", "first", BASE.replace("agent a {", "agent first {"))
 
     assert [said(each) for each in diff(team(), team(renamed))] == [("renamed", "agent a", "", "a", "first")]
+
+
+@bundle("path", [*(DATA / "valid").glob("*.at"), DATA / "composing/valid/import/polish.at"], ids=lambda path: path.stem)
+def test_a_new_name_is_one_change_wherever_it_is_written(path: Path) -> None:
+    """In jobs, skills, fallbacks, interfaces: wherever an editor renames it."""
+    document = Document.of(path.read_text())
+    before = document.source.topology
+    assert before is not None
+    for node in (node for node in before.nodes if node.name != "orchestrator"):
+        offset = document.names.of(Symbol(NameKind.NODE, node.name))[0].offset
+        after = read_text(apply(document.text.content, rename(document, offset, "renamed"))).topology
+        assert after is not None
+        assert [(each.kind.value, each.old, each.new) for each in diff(before, after)] == [
+            ("renamed", node.name, "renamed")
+        ]
+
+
+def test_who_fills_another_slot_is_another() -> None:
+    """Agents that say the same, where one leaves and one comes."""
+    old, new = (
+        read_text(
+            "pattern: {type: debate, config: {max_rounds: 2}, "
+            f"slots: {{proponent: {one}, opponent: {other}, mediator: judge}}}}\n"
+            f"agents: {{{one}: {{command: [cat]}}, {other}: {{command: [cat]}}, judge: {{command: [tac]}}}}\n",
+            "t.yaml",
+        ).topology
+        for one, other in (("x", "y"), ("y", "z"))
+    )
+    assert old is not None
+    assert new is not None
+    assert DifferenceKind.RENAMED not in {each.kind for each in diff(old, new)}
+
+
+@bundle(
+    ("before", "after", "found"),
+    [
+        ("b -> a [when b.v == x] b -> a [when b.v == x, max 3]", "b -> a [when b.v == x, max 3]", [("removed", "")]),
+        (
+            "b -> a [when b.v == x, max 3] b -> a [when b.v == y, max 2]",
+            "b -> a [when b.v == y, max 4] b -> a [when b.v == x, max 5]",
+            [("changed", "max"), ("changed", "max"), ("reordered", ""), ("reordered", "")],
+        ),
+    ],
+    ids=["equal arrows", "equal conditions"],
+)
+def test_the_arrows_most_alike_are_compared(before: str, after: str, found: list[tuple[str, str]]) -> None:
+    """Equal ones first, then those with one condition."""
+    head = "topology t : [pipeline] { agent a { model: m } agent b { model: m } flow { a -> b "
+    changes = diff(team(f"{head}{before} }} }}"), team(f"{head}{after} }} }}"))
+
+    assert [(each.kind.value, each.field) for each in changes] == found
+
+
+def test_a_node_that_lost_its_arrows_starts_nothing_new() -> None:
+    """The arrow is what went; and who is mentioned first says nothing where the same start first."""
+    nodes = " ".join(f"agent {name} {{ model: m }}" for name in "abc")
+    one, other, third = (
+        team(f"topology t : [pipeline] {{ {nodes} flow {{ {flow} }} }}")
+        for flow in ("a -> b b -> c", "a -> b c", "b -> c a -> b")
+    )
+
+    assert [said(each)[:2] for each in diff(one, other)] == [("removed", "arrow b -> c")]
+    assert diff(one, third) == ()
 
 
 def test_teams_without_a_flow_are_compared() -> None:
@@ -202,7 +291,7 @@ def test_somebody_new_is_not_taken_for_somebody_else() -> None:
     }
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@bundle("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_field_of_the_model_is_compared(path: Path) -> None:
     """A team is the same as itself, in any order of declarations, and everything in it is told when it goes."""
     topology = read(path).topology

@@ -4,11 +4,14 @@ import tomllib
 from typing import Any
 
 import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 from loop_cases import cases
 
 from coterie.topology.events import allowed, is_pattern, matches, matches_any, suggested
+
+pytestmark = pytest.mark.once
 
 DROPPED = "Undeclared targets are dropped; nothing left: all roles (spec, Routing)."
 
@@ -34,7 +37,7 @@ def table(text: str) -> tuple[list[tuple[str, list[str]]], dict[str, list[str]]]
     return handoff, emits
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=c["id"]) for c in cases("routing") if c["id"] not in OTHERWISE])
+@bundle("case", [pytest.param(c, id=c["id"]) for c in cases("routing") if c["id"] not in OTHERWISE])
 def test_routing(case: dict[str, Any]) -> None:
     """The roles in the order of the handoff map, what they may emit in the order of the roles."""
     handoff, emits = table(case["topology"])

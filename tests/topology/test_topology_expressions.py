@@ -1,11 +1,14 @@
 """Regular expressions from files are matched in linear time, and what cannot be is refused by name."""
 
 import pytest
+from bundles import bundle
 
 from coterie.topology.expressions import MAX_EXPRESSION, MAX_TEXT, matches, problem
 
+pytestmark = pytest.mark.once
 
-@pytest.mark.parametrize(
+
+@bundle(
     ("expression", "text", "is_match"),
     [
         (r"review\..*", "review.passed", True),
@@ -24,7 +27,7 @@ def test_an_expression_matches_the_whole_text(expression: str, text: str, is_mat
     assert matches(expression, text) is is_match
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("expression", "reason"),
     [
         ("(?=a)b", "lookahead, `(?=`, is not supported"),
@@ -43,7 +46,7 @@ def test_an_expression_that_cannot_be_used_says_why(expression: str, reason: str
     assert not matches(expression, "a")
 
 
-@pytest.mark.parametrize("expression", ["(a+)+", "(a|a)*", "(a|aa)+", "(.*a){20}", "([a-z]+)*", "(a*)*b"])
+@bundle("expression", ["(a+)+", "(a|a)*", "(a|aa)+", "(.*a){20}", "([a-z]+)*", "(a*)*b"])
 def test_no_expression_takes_exponential_time(expression: str) -> None:
     """A library that goes back and tries again would not come to an end with these."""
     assert not matches(expression, "a" * (MAX_TEXT - 1) + "!")

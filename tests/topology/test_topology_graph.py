@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from coterie.topology.graph import FlowGraph
 from coterie.topology.model import ArrowGroup
 
+pytestmark = pytest.mark.once
+
 
 def graph(*arrows: str) -> FlowGraph:
     """The graph of lines like `a -> b c 3`: one source, its targets, and perhaps a `max`."""

@@ -1,7 +1,11 @@
 """Who hands work to whom in a loop."""
 
+import pytest
+
 from coterie.topology.handoffs import handoffs, starters
 from coterie.topology.loop import Handoff, Loop, Role
+
+pytestmark = pytest.mark.once
 
 
 def loop(**roles: tuple[str, ...]) -> Loop:

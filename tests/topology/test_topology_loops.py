@@ -1,9 +1,12 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.topology.conditions import Condition, Operator
 from coterie.topology.loops import IMPLIED_MAX, bounded, unbounded
 from coterie.topology.model import ArrowGroup, Flow
+
+pytestmark = pytest.mark.once
 
 NAMES = "abcde"
 

@@ -1,7 +1,11 @@
+import pytest
+
 from coterie.topology.conditions import Condition, Operator
 from coterie.topology.model import Action, Agent, AgentGroup, ArrowGroup, Flow, Gate, Human, Output, Topology
 from coterie.topology.outline import Outline, OutlinedArrow, OutlinedNode, outline
 from coterie.topology.patterns.model import Pattern, Slot
+
+pytestmark = pytest.mark.once
 
 REVISE = Condition("reviewer", "verdict", Operator.EQ, "revise")
 TEAM = Topology(

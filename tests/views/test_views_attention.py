@@ -1,7 +1,7 @@
 """What needs a person, as the journals of a run and its child runs say it."""
 
 import msgspec
-import pytest
+from bundles import bundle
 from nests import nested
 from stage import flow
 
@@ -64,7 +64,7 @@ def test_a_permission_of_a_child_run() -> None:
     assert told.tell(r.AttentionAnswered(id="a#1?1", turn="a#1", attempt=1, answer="deny"), run=DEEP).open() == []
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("run", "end"),
     [
         (DEEP, r.AttemptInterrupted(turn="a#1", attempt=1, reason="crash")),

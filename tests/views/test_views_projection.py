@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 from loop_play import ROUND, Play, loop_plan, review, waves
@@ -349,7 +350,7 @@ def test_every_line_has_the_fields_of_its_topic(steps: list[str]) -> None:
             assert set(FIELDS[line["topic"]].split()) <= line["fields"].keys(), line
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in HISTORIES.glob("*.jsonl")))
+@bundle("name", sorted(path.stem for path in HISTORIES.glob("*.jsonl")))
 def test_journals_of_every_release_can_be_told(name: str) -> None:
     """Those of flows too, though nobody asks for them."""
     with (HISTORIES / f"{name}.jsonl").open("rb") as file:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 from steps import Compared, comparisons, most_held
 
 from coterie.errors import NoSuchTurn
@@ -63,6 +64,8 @@ def test_every_kind_of_record_has_a_sentence() -> None:
             "gates",
             "parked",
             "attested",
+            "misreported",
+            "held",
             "system",
             "corrected",
             "streamed",
@@ -82,7 +85,7 @@ def test_a_supervised_system_is_no_program() -> None:
     assert "the program asks a: a#1" in [line.text for line in timeline.fold(history("program")).lines]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("fields", "told"),
     [
         ({"kind": "exit", "exit_code": 3}, "(exit 3): no"),

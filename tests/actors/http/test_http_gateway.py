@@ -18,9 +18,11 @@ from typing import Any
 import httpx
 import jwt
 import pytest
+from bundles import bundle
 from free_ports import free_port
 from gateways import Echo, events, gateway
 from http_clients import OPEN, client, close_all, connect, get_over_http3, tls_files, trusting
+from until import soon
 
 from coterie.actors.declared import AgentNode, HTTPGateway, Supervisor
 from coterie.actors.runtime import Runtime
@@ -56,9 +58,9 @@ def test_a_call_is_an_ask_with_body_query_and_path(http2: bool) -> None:
     asyncio.run(scene())
 
 
+@pytest.mark.extras("http3")
 def test_a_call_over_http_3(tmp_path: Path) -> None:
     """The same routes, on the UDP port beside TLS."""
-    pytest.importorskip("aioquic", reason="HTTP/3 needs coterie[http3]")
     files = tls_files(tmp_path)
     tls = {"tls_cert": str(files.cert), "tls_key": str(files.key), "enable_http3": True, "port_quic": 0}
 
@@ -150,7 +152,7 @@ def test_each_fault_of_a_request_has_its_status() -> None:
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("header", "value", "status"),
     [
         ("content-encoding", "gzip", 415),
@@ -209,8 +211,9 @@ def test_half_a_surrogate_pair_is_escaped() -> None:
     asyncio.run(scene())
 
 
-def test_a_body_that_does_not_come_is_408() -> None:
+def test_a_body_that_does_not_come_is_408(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time of a request begins with its head."""
+    monkeypatch.setattr("coterie.actors.http.body.SILENCE", 0.1)
 
     async def scene() -> None:
         async with gateway(request_timeout=0.2) as api:
@@ -252,13 +255,13 @@ def test_requests_above_the_limit_get_503() -> None:
     async def scene() -> None:
         async with gateway(max_requests=2) as api:
             held = [asyncio.create_task(api.post("/agents/echo", json={"hold": 1})) for _ in range(2)]
-            await until(lambda: in_hand(api) == 2)
+            await soon(lambda: in_hand(api) == 2)
             for _ in range(3):
                 answer = await api.post("/agents/echo", json={})
                 assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
             Echo.released.set()
             assert [answer.status_code for answer in await asyncio.gather(*held)] == [200, 200]
-            await until(lambda: in_hand(api) == 0)
+            await soon(lambda: in_hand(api) == 0)
             assert (await api.post("/agents/echo", json={})).status_code == 200
 
     asyncio.run(scene())
@@ -288,10 +291,10 @@ def test_a_response_that_needs_no_body_arrives() -> None:
         async with gateway(routes=ROUTES, max_body=100) as api:
 
             async def parts() -> Any:
-                for _ in range(500):
+                for _ in range(200):
                     yield b"x" * 1000
 
-            for _ in range(20):
+            for _ in range(3):
                 assert (await api.post("/v1/chat", content=parts())).status_code == 413
                 assert (await api.post("/nothing", content=parts())).status_code == 404
                 assert (await api.post("/v1/users/7", content=parts())).status_code == 405
@@ -307,11 +310,14 @@ def test_a_body_that_comes_slowly_is_read_to_its_end() -> None:
             head = b"POST /v1/chat HTTP/1.1\r\nhost: localhost\r\ncontent-length: 500\r\n\r\n"
             reader, writer = await connect(api, head)
             for _ in range(5):
-                await asyncio.sleep(0.6)
+                await asyncio.sleep(0.05)
+                assert not reader._buffer  # type: ignore[attr-defined]
                 writer.write(b"x" * 100)
             answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)
             assert answer.startswith(b"HTTP/1.1 413 ")
             assert b"connection: close" not in answer
+            writer.write(b"GET /v1/users/7 HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            assert b"HTTP/1.1 200 " in await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)
 
     asyncio.run(scene())
 
@@ -332,7 +338,7 @@ def test_a_body_that_does_not_end_ends_its_connection(monkeypatch: pytest.Monkey
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize(
+@bundle(
     "sent",
     [
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00" * 100,
@@ -389,7 +395,7 @@ def test_http_2_streams_that_are_reset_at_once_do_no_harm(monkeypatch: pytest.Mo
                     writer.write(attack.data_to_send())
                     await writer.drain()
             assert (await api.post("/v1/chat", json={})).status_code == 200
-            await until(lambda: in_hand(api) == 0)
+            await soon(lambda: in_hand(api) == 0)
 
     asyncio.run(scene())
 
@@ -402,10 +408,10 @@ def test_an_ask_ends_when_its_client_has_gone(monkeypatch: pytest.MonkeyPatch) -
         async with gateway(routes=ROUTES) as api:
             asks = [asyncio.create_task(api.post("/v1/chat", json={"hold": 1})) for _ in range(3)]
             mailbox = api.runtime._started.node.registry.entries["echo"].mailbox
-            await until(lambda: len(mailbox) == 2)
+            await soon(lambda: len(mailbox) == 2)
             for ask in asks:
                 ask.cancel()
-            await until(lambda: in_hand(api) == 0)
+            await soon(lambda: in_hand(api) == 0)
             assert len(mailbox) == 0
             Echo.released.set()
             assert (await api.post("/v1/chat", json={})).status_code == 200
@@ -504,7 +510,7 @@ def test_a_public_key_is_no_secret(tmp_path: Any, monkeypatch: pytest.MonkeyPatc
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("config", "said"),
     [
         ({"auth": {"token_env": "UNSET_TOKEN"}}, "UNSET_TOKEN is not set"),
@@ -542,8 +548,23 @@ def test_a_web_page_of_another_site_cannot_use_an_open_gateway(monkeypatch: pyte
             for headers in foreign:
                 assert (await api.post("/agents/echo/cast?a=1", headers=headers)).status_code == 403, headers
             for name in ("localhost", f"127.0.0.1:{api.port}", "[::1]:80"):
-                own = {"host": name, "origin": f"http://{name}"}
+                own = {"host": name, "origin": f"http://{name}", "sec-fetch-site": "same-origin"}
                 assert (await api.post("/agents/echo", headers=own)).status_code == 200, name
+            for site in ("cross-site", "same-site", "new-words"):
+                for method, path in (
+                    ("GET", "/agents/echo/state"),
+                    ("POST", "/agents/echo"),
+                    ("OPTIONS", "/agents/echo"),
+                ):
+                    found = await api.client.request(method, path, headers={"sec-fetch-site": site})
+                    assert found.status_code == 403, (site, method)
+                for path in ("/docs", "/openapi.json"):  # a link may lead there
+                    assert (await api.get(path, headers={"sec-fetch-site": site})).status_code == 200, (site, path)
+            assert (await api.get("/agents/echo/state", headers={"sec-fetch-site": "none"})).status_code == 200
+            assert (await api.get("/docs", headers={"host": "evil.example"})).status_code == 403
+        async with gateway(auth="none") as api:  # whatever its name, but not from a page of another site
+            assert (await api.get("/agents/echo/state", headers={"host": "api.example"})).status_code == 200
+            assert (await api.get("/agents/echo/state", headers={"origin": "http://evil.example"})).status_code == 403
         async with gateway(auth={"token_env": "SHOP_TOKEN"}) as api:
             for headers in foreign[::2]:
                 known = {**headers, "authorization": "Bearer right"}
@@ -597,6 +618,33 @@ def test_middleware_surrounds_every_request(caplog: pytest.LogCaptureFixture) ->
                     assert (answer.status_code, answer.json()) == (500, {"error": "the gateway failed"})
             assert "a detail of the code" in caplog.text
             assert "the middleware turn_away must return a response, not None" in caplog.text
+
+    asyncio.run(scene())
+
+
+async def lead_on(request: Any, next: Any) -> Any:
+    """Lead the documentation's paths to an agent, and `/v1/hidden` to the documentation."""
+    ways = {"/docs": "/v1/users/7", "/docs/start.js": "/v1/users/7", "/openapi.json": "/v1/count"}
+    path = ways.get(request.scope["path"], request.scope["path"])
+    path = "/docs" if path == "/v1/hidden" else path
+    request.scope["path"], request.scope["raw_path"] = path, path.encode()
+    return await next(request)
+
+
+def test_middleware_that_changes_a_path_opens_no_way_around_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The documentation is for everybody; an agent is not, by whatever path it is reached."""
+    monkeypatch.setenv("SHOP_TOKEN", "right")
+
+    async def scene() -> None:
+        async with gateway(routes=ROUTES, auth={"token_env": "SHOP_TOKEN"}, middleware=[f"{__name__}.lead_on"]) as api:
+            for path in ("/docs", "/docs/start.js", "/openapi.json"):
+                answer = await api.get(path)
+                assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer"), path
+            assert (await api.runtime.ask("echo", {"__op__": "state"})).payload == {}
+            assert (await api.get("/v1/hidden")).status_code == 401
+            known = {"authorization": "Bearer right"}
+            assert (await api.get("/v1/hidden", headers=known)).status_code == 200
+            assert (await api.get("/v1/users/7", headers=known)).status_code == 200
 
     asyncio.run(scene())
 
@@ -692,7 +740,7 @@ def test_a_busy_port_is_a_failure_of_that_child() -> None:
             for crash in range(3):
                 child = api.runtime._started.node.registry.entries["api"]
                 child.agent.start_task(fail())
-                await until(lambda one=child, n=crash + 2: (one.incarnation, one.phase.value) == (n, "running"))
+                await soon(lambda one=child, n=crash + 2: (one.incarnation, one.phase.value) == (n, "running"))
                 port = (await api.runtime.ask("api", {"__op__": "state"})).payload["port"]
                 answer = await api.post(f"http://127.0.0.1:{port}/agents/echo")
                 assert answer.status_code == 200
@@ -710,21 +758,15 @@ def test_a_port_that_is_busy_at_a_restart_is_tried_again() -> None:
         async with Runtime(tree) as runtime, client() as one:
             child = runtime._started.node.registry.entries["api"]
             child.agent.start_task(fail())
-            await until(lambda: child.phase.value == "restarting")
+            await soon(lambda: child.phase.value == "restarting")
             with socket.create_server(("127.0.0.1", port)):
                 while child.incarnation < 4:
                     assert (await runtime.ask("echo", {"a": 1})).payload["agent"] == "echo"
                     await asyncio.sleep(0.01)
-            await until(lambda: child.phase.value == "running")
+            await soon(lambda: child.phase.value == "running")
             assert (await one.post(f"http://127.0.0.1:{port}/agents/echo")).status_code == 200
 
     asyncio.run(asyncio.wait_for(scene(), 120))
-
-
-async def until(is_so: Any) -> None:
-    async with asyncio.timeout(60):
-        while not is_so():  # noqa: ASYNC110 - nothing tells it
-            await asyncio.sleep(0.005)
 
 
 def in_hand(api: Any) -> int:
@@ -833,7 +875,7 @@ def test_a_stream_ends_with_what_became_of_the_ask() -> None:
             found = await read_post(api, "/agents/counter", {"to": 1, "boom": "bad"})
             assert [one["event"] for one in found] == ["open", "piece", "error"]
             assert json.loads(found[-1]["data"]) == {"error": "agent 'counter' crashed", "kind": "crashed"}
-        async with gateway(request_timeout=2.0) as api:
+        async with gateway(request_timeout=0.5) as api:
             found = await read_post(api, "/agents/counter", {"to": 9, "pause": 600})
             assert [one["event"] for one in found] == ["open", "piece", "error"]
             found = await read_post(api, "/agents/echo", {"hang": 600})
@@ -851,7 +893,7 @@ async def read_post(api: Any, path: str, payload: Any) -> list[dict[str, str]]:
 
 def test_a_client_that_does_not_read_does_not_hold_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its stream ends after a time, and what it took of the limit is free."""
-    monkeypatch.setattr("coterie.actors.http.responses.SLOW_READER", 3.0)
+    monkeypatch.setattr("coterie.actors.http.responses.SLOW_READER", 0.8)
 
     async def scene() -> None:
         async with gateway(routes=ROUTES, max_requests=1) as api:
@@ -859,9 +901,9 @@ def test_a_client_that_does_not_read_does_not_hold_its_place(monkeypatch: pytest
             head = b"GET %s HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n" % path
             _, writer = await connect(api, head)
             writer.transport.pause_reading()
-            await until(lambda: in_hand(api) == 1)
+            await soon(lambda: in_hand(api) == 1)
             assert (await api.get("/v1/users/7")).status_code == 503
-            await until(lambda: in_hand(api) == 0)
+            await soon(lambda: in_hand(api) == 0)
             assert (await api.get("/v1/users/7")).status_code == 200
 
     asyncio.run(scene())

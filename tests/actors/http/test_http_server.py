@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from http_clients import client, close_all, connect, get_over_http3, serving, tls_files, trusting, url
+from until import soon
 
 from coterie.actors.http.server import HttpServer, ServerLimits
 from coterie.errors import CannotStart
@@ -41,9 +42,9 @@ def test_one_port_speaks_http_1_and_http_2() -> None:
     asyncio.run(scene())
 
 
+@pytest.mark.extras("http3")
 def test_http_3_is_served_beside_tls(tmp_path: Path) -> None:
     """TLS has HTTP/2 by ALPN, and its responses name the port of HTTP/3."""
-    pytest.importorskip("aioquic", reason="HTTP/3 needs coterie[http3]")
     files = tls_files(tmp_path)
 
     async def scene() -> None:
@@ -61,9 +62,9 @@ def test_http_3_is_served_beside_tls(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
+@pytest.mark.extras("http3")
 def test_a_busy_port_is_an_error_of_start(tmp_path: Path) -> None:
     """Neither TCP nor UDP ports are shared, and a failed start leaves nothing open."""
-    pytest.importorskip("aioquic", reason="HTTP/3 needs coterie[http3]")
     files = tls_files(tmp_path)
 
     async def scene() -> None:
@@ -99,7 +100,7 @@ def test_a_connection_without_a_request_is_closed() -> None:
     """Whatever part of a request it has sent; one with a request in hand lives on."""
 
     async def scene() -> None:
-        async with serving(app, limits=ServerLimits(idle=1.0)) as server:
+        async with serving(app, limits=ServerLimits(idle=0.3)) as server:
             hanging, _ = await connect(server, b"GET /hang HTTP/1.1\r\nhost: x\r\n\r\n")
             parts = (b"", b"P", b"PRI * HTTP/2.0\r\n\r\n", b"GET / HTTP/1.1\r\nhos")
             held = [(sent, await connect(server, sent)) for sent in parts]
@@ -143,8 +144,8 @@ def test_stop_lets_requests_end_then_cancels_them() -> None:
         hanging, _ = await connect(server, b"GET /hang HTTP/1.1\r\nhost: x\r\n\r\n")
         silent, _ = await connect(server)
         await asyncio.wait_for(both.wait(), 60)
-        stopping = asyncio.create_task(server.stop(within=2.0))
-        await asyncio.sleep(0.1)
+        stopping = asyncio.create_task(server.stop(within=0.7))
+        await soon(lambda: server._server is None)
         release.set()
         assert b"200 OK" in await reader.read()
         await asyncio.wait_for(stopping, 60)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from http_clients import client, url
+from until import soon
 
 from coterie import Runtime, Supervisor, TopologyServer
 from coterie.actors.message import Message
@@ -79,9 +80,7 @@ def served(system: ActorSystem) -> Any:
 
 
 async def restarted(system: ActorSystem, name: str = "desk") -> None:
-    async with asyncio.timeout(60):
-        while system.node.health(name).restarts < 1:  # noqa: ASYNC110 - nothing tells the end of a start
-            await asyncio.sleep(0.01)
+    await soon(lambda: system.node.health(name).restarts > 0)
 
 
 def test_it_shows_the_running_tree() -> None:

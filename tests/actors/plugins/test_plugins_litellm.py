@@ -13,10 +13,16 @@ from coterie.actors.plugins.plugins import Plugins
 from coterie.errors import CallFailed, ExtraMissing, PluginError
 from coterie.planning.system import PluginPlan
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the library's use of pydantic
-needs_library = pytest.mark.skipif(
-    importlib.util.find_spec("litellm") is None, reason="the extra 'litellm' is not installed"
-)
+pytestmark = [  # the library's use of pydantic
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Item .* on TypedDict class:UserWarning"),
+]
+
+
+def needs_library(test: Any) -> Any:
+    """Skip *test* without the library, whose import takes ten seconds."""
+    is_missing = importlib.util.find_spec("litellm") is None
+    return pytest.mark.slow(pytest.mark.skipif(is_missing, reason="needs an environment with coterie[litellm]")(test))
 
 
 def asked(models: FakeModels, call: Any, **settings: Any) -> Any:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 
 from coterie.actors.plugins.loading import faults, make, plan_of
 from coterie.actors.plugins.plugins import Plugins
@@ -119,7 +120,7 @@ def test_a_built_in_name_is_not_taken_over(modules: Path) -> None:
     assert isinstance(make("state", plan("sqlite")), SQLiteStateStore)
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("kind", "one", "message"),
     [
         ("model", plan("antropic"), "there is no model plugin 'antropic'; did you mean 'anthropic'?"),

@@ -15,6 +15,9 @@ from coterie.actors.plugins.providers import AnthropicProvider, HttpProvider, Op
 from coterie.backends.models.response import ModelResponse
 from coterie.errors import CallFailed, PluginError, ToolFailed
 
+for one in ("anthropic", "openai"):  # these take seconds, which no test pays for
+    pytest.importorskip(f"coterie.backends.models.{one}")
+
 PROVIDERS: dict[str, type[HttpProvider]] = {"anthropic": AnthropicProvider, "openai": OpenAIProvider}
 MODELS = {"anthropic": "claude-sonnet-4-6", "openai": "gpt-4o"}
 

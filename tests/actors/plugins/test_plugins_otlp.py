@@ -13,6 +13,7 @@ pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra 
 
 from collector import Collector
 from free_ports import free_port
+from until import soon
 
 from coterie.actors.message import Message
 from coterie.actors.plugins.otlp import OtlpExporter, number
@@ -52,6 +53,13 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coterie.actors.plugins.plugins.CLOSING", 60.0)
 
 
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is collected before it is sent, and closing waits for nothing."""
+    monkeypatch.setattr("coterie.actors.plugins.otlp._LINGER", 0.0)
+    monkeypatch.setattr("coterie.actors.plugins.otlp._LAST", 0.1)
+
+
 def span(name: str = "work", **fields: object) -> TraceSpan:
     return TraceSpan(name=name, trace_id="run-1", span_id=f"id of {name}", start=1.5, end=2.0, **fields)  # type: ignore[arg-type]
 
@@ -73,8 +81,7 @@ def test_spans_of_a_system_reach_the_collector(capsys: pytest.CaptureFixture[str
         await system.start()
         assert (await system.ask("front", "hello")).payload == "done"
         await system.send("back", "crash")
-        while not any(one.crashes for one in system.describe()):  # noqa: ASYNC110 - nothing tells a crash
-            await asyncio.sleep(0.005)
+        await soon(lambda: any(one.crashes for one in system.describe()))
         await system.stop()
 
     with Collector() as collector:
@@ -169,6 +176,7 @@ def test_a_close_that_is_cancelled_says_what_was_lost(
     assert "1 spans were not sent to http://127.0.0.1:" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("collector", ["nothing listens", "never answers", "refuses"])
 def test_a_dead_collector_never_holds_up_the_end(collector: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The system does not wait for it, and one line says that spans were lost."""
@@ -200,10 +208,11 @@ def test_a_process_with_a_dead_collector_ends_at_once() -> None:
     """Neither a thread nor the library holds up the interpreter, and only our own line is printed."""
     code = (
         "import asyncio, time\n"
-        "from coterie.actors.plugins.otlp import OtlpExporter\n"
+        "from coterie.actors.plugins import otlp\n"
         "from coterie.views.spans import TraceSpan\n"
         "async def main():\n"
-        f"    exporter = OtlpExporter('http://127.0.0.1:{free_port()}', timeout=60.0)\n"
+        "    otlp._LAST = 0.1\n"
+        f"    exporter = otlp.OtlpExporter('http://127.0.0.1:{free_port()}', timeout=60.0)\n"
         "    exporter.export([TraceSpan(name='a', trace_id='t', span_id='s')])\n"
         "    await exporter.close()\n"
         "    print('closed', time.time())\n"
@@ -220,6 +229,7 @@ def test_a_process_with_a_dead_collector_ends_at_once() -> None:
     assert "1 spans were not sent" in lines[-1] or "1 span was not sent" in lines[-1]
 
 
+@pytest.mark.usefixtures("hasty")
 def test_more_spans_than_fit_are_dropped_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
     """Memory stays bounded while a collector does not answer."""
     release = threading.Event()

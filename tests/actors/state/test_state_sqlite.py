@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 
 from coterie.actors.state import checkpoints
 from coterie.actors.state.sqlite import SQLiteStateStore
@@ -82,6 +83,19 @@ def test_a_state_is_on_disk_when_set_returns(tmp_path: Path) -> None:
 
     assert done.returncode == -9
     assert stored(path, "a") == {"n": 7}
+
+
+def test_each_commit_reaches_the_disk(tmp_path: Path) -> None:
+    """A machine that loses its power loses no state: with a log ahead of writes, only `FULL` syncs each commit."""
+
+    async def main() -> list[Any]:
+        store = SQLiteStateStore(tmp_path / "state.db")
+        asked = [await store._call(lambda name=name: store._rows(f"PRAGMA {name}")) for name in PRAGMAS]
+        await store.close()
+        return asked
+
+    PRAGMAS = ("synchronous", "journal_mode")
+    assert asyncio.run(main()) == [[2], ["wal"]]
 
 
 WRITER = """
@@ -180,7 +194,7 @@ def test_a_database_of_civitas_is_read_as_it_is(tmp_path: Path) -> None:
     assert stored(path, "greeter") == {"seen": ["é"]}
 
 
-@pytest.mark.parametrize("row", ["{", "[1]", "null", '{"n": NaN}', b"\xff"])
+@bundle("row", ["{", "[1]", "null", '{"n": NaN}', b"\xff"])
 def test_a_damaged_state_is_named(tmp_path: Path, row: Any) -> None:
     """It does not look like an agent that never stored anything."""
     path = tmp_path / "state.db"

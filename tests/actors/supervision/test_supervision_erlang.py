@@ -215,7 +215,7 @@ def compare(count: int, seed: int, folder: Path) -> None:
 
 def test_supervisors_do_what_erlangs_do(tmp_path: Path) -> None:
     """Order of starts and stops, number of restarts and who gives up agree for random trees and crash scripts."""
-    compare(600, 1, tmp_path)
+    compare(250, 1, tmp_path)
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ from coterie.actors.supervision.policy import (
 )
 from coterie.actors.supervision.spec import RestartType
 
-NAMES = st.lists(st.text(), min_size=1, unique=True)
+NAMES = st.lists(st.text("abcdef", max_size=2), min_size=1, unique=True)
 
 
 @given(NAMES, st.data())

@@ -120,6 +120,27 @@ async def test_a_start_that_fails_during_a_restart_counts_and_is_tried_again() -
 
 
 @virtual
+async def test_a_restart_on_request_that_fails_is_tried_again() -> None:
+    """The caller gets the error, and the failure counts; a restart that succeeds is none."""
+    group = Group(policy(limit=1, base=2.0), "permanent")
+    await group.supervisor.start(1)
+    assert await group.supervisor.restart_child("a")
+    group.log.fails["a"] = 1
+    with pytest.raises(Boom, match="a"):
+        await group.supervisor.restart_child("a")
+    assert group.states() == ["waiting"]
+    await asyncio.sleep(2.1)
+
+    assert group.log.text() == "+root +a -a +a -a !a +a"
+    assert group.states() == ["running"]
+    assert group.children["a"].reasons == [RESTART] * 2
+    assert [one.count for one in group.log.records if isinstance(one, RestartPlanned)] == [1]
+    assert not await group.supervisor.restart_child("unknown")
+    await group.crash("a")
+    assert not group.supervisor.is_running
+
+
+@virtual
 async def test_the_first_restart_waits_for_the_backoff() -> None:
     """And the delay grows with the failures of the child in the window."""
     group = Group(policy(base=2.0, kind=BackoffKind.EXPONENTIAL, limit=5), "permanent")

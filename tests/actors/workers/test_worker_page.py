@@ -56,7 +56,7 @@ def test_the_affinity_example_runs_as_two_processes(tmp_path: Path) -> None:
         worker = start("run", "--topology", "topology.yaml", "--process", "worker", *options)
         supervisors = start("run", "--topology", "topology.yaml", *options)
         asyncio.run(until((tmp_path / "round1").exists))
-        assert outcome(tmp_path, 1) == [["researcher", "2", str(worker.popen.pid)]]
+        assert outcome(tmp_path, 1) == [["researcher", "2", str(worker.pid)]]
         for process in (worker, supervisors):
             process.send_signal(signal.SIGTERM)
             assert process.wait() == 0, process.text
@@ -78,7 +78,7 @@ def test_the_production_example_runs_with_jetstream(tmp_path: Path, monkeypatch:
         supervisors = start("run", *options)
         worker = start("run", *options, "--process", "worker")
         asyncio.run(until((tmp_path / "round1").exists))
-        pids = [str(worker.popen.pid)] * 3 + [str(supervisors.popen.pid)]
+        pids = [str(worker.pid)] * 3 + [str(supervisors.pid)]
         assert outcome(tmp_path, 1) == [[name, "2", pid] for name, pid in zip(names, pids, strict=True)]
         worker.send_signal(signal.SIGKILL)
         asyncio.run(until(lambda: "execution_sup restarts api_caller and db_writer" in supervisors.text))

@@ -47,6 +47,7 @@ def transport(request: pytest.FixtureRequest) -> Iterator[str]:
             yield f"{{type: nats, servers: '{server.url}', jetstream: {durable}, heartbeat_timeout: 5}}"
 
 
+@pytest.mark.slow
 @over("nats")
 def test_a_worker_is_killed_with_a_message_in_hand(folder: Path, transport: str) -> None:
     """It came before its supervisors. Its ask fails at once, the spare worker takes over, and nothing runs twice."""
@@ -57,7 +58,7 @@ def test_a_worker_is_killed_with_a_message_in_hand(folder: Path, transport: str)
         await until(lambda: "began" in first.text)
         async with Runtime.from_config("topology.yaml") as runtime:
             pid = (await runtime.ask("a", {"n": 1})).payload["pid"]
-            assert pid == first.popen.pid
+            assert pid == first.pid
             assert (await runtime.ask("b", {"ask": "c"})).payload["pid"] == os.getpid()
             start("run", "-p", "w")
             hanging = asyncio.create_task(runtime.ask("a", {"n": 2, "hang": 600}, timeout=60))
@@ -92,7 +93,7 @@ def test_a_worker_is_drained_by_a_signal(folder: Path, transport: str) -> None:
             (folder / "go").touch()
             answers = [(await one).payload["pid"] for one in asks]
             kept = 1 if "jetstream: true" in transport else 3  # there the others are still in the stream
-            assert answers == [first.popen.pid] * kept + [second.popen.pid] * (4 - kept)
+            assert answers == [first.pid] * kept + [second.pid] * (4 - kept)
             assert (await asyncio.to_thread(first.wait), first.text.count("crashed")) == (0, 0)
 
     with processes(folder) as start:

@@ -1,13 +1,33 @@
 """Agents in workers: any start order, restarts, lost workers, standing by, draining, and what crosses processes."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from until import soon
 from worker_stage import Worker, WorkerStage, agent, supervisor
 
-from coterie.actors.message import TURN
-from coterie.errors import AgentCrashed, AgentStopped, AskTimedOut, CannotStart, NoSuchAgent, WorkerLost
+from coterie.actors.child import AgentHealth
+from coterie.actors.exits import Crashed, Down
+from coterie.actors.message import TURN, Message
+from coterie.actors.node import ActorNode
+from coterie.actors.supervision.spec import RESTART, SHUTDOWN
+from coterie.actors.transports.link import Link
+from coterie.actors.workers import host
+from coterie.actors.workers.requests import (
+    ABSENT,
+    Attach,
+    Leave,
+    StartAgent,
+    StopAgent,
+    WorkerReport,
+    call,
+    fingerprint,
+    write_item,
+)
+from coterie.errors import ActorError, AgentCrashed, AgentStopped, AskTimedOut, CannotStart, NoSuchAgent, WorkerLost
 from coterie.journal.records import (
     ActorCrashed,
     ActorStarted,
@@ -231,7 +251,7 @@ def test_a_worker_whose_supervisor_went_away_serves_the_next() -> None:
         stage.kill(stage.system)
         await asyncio.sleep(10)
         assert (worker.node.names(), Worker.log) == ([], ["stop a"])
-        await asyncio.sleep(1000)
+        await asyncio.sleep(100)
         stage.system = stage.supervisors()
         await stage.system.start()
         assert await ask(stage, "a") == {"name": "a", "state": {"value": 3}}
@@ -368,6 +388,8 @@ def test_an_agent_in_a_worker_spawns_by_the_name_of_an_allowed_type() -> None:
         assert await ask(stage, "a", ended=True) == [["s", "clean_exit"]]
         with pytest.raises(AgentCrashed, match=r"SpawnError: .*type 'os\.path' is not in the allow list"):
             await ask(stage, "a", spawn="t", type="os.path")
+        with pytest.raises(AgentCrashed, match=r"payload\['factors'\]\[0\] is of type set"):
+            await ask(stage, "a", spawn="t", odd=True)
 
     WorkerStage(agent("a", "w"), DynamicPlan(name="pool", config=DynamicConfig(max_children=1))).play(scene)
 
@@ -460,3 +482,232 @@ def test_a_turn_waits_for_a_worker_that_was_lost() -> None:
                 await one.node.reach("a")  # type: ignore[misc]
 
     WorkerStage(agent("a", "w"), agent("b", "v")).play(scene)
+
+
+@asynccontextmanager
+async def stranger(stage: WorkerStage, *known: str, process: str = "") -> AsyncIterator[Link]:
+    """The link of a node of the same system that knows the nodes *known*; without a *process*, a supervisor."""
+    link = Link(stage.hub.carrier(), process=process, fingerprint=fingerprint(stage.plan.root))
+    node = ActorNode(clock=stage.clock, transport=link)
+    await node.start()
+    await soon(lambda: set(known) <= set(link.peers))
+    yield link
+    await node.stop()
+
+
+def test_a_worker_does_what_its_own_supervisor_says() -> None:
+    """Another one, behind a partition, starts and stops nothing, and gets no reports."""
+
+    async def scene(stage: WorkerStage) -> None:
+        worker = await stage.worker()
+        await stage.state("a", "running")
+        async with stranger(stage, worker.node.address) as other:
+            for request in (Attach(), StartAgent("a", 7), StartAgent("b", 7)):
+                refusal = await call(other, worker.node.address, request)
+                assert refusal is not None
+                assert refusal.kind == ("busy" if isinstance(request, Attach) else ABSENT)
+            await call(other, worker.node.address, StopAgent("a", SHUTDOWN))
+        assert (worker.node.names(), Worker.log) == (["a"], [])
+        assert (await ask(stage, "a"))["name"] == "a"
+
+    stage = WorkerStage(agent("a", "w"), agent("b", "v")).play(scene)
+    assert stage.names(ActorStarted) == ["root", "a"]
+
+
+def test_a_worker_starts_only_agents_of_its_name() -> None:
+    """A request for another one is refused, and one that cannot start is a crash."""
+
+    async def scene(stage: WorkerStage) -> None:
+        worker = await stage.worker()
+        await stage.state("a", "running")
+        [child] = stage.system._pool._children.values()
+        assert (await call(child.slot.link, worker.node.address, StartAgent("c", 1))).kind == "unknown"  # type: ignore[union-attr]
+
+    WorkerStage(agent("a", "w"), agent("c")).play(scene)
+
+
+def test_only_the_reports_of_the_active_worker_count() -> None:
+    """One that stands by, or was lost, speaks of agents that it does not have."""
+    crash = ActorCrashed(name="a", incarnation=1, error="hearsay", during="message")
+    letter = LetterDead(id="1", recipient="a", sender="b", type="message", reason="crashed", detail="hearsay")
+    health = AgentHealth(name="a", type="Hearsay", phase="stopping", queued=9, handled=9, restarts=9)
+    items = [write_item(item) for item in (crash, letter, health, Down("a", 1, Crashed("hearsay")))]
+
+    async def scene(stage: WorkerStage) -> None:
+        await stage.worker()
+        await stage.state("a", "running")
+        supervisor = stage.system.node.address
+        async with stranger(stage, supervisor, process="w") as spare, stranger(stage, supervisor, process="x") as odd:
+            for link in (spare, odd):
+                await call(link, supervisor, WorkerReport(1, items))
+                await call(link, supervisor, Leave())
+        await asyncio.sleep(5)
+        assert stage.states()["a"] == "running"
+        [status] = [node for node in stage.system.describe() if node.name == "a"]
+        assert (status.type, status.restarts) == ("worker_stage.Worker", 0)
+        assert len(stage.system.node.letters) == 0
+
+    stage = WorkerStage(agent("a", "w"), agent("b")).play(scene)
+    assert [one for one in stage.records if "hearsay" in str(one)] == []
+    assert stage.names(ActorStarted) == ["b", "root", "a"]
+
+
+def test_a_report_that_comes_twice_counts_once() -> None:
+    """The worker sends a batch again whose answer was lost, with what came since."""
+    letters = [
+        LetterDead(id=str(n), recipient="a", sender="b", type="message", reason="crashed", detail="") for n in range(3)
+    ]
+
+    async def scene(stage: WorkerStage) -> None:
+        worker = await stage.worker()
+        await stage.state("a", "running")
+        await asyncio.sleep(2)
+        items, first = [write_item(letter) for letter in letters], worker._first
+        for count in (2, 2, 3, 1):
+            await call(worker._link, stage.system.node.address, WorkerReport(first, items[:count]))
+        assert len(stage.system.node.letters) == 3
+
+    stage = WorkerStage(agent("a", "w")).play(scene)
+    assert [one.id for one in stage.records if isinstance(one, LetterDead)] == ["0", "1", "2"]
+
+
+def test_an_end_of_an_earlier_incarnation_is_no_failure() -> None:
+    """Its report is late: the agent was restarted meanwhile."""
+
+    async def scene(stage: WorkerStage) -> None:
+        worker = await stage.worker()
+        await stage.state("a", "running")
+        with pytest.raises(AgentCrashed):
+            await ask(stage, "a", crash="boom")
+        await ask(stage, "a")
+        late = WorkerReport(1000, [write_item(Down("a", 1, Crashed("boom")))])
+        await call(worker._link, stage.system.node.address, late)
+        await asyncio.sleep(2)
+        assert worker.node.health("a").restarts == 1
+        stage.kill(worker)
+        await stage.state("a", "absent")
+
+    stage = WorkerStage(agent("a", "w")).play(scene)
+    assert [one.count for one in stage.records if isinstance(one, RestartPlanned)] == [1, 2], "the crash and the loss"
+
+
+def test_a_start_that_is_cancelled_is_ended_in_its_worker() -> None:
+    """Its agent goes on nowhere, and the next incarnation can start."""
+
+    async def scene(stage: WorkerStage) -> None:
+        worker = await stage.worker()
+        await stage.state("slow", "running")
+        child = stage.system._pool._children["slow"]
+        await child.stop(RESTART)
+        starting = asyncio.create_task(child.start(2))
+        await asyncio.sleep(1)
+        assert worker.node.health("slow").phase == "starting"
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        assert worker.node.health("slow").phase == "restarting"
+        await asyncio.sleep(20)
+        assert worker.node.health("slow").phase == "restarting"
+        await child.start(3)
+        assert (await ask(stage, "slow"))["name"] == "slow"
+
+    stage = WorkerStage(agent("slow", "w")).play(scene)
+    assert [one.incarnation for one in stage.records if isinstance(one, ActorStarted) and one.name == "slow"] == [1, 3]
+
+
+def test_the_next_supervisor_hears_of_the_agents_and_of_letters_that_died_meanwhile() -> None:
+    """Also of an agent that is as the last supervisor knew it; what else happened was of earlier incarnations."""
+
+    async def scene(stage: WorkerStage) -> None:
+        worker = await stage.worker()
+        await stage.state("b", "running")
+        await worker.node.send("a", {"hang": 1000})
+        await asyncio.sleep(2)
+        stage.kill(stage.system)
+        await asyncio.sleep(20)
+        stage.records.clear()
+        stage.system = stage.supervisors()
+        await stage.system.start()
+        await stage.state("b", "running")
+        await asyncio.sleep(2)
+        [status] = [node for node in stage.system.describe() if node.name == "b"]
+        assert status.type == "worker_stage.Worker"
+        assert len(stage.system.node.letters) == 1
+
+    stage = WorkerStage(agent("a", "w", shutdown=0.0), agent("b", "w")).play(scene)
+    assert [(one.recipient, one.reason) for one in stage.records if isinstance(one, LetterDead)] == [("a", "stopped")]
+    assert stage.names(ActorStarted) == ["root", "a", "b"]
+
+
+def test_a_worker_that_is_attached_again_begins_anew() -> None:
+    """Its supervisor has lost it, and it has not noticed: it stops its agents, and then it is there for it again."""
+
+    async def scene(stage: WorkerStage) -> None:
+        worker = await stage.worker()
+        await stage.state("a", "running")
+        supervisor = stage.system._pool._link  # type: ignore[union-attr]
+        refusal = await call(supervisor, worker.node.address, Attach())
+        assert refusal is not None
+        assert refusal.kind == "busy"
+        await soon(lambda: worker.node.names() == [])
+        assert await call(supervisor, worker.node.address, Attach()) is None
+
+    WorkerStage(agent("a", "w")).play(scene)
+
+
+def test_reports_that_come_while_others_are_on_their_way_are_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when they push those out of the worker's memory."""
+    monkeypatch.setattr(host, "KEPT", 4)
+
+    async def scene(stage: WorkerStage) -> None:
+        worker = await stage.worker()
+        await stage.state("a", "running")
+        await asyncio.sleep(2)
+        letters = [Message(str(n), "message", "x", "a") for n in range(7)]
+        for letter in letters[:4]:
+            worker.node.letters.add(letter, "crashed")
+        await asyncio.sleep(0)  # they are sent
+        for letter in letters[4:]:
+            worker.node.letters.add(letter, "crashed")
+        await asyncio.sleep(2)
+
+    stage = WorkerStage(agent("a", "w")).play(scene)
+    assert [one.id for one in stage.records if isinstance(one, LetterDead)] == list("0123456")
+
+
+def test_a_worker_that_leaves_waits_for_its_agents_only_so_long() -> None:
+    """A message that is never handled does not keep it."""
+
+    async def scene(stage: WorkerStage) -> None:
+        worker = await stage.worker()
+        await stage.state("a", "running")
+        hanging = asyncio.create_task(ask(stage, "a", timeout=1000, hang=900))
+        await asyncio.sleep(1)
+        began = stage.clock.now()
+        await worker.stop()
+        assert host.DRAINING <= stage.clock.now() - began < host.DRAINING + 10
+        with pytest.raises(ActorError):
+            await hanging
+
+    WorkerStage(agent("a", "w")).play(scene)
+
+
+def test_a_worker_that_comes_while_another_leaves_waits_for_its_end() -> None:
+    """Else an agent would be in both."""
+
+    async def scene(stage: WorkerStage) -> None:
+        first = await stage.worker()
+        await stage.state("a", "running")
+        hanging = asyncio.create_task(ask(stage, "a", hang=4))
+        await asyncio.sleep(1)
+        leaving = asyncio.create_task(first.stop())
+        await asyncio.sleep(0.2)
+        second = await stage.worker()
+        await asyncio.sleep(2)
+        assert second.node.names() == []
+        await leaving
+        assert (await hanging)["name"] == "a"
+        await stage.state("a", "running")
+        assert second.node.names() == ["a"]
+
+    WorkerStage(agent("a", "w")).play(scene)

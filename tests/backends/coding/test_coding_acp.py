@@ -12,9 +12,6 @@ import pytest
 from asking import Heard
 
 from coterie.backends.base import Answer, Failure, Launched, Result, Session, SessionOpened
-
-pytest.importorskip("acp", reason="the library acp is not installed: pip install 'coterie[acp]'")
-
 from coterie.backends.coding import acp_messages as messages
 from coterie.backends.coding.acp import AcpBackend
 from coterie.backends.coding.acp_messages import AgentAbout, ToolCall
@@ -22,6 +19,7 @@ from coterie.backends.coding.attempt import Deadlines
 from coterie.backends.coding.floor import REASONS, refusal
 from coterie.backends.processes import alive
 
+pytestmark = pytest.mark.extras("acp")
 TESTS = Path(__file__).parents[2]
 AGENT = TESTS / "support" / "fake_agents" / "acp_agent.py"
 
@@ -183,7 +181,7 @@ def test_an_agent_that_npx_runs_has_a_deadline_of_its_own(tmp_path: Path, name: 
     The file of the agent is an argument, so that the sandbox lets it be read wherever the checkout is.
     """
     program = tmp_path / name
-    program.write_text('#!/bin/sh\nsleep 1\nexec "$@"\n')
+    program.write_text('#!/bin/sh\nsleep 0.4\nexec "$@"\n')
     program.chmod(0o755)
     plan = asking.agent("acp-npx", backend="acp", argv=(str(program), sys.executable, str(AGENT)))
     backend = AcpBackend(Deadlines(download=0.2))

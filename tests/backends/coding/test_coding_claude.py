@@ -15,12 +15,10 @@ from coterie.backends.base import Failure, Permission, Result, SessionOpened, To
 from coterie.backends.coding import claude
 from coterie.backends.coding.attempt import Deadlines
 from coterie.backends.coding.claude import ClaudeBackend
-from coterie.backends.coding.needs import CODING, missing
+from coterie.backends.coding.needs import missing
 from coterie.planning.plan import AgentPlan
 
-pytestmark = pytest.mark.skipif(
-    not CODING["claude-sdk"].is_installed, reason="claude-agent-sdk is not installed: pip install 'coterie[claude]'"
-)
+pytestmark = pytest.mark.extras("claude")
 FAKE = Path(__file__).parents[2] / "support" / "fake_agents" / "claude_agent.py"
 
 
@@ -61,6 +59,23 @@ def test_the_floor_holds_where_the_program_does_not_ask() -> None:
     assert (permission.decision, permission.detail) == ("denied", "rm -rf /")
 
 
+def test_an_announced_retry_is_left_to_the_run() -> None:
+    """The attempt ends at once, with the seconds that the provider named: the program itself would wait for them."""
+    result, _ = play("retries")
+
+    assert isinstance(result, Failure)
+    assert (result.kind, result.wait) == ("rate_limited", pytest.approx(3863.355))
+    assert "429" in result.reason
+
+
+def test_who_sets_the_retries_of_the_program_gets_them() -> None:
+    """Else it announces every retry, however long its delay."""
+    assert shown()["env"]["CLAUDE_CODE_RETRY_WATCHDOG"] == "1"
+    own = shown(env={"CLAUDE_CODE_MAX_RETRIES": "3"})["env"]
+    assert own["CLAUDE_CODE_MAX_RETRIES"] == "3"
+    assert "CLAUDE_CODE_RETRY_WATCHDOG" not in own
+
+
 def test_a_sub_agent_uses_tools_and_tokens_but_does_not_answer() -> None:
     """What it writes is not the answer; without totals at the end, its messages count as they were reported."""
     result, heard = play("delegates")
@@ -79,6 +94,14 @@ def test_a_missing_login_says_what_to_do(mood: str, env: dict[str, str]) -> None
     assert isinstance(result, Failure)
     assert result.kind == "auth"
     assert "claude /login" in result.reason
+
+
+def test_a_result_while_a_tool_is_at_work_is_a_failure() -> None:
+    """The tool may have written it; its cost, which is no number, is left to the run to refuse."""
+    result, _ = play("forging")
+
+    assert isinstance(result, Failure)
+    assert ("a tool may have forged it" in result.reason, result.text, result.usage.cost) == (True, "forged", -1.0)
 
 
 def test_an_agent_at_its_limit_of_turns_has_failed() -> None:

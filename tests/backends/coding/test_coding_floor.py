@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from coterie.planning.plan import AgentPlan
 CASES = json.loads((Path(__file__).parents[2] / "data/cases-loop/command_risk.json").read_text())["cases"]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+@bundle("case", CASES, ids=lambda case: case["id"])
 def test_the_reference_cases(case: dict[str, object]) -> None:
     """Each case of the reference gets its rule and its reason."""
     found = refusal(str(case["command"]))
@@ -155,13 +156,13 @@ ALLOWED = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "command"), [(rule, one) for rule, commands in REFUSED.items() for one in commands])
+@bundle(("rule", "command"), [(rule, one) for rule, commands in REFUSED.items() for one in commands])
 def test_refused(rule: str, command: str) -> None:
     """Quotes, wrappers, chains, shells in shells and substitutions hide nothing."""
     assert refusal(command) == (rule, REASONS[rule])
 
 
-@pytest.mark.parametrize("command", ALLOWED)
+@bundle("command", ALLOWED)
 def test_allowed(command: str) -> None:
     """Everyday commands, and dangerous ones that are only text, are not refused."""
     assert refusal(command) is None
@@ -181,7 +182,7 @@ def test_it_never_raises(command: str) -> None:
     refusal(command)
 
 
-@pytest.mark.parametrize(
+@bundle(
     "piece",
     ["a ", "'", '"', '\\"', "$(", "`", "<<E ", "<<E\n", "| sh ", "; ", "../", "/.ssh/", "-", "f(){f", "X=1 ", "eval "],
 )
@@ -194,8 +195,8 @@ def test_the_time_is_linear(piece: str) -> None:
         refusal(command)
         return time.process_time() - began
 
-    short = max(min(took(1_000) for _ in range(3)), 0.0005)
-    assert any(took(20_000) < 80 * short for _ in range(3))
+    short = max(min(took(250) for _ in range(3)), 0.000125)
+    assert any(took(5_000) < 80 * short for _ in range(3))
 
 
 @pytest.mark.parametrize("options", [{"trust_all_tools": True}, {"attention": "ask"}])
@@ -209,7 +210,7 @@ def test_the_floor_wins_over_trust_and_over_a_person(options: dict[str, object])
     assert said == [Permission(id="1", tool="bash", decision="denied", why=why)]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("command", "branch", "is_refused"),
     [
         ("git push --force", "main", True),

@@ -1,6 +1,5 @@
 """A loop of pi, an ACP agent and Claude Code, played by fake agents: SIGKILL of an agent, of its owner, or of both."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -10,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from killed_agents import ROLES
 
-from coterie.backends.coding.needs import CODING
-
+pytestmark = [pytest.mark.extras("acp", "claude"), pytest.mark.slow]
 DRIVER = Path(__file__).parents[2] / "support" / "killed_agents.py"
 
 
@@ -22,9 +19,6 @@ DRIVER = Path(__file__).parents[2] / "support" / "killed_agents.py"
 )
 def reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Sequence[dict[str, Any]]:
     """How the run ended that was not killed, and those that were."""
-    for kind, _ in ROLES.values():
-        if CODING[kind].library and importlib.util.find_spec(CODING[kind].library) is None:
-            pytest.skip(f"the library {CODING[kind].library} is not installed")
     command = [sys.executable, str(DRIVER), str(tmp_path_factory.mktemp("killed")), *request.param.split()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr

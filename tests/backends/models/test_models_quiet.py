@@ -1,14 +1,32 @@
 """The libraries of models print nothing where a run is shown."""
 
+import logging
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 TEAM = ROOT / "examples" / "model-team"
 
 
+def test_every_library_has_a_handler_that_prints_nothing() -> None:
+    """Without any, Python prints warnings; a program that configures logging gets those of servers, too."""
+    import pydantic_ai
+
+    import coterie.backends.models.servers
+    import coterie.backends.models.settings  # noqa: F401
+
+    libraries = ("anthropic", "fastmcp", "httpx2", "mcp", "openai", "pydantic_ai")
+    silent = [[type(one) for one in logging.getLogger(name).handlers] == [logging.NullHandler] for name in libraries]
+    assert dict(zip(libraries, silent, strict=True)) == dict.fromkeys(libraries, True)
+    assert logging.getLogger("mcp").propagate
+    assert not pydantic_ai.BANNER_ENABLED
+
+
+@pytest.mark.slow
 def test_no_banner_of_a_library_is_on_the_terminal(tmp_path: Path) -> None:
     """They print one for people at a terminal, unless they run in a test or in CI."""
     environment = {name: value for name, value in os.environ.items() if name not in ("CI", "PYTEST_VERSION")}
@@ -32,6 +50,7 @@ def test_no_banner_of_a_library_is_on_the_terminal(tmp_path: Path) -> None:
     assert "pydantic" not in shown.lower()
 
 
+@pytest.mark.slow
 def test_warnings_of_the_libraries_are_not_printed() -> None:
     """A program that configures logging gets them all the same."""
     libraries = ["anthropic", "fastmcp.client", "httpx2", "mcp.client.session", "openai", "pydantic_ai"]

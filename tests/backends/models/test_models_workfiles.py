@@ -245,3 +245,21 @@ def test_a_file_that_is_not_there_says_so(inside: Path) -> None:
     for call in (lambda: tools.read("nothing"), lambda: tools.grep("x", "nothing"), lambda: tools.glob("*", "nothing")):
         with pytest.raises(FileNotFoundError):
             call()
+
+
+def test_the_files_of_the_team_are_not_replaced(inside: Path) -> None:
+    """Neither one that exists, by any of its names, nor one that does not, nor one in a folder of such files."""
+    for name in ("team.at", "roles/a.md"):
+        (inside / name).parent.mkdir(exist_ok=True)
+        (inside / name).write_text("old")
+    (inside / "link").symlink_to("team.at")
+    team = (inside / "team.at", inside / "autoloops.toml", inside / "roles")
+    files = WorkFiles(inside, Permissions(), None, team)
+
+    for path in ("team.at", "TEAM.at", "./x/../team.at", "link", "autoloops.toml", "roles/a.md", "roles/new/b.md"):
+        with pytest.raises(Refused, match="the team is read from"):
+            files.write(path, "new")
+    with pytest.raises(Refused, match="the team is read from"):
+        files.edit("team.at", "old", "new")
+    assert "old" in files.read("team.at")
+    files.write("roles.txt", "new")

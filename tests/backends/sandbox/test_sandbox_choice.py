@@ -2,18 +2,23 @@
 
 import asyncio
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import asking
 import pytest
 
-from coterie.backends.base import Answer
+from coterie.backends.base import Answer, Failure
+from coterie.backends.coding.needs import CODING
 from coterie.backends.command import CommandBackend
 from coterie.backends.sandbox import choice
+from coterie.backends.sandbox.policy import SandboxPolicy
 from coterie.cli import app
 from coterie.errors import TopologyError
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.runs.backend_setup import unconfined
+from coterie.topology.coding import REQUIRED
 
 
 @pytest.fixture
@@ -72,6 +77,21 @@ def test_a_run_without_its_sandbox_says_so_at_the_terminal_and_in_its_journal(
 
 
 @pytest.mark.usefixtures("nothing_works")
+@pytest.mark.parametrize("wanted", REQUIRED)
+@pytest.mark.parametrize("backend", ["command", "pi"])
+def test_an_attempt_that_requires_a_sandbox_does_not_begin(tmp_path: Path, backend: str, wanted: str) -> None:
+    """Whoever started it: a node of a cluster looks at no team before. Its program is not started without one."""
+    words = (sys.executable, "-c", "open('begun', 'w')")
+    plan = asking.agent(backend=backend, argv=words, options={"sandbox": wanted})
+    result, heard = asking.ask(CODING[backend].make() if backend in CODING else CommandBackend(), plan, cwd=tmp_path)
+
+    assert isinstance(result, Failure)
+    assert (result.kind, heard) == ("refused", [])
+    assert result.reason == ("no sandbox works here: bwrap: the kernel says no; landlock: the kernel says no")
+    assert not (tmp_path / "begun").exists()
+
+
+@pytest.mark.usefixtures("nothing_works")
 def test_an_agent_that_would_like_a_sandbox_runs_and_its_log_says_so() -> None:
     """One line in each attempt."""
     result, heard = asking.ask(CommandBackend(), asking.python("print('done')", options={"sandbox": "auto"}))
@@ -92,3 +112,61 @@ def test_doctor_warns_where_no_sandbox_works(
     assert found["sandbox bwrap"]["found"] == "the kernel says no"
     assert found["sandbox"]["status"] == "warn"
     assert found["sandbox"]["found"] == "none works: coding agents can read and write whatever you can"
+
+
+TRIALS = {
+    "it says nothing": (["false"], "its trial failed with status 1"),
+    "it allows nothing": (["sh", "-c", "echo one >&2; echo not permitted >&2; exit 2"], "not permitted"),
+    "it hangs": (["sleep", "600"], "its trial took more than 0.2 s"),
+    "it cannot be started": (["/no/such/program"], "its trial could not be started: "),
+    "it is missing": ([], "it is not installed"),
+}
+
+
+@pytest.mark.parametrize("case", TRIALS)
+def test_a_sandbox_whose_trial_fails_does_not_count(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next implementation is tried; what a trial attacks is tested with the sandbox's walls weakened."""
+    words, why = TRIALS[case]
+
+    class Fake:
+        NAME = case
+
+        @staticmethod
+        def missing() -> str:
+            return "" if words else why
+
+        @staticmethod
+        def command(policy: SandboxPolicy, argv: Sequence[str], cwd: Path) -> list[str]:
+            return words
+
+    class Works(Fake):
+        NAME = f"not {case}"
+
+        @staticmethod
+        def missing() -> str:
+            return ""
+
+        @staticmethod
+        def command(policy: SandboxPolicy, argv: Sequence[str], cwd: Path) -> list[str]:
+            return ["true"]
+
+    monkeypatch.setattr(choice, "IMPLEMENTATIONS", (Fake, Works))
+    monkeypatch.setattr(choice, "PATIENCE", 0.2 if case == "it hangs" else 60.0)
+
+    assert choice.probe(case).startswith(why)
+    assert choice.working() is Works
+    monkeypatch.setattr(choice, "IMPLEMENTATIONS", (Fake,))
+    assert choice.working() is None
+    assert choice.absence().startswith(f"{case}: {why}")
+
+
+def test_a_program_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
+    """And not its sandbox to have failed; as are a folder, and a command without words."""
+    plans = [
+        (asking.agent(argv=("no-such-program",), options={"sandbox": "auto"}), "program not found"),
+        (asking.agent(argv=("true",), cwd="gone", options={"sandbox": "auto"}), "does not exist"),
+    ]
+    for plan, why in plans:
+        result, _ = asking.ask(CommandBackend(), plan, cwd=tmp_path)
+        assert isinstance(result, Failure)
+        assert (result.kind, why in result.reason) == ("not_found", True)

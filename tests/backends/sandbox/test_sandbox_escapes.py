@@ -15,69 +15,82 @@ from sandboxes import Neighbourhood
 from coterie.backends.sandbox import choice, landlock
 from coterie.errors import Unconfined
 
+
+def is_landlock() -> bool:
+    return (landlock,) == choice.IMPLEMENTATIONS
+
+
 # -- what it must not do ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "{home}/new",
-        "{home}/.bashrc",
-        "{home}/.ssh/authorized_keys",
-        "{project}/file",
-        "{project}/new",
-        "{project}/.git/hooks/pre-commit",
-        "{project}/.git/config",
-        "{project}/.git/commondir",
-        "{project}/.git/info/attributes",
-        "{project}/.git/worktrees/r2/HEAD",
-        "{project}/.git/worktrees/tree/commondir",
-        "{project}/.git/worktrees/tree/gitdir",
-        "{tree}/.git",
-        "{state}/worktrees/r2/file",
-        "{run}/journal.jsonl",
-        "{run}/secret",
-        "{run}/inbox/forged.json",
-        "{other}/autoloops",
-        "/etc/hosts",
-        "/usr/bin/new",
-        "{tree}/../../../../../home/new",
-        "/proc/self/cwd/../../../../file",
-    ],
-)
-def test_it_cannot_write(around: Neighbourhood, path: str) -> None:
+UNWRITTEN = [
+    "{home}/new",
+    "{home}/.bashrc",
+    "{home}/.ssh/authorized_keys",
+    "{project}/file",
+    "{project}/new",
+    "{project}/.git/hooks/pre-commit",
+    "{project}/.git/config",
+    "{project}/.git/commondir",
+    "{project}/.git/info/attributes",
+    "{project}/.git/worktrees/r2/HEAD",
+    "{project}/.git/worktrees/tree/commondir",
+    "{project}/.git/worktrees/tree/gitdir",
+    "{tree}/.git",
+    "{state}/worktrees/r2/file",
+    "{run}/journal.jsonl",
+    "{run}/secret",
+    "{run}/inbox/forged.json",
+    "{other}/autoloops",
+    "{own}/stream.jsonl",
+    "{own}/kept.status",
+    "{own}/turn.json",
+    "{own}/autoloops",
+    "{own}/new",
+    "/etc/hosts",
+    "/usr/bin/new",
+    "{tree}/../../../../../home/new",
+    "/proc/self/cwd/../../../../file",
+]
+UNREAD = [
+    "{home}/.ssh/id_rsa",
+    "{home}/.aws/credentials",
+    "{home}/.config/gcloud/token",
+    "{home}/.netrc",
+    "{run}/secret",
+    "{run}/journal.jsonl",
+    "{other}/autoloops",
+    "{tree}/../../../../../home/.ssh/id_rsa",
+    "/proc/self/root{home}/.ssh/id_rsa",
+]
+
+
+def test_it_cannot_write(around: Neighbourhood) -> None:
     """Nothing outside of what the policy gives is written, created, or replaced."""
-    target = path.format(**vars(around))
-    before = _content(target)
+    around.sh("true")  # an attempt has some of these files only once it begins
+    before = {path: _content(path) for path in (one.format(**vars(around)) for one in UNWRITTEN)}
 
-    around.sh(f"echo evil > '{target}'; echo evil > new && mv -f new '{target}'; rm -f '{target}'; exit 1")
+    tries = "echo evil > '{0}'; echo evil > new && mv -f new '{0}'; rm -f '{0}'"
+    done = around.sh("; ".join([*map(tries.format, before), "echo all"]))
 
-    assert _content(target) == before
+    assert done.stdout.endswith("all\n")
+    assert [path for path, content in before.items() if _content(path) != content] == []
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "{home}/.ssh/id_rsa",
-        "{home}/.aws/credentials",
-        "{home}/.config/gcloud/token",
-        "{home}/.netrc",
-        "{run}/secret",
-        "{run}/journal.jsonl",
-        "{other}/autoloops",
-        "{tree}/../../../../../home/.ssh/id_rsa",
-        "/proc/self/root{home}/.ssh/id_rsa",
-    ],
-)
-def test_it_cannot_read_secrets(around: Neighbourhood, path: str) -> None:
+def test_it_cannot_read_secrets(around: Neighbourhood) -> None:
     """A secret is not read by its path, through a link, a hard link, or a copy."""
-    target = path.format(**vars(around))
+    tries = """
+        cat '{0}' | grep SECRET && echo '{0} by its path'
+        ln -s '{0}' s; cat s | grep SECRET && echo '{0} through a link'; rm -f s
+        ln '{0}' h && cat h | grep SECRET && echo '{0} through a hard link'; rm -f h
+        cp '{0}' c && grep SECRET c && echo '{0} in a copy'; rm -f c
+        mv '{1}' moved && grep -r SECRET moved && echo '{0} in a moved folder'; rm -rf moved
+    """
+    paths = [one.format(**vars(around)) for one in UNREAD]
 
-    around.tried(f"cat '{target}' | grep SECRET")
-    around.tried(f"ln -s '{target}' s; cat s | grep SECRET")
-    around.tried(f"ln '{target}' h && cat h | grep SECRET")
-    around.tried(f"cp '{target}' c && grep SECRET c")
-    around.tried(f"mv '{Path(target).parent}' moved && grep -r SECRET moved")
+    done = around.sh("".join(tries.format(path, Path(path).parent) for path in paths) + "echo all")
+
+    assert done.stdout == "all\n"
 
 
 def test_a_link_in_a_writable_folder_leads_nowhere(around: Neighbourhood) -> None:
@@ -104,8 +117,8 @@ def test_the_owner_is_out_of_reach(around: Neighbourhood) -> None:
         victim.kill()
 
 
-def test_git_takes_no_commands_from_what_it_left(around: Neighbourhood) -> None:
-    """A moved repository, a new configuration file or directory of hooks is not left behind."""
+def test_the_repository_of_a_linked_tree_stays_where_it_is(around: Neighbourhood) -> None:
+    """It cannot be moved, and nothing can be made in it that names another."""
     around.sh("cd ../../../..; mv .git .git2; echo /tmp > .git/commondir; echo x > .git/config.worktree")
 
     assert (around.project / ".git" / "config").is_file()
@@ -113,11 +126,51 @@ def test_git_takes_no_commands_from_what_it_left(around: Neighbourhood) -> None:
     assert around.git(around.tree, "rev-parse", "--git-common-dir").strip() == str(around.project / ".git")
 
 
-def test_session_services_are_not_named(around: Neighbourhood, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent of keys is not passed on."""
-    monkeypatch.setenv("SSH_AUTH_SOCK", "/tmp/agent")
+@pytest.mark.parametrize(
+    ("cwd", "entry", "names"),
+    [
+        ("tree", ".git/worktrees/tree", ["config.worktree"]),
+        ("project", ".git", ["commondir", "config.worktree"]),
+    ],
+)
+@pytest.mark.parametrize("left", ["echo x > {}", "ln -s /etc/passwd {}"], ids=["file", "link"])
+def test_git_takes_no_commands_from_what_it_left(
+    around: Neighbourhood, cwd: str, entry: str, names: list[str], left: str
+) -> None:
+    """Files that an agent may make, and in which git looks for its configuration, are removed, and each is logged."""
+    paths = [around.project / entry / name for name in names]
 
-    assert around.sh("echo [$SSH_AUTH_SOCK]").stdout == "[]\n"
+    done = around.sh(" && ".join(left.format(f"'{path}'") for path in paths), cwd=getattr(around, cwd))
+
+    assert done.returncode == 0, done.stderr
+    assert [path for path in paths if os.path.lexists(path)] == []
+    removed = [f"sandbox: removed {path}, from which git would take commands" for path in paths]
+    assert [line for line in around.gaps if "removed" in line] == removed
+
+
+def test_what_git_had_before_is_not_removed(around: Neighbourhood) -> None:
+    """The user may have a configuration for each work tree."""
+    own = around.project / ".git" / "config.worktree"
+    own.write_text("[user]\n\tname = ada\n")
+    try:
+        assert around.sh("true", cwd=around.project).returncode == 0
+        assert own.read_text() == "[user]\n\tname = ada\n"
+    finally:
+        own.unlink()
+
+
+def test_bwrap_shares_no_memory_with_it(around: Neighbourhood) -> None:
+    """Segments and queues of other programs of the user are not seen; Landlock has no rights on them."""
+    shared = around.sh("readlink /proc/self/ns/ipc").stdout.strip() == os.readlink("/proc/self/ns/ipc")
+    assert shared is is_landlock()
+
+
+def test_session_services_are_not_named(around: Neighbourhood, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent of keys is not passed on, nor a folder for temporary files that all programs share."""
+    for name in ("SSH_AUTH_SOCK", "TMP", "TEMP"):
+        monkeypatch.setenv(name, "/tmp/agent")
+
+    assert around.sh("echo [$SSH_AUTH_SOCK$TMP$TEMP]").stdout == "[]\n"
 
 
 def test_claude_code_is_told_of_it_as_root(around: Neighbourhood, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +185,7 @@ def test_it_may_be_without_a_network(around: Neighbourhood) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, ExitStack() as stack:
         words = sys.executable, "-c", script, str(server.getsockname()[1])
         assert around.sh(shlex.join(words)).returncode == 0
-        if (landlock,) == choice.IMPLEMENTATIONS:
+        if is_landlock():
             stack.enter_context(pytest.raises(Unconfined, match="network"))
         given = stack.enter_context(around.confined(*words, sandbox="no-network"))
         done = subprocess.run(**given, capture_output=True, text=True)  # type: ignore[call-overload]
@@ -153,6 +206,8 @@ def test_what_leads_git_to_the_repository_is_put_back(around: Neighbourhood) -> 
 
     assert [_content(str(path)) for path in links] == before
     assert not any(path.is_symlink() for path in links)
+    said = [f"sandbox: put back {path}, by which git finds the repository" for path in links]
+    assert [line for line in around.gaps if "put back" in line] == (said if is_landlock() else [])
 
 
 def test_it_may_be_required_in_a_linked_work_tree(around: Neighbourhood) -> None:
@@ -162,12 +217,22 @@ def test_it_may_be_required_in_a_linked_work_tree(around: Neighbourhood) -> None
     assert not [gap for gap in around.gaps if "cannot be kept" in gap]
 
 
-def test_landlock_is_refused_where_it_cannot_protect_the_repository(around: Neighbourhood) -> None:
-    """In the main work tree hooks and configuration lie in a folder that may be written."""
+def test_it_may_be_required_in_the_main_work_tree_only_if_it_protects_the_repository(around: Neighbourhood) -> None:
+    """Hooks and configuration lie there in a folder that may be written, in which Landlock cannot protect them."""
+    words = "sh", "-c", "touch .git/mine && ! echo evil > .git/hooks/pre-commit && ! echo evil >> .git/config"
     with ExitStack() as stack:
-        if (landlock,) == choice.IMPLEMENTATIONS:
-            stack.enter_context(pytest.raises(Unconfined, match="hooks"))
-        stack.enter_context(around.confined("true", cwd=around.project, sandbox="required"))
+        if is_landlock():
+            stack.enter_context(pytest.raises(Unconfined, match="cannot be kept from writing"))
+        given = stack.enter_context(around.confined(*words, cwd=around.project, sandbox="required"))
+        assert subprocess.run(**given, stderr=subprocess.DEVNULL).returncode == 0  # type: ignore[call-overload]
+    assert list(around.own.glob("tmp-*")) == []
+
+
+def test_what_does_not_hold_is_logged(around: Neighbourhood) -> None:
+    """Where the sandbox is not required, the program starts all the same."""
+    assert around.sh("true", cwd=around.project).returncode == 0
+    found = [line for line in around.gaps if line.startswith("sandbox (landlock): it cannot be kept from writing ")]
+    assert [str(around.project) in line for line in found] == [True] * is_landlock()
 
 
 def test_it_commits_in_a_linked_work_tree(around: Neighbourhood) -> None:
@@ -210,11 +275,13 @@ def test_tools_have_a_cache_that_is_not_the_users(around: Neighbourhood, variabl
 
 
 def test_it_reads_the_system_and_the_home(around: Neighbourhood) -> None:
-    """System files, plain files of the home, and the files of the repository are read."""
-    done = around.sh(f"cat /etc/passwd '{around.home}/.config/plain' '{around.project}/.git/config' && ls / >/dev/null")
+    """System files, the toolchains of the home, and the repository are read; the rest of the home is not."""
+    home, project = around.home, around.project
+    done = around.sh(f"cat /etc/passwd '{home}/.cargo/env' '{project}/file' '{project}/.git/config' && ls / >/dev/null")
 
     assert done.returncode == 0, done.stderr
     assert "PLAIN" in done.stdout
+    around.tried(f"cat '{home}/.config/plain'")
 
 
 def test_temporary_files_are_private_and_removed(around: Neighbourhood) -> None:

@@ -1,106 +1,114 @@
 """What the policy of an attempt gives."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+from bundles import bundle
 
 from coterie.backends.base import Request
-from coterie.backends.sandbox.policy import Access, policy_of
+from coterie.backends.sandbox import landlock
+from coterie.backends.sandbox.policy import Access, SandboxPolicy, policy_of
 from coterie.planning.plan import AgentPlan
 
 
-@pytest.mark.parametrize(
-    ("values", "env", "written"),
+def attempt(top: Path, env: Mapping[str, str], **agent: Any) -> SandboxPolicy:
+    """The policy of an attempt in a home and a run of its own."""
+    home, cwd, run = (top / name for name in ("home", "cwd", "state/runs/r"))
+    for made in (home, cwd, run / "attempt"):
+        made.mkdir(parents=True, exist_ok=True)
+    request = Request(
+        run="r",
+        turn="a#1",
+        attempt=1,
+        agent=AgentPlan(name="a", **agent),
+        prompt="",
+        folder=run / "attempt",
+        root=run,
+        cwd=cwd,
+    )
+    return policy_of(request, {"HOME": str(home), **env}, cwd, run / "attempt", request.agent.argv)
+
+
+@bundle(
+    ("values", "folder", "variable", "login", "obeyed", "session"),
     [
-        ({"backend": "claude-sdk"}, {}, [".claude"]),
-        ({"backend": "claude-sdk"}, {"CLAUDE_CONFIG_DIR": "{home}/moved"}, [".claude", "moved"]),
-        ({"backend": "pi", "argv": ("/usr/bin/pi",)}, {}, [".pi"]),
-        ({"backend": "acp", "options": {"provider": "codex"}}, {}, [".codex"]),
-        ({"backend": "acp", "argv": ("opencode", "acp")}, {}, [".config/opencode", ".local/share/opencode"]),
-        ({"backend": "command", "argv": ("pipeline",)}, {}, []),
+        ({"backend": "claude-sdk"}, ".claude", "CLAUDE_CONFIG_DIR", ".credentials.json", "hooks", "projects"),
+        ({"backend": "command", "argv": ("claude",)}, ".claude", "", ".credentials.json", "settings.json", "projects"),
+        ({"backend": "pi", "argv": ("/usr/bin/pi",)}, ".pi/agent", "", "auth.json", "models.json", ""),
+        ({"backend": "pi"}, ".pi/agent", "PI_CODING_AGENT_DIR", "auth.json", "SYSTEM.md", ""),
+        (
+            {"backend": "acp", "options": {"provider": "codex"}},
+            ".codex",
+            "CODEX_HOME",
+            "auth.json",
+            "rules",
+            "sessions",
+        ),
+        ({"backend": "acp", "argv": ("gemini", "--acp")}, ".gemini", "", "oauth_creds.json", "extensions", "tmp"),
+        ({"backend": "acp", "argv": ("opencode", "acp")}, ".local/share/opencode", "", "auth.json", "bin", "storage"),
+        ({"backend": "acp", "argv": ("goose",)}, ".local/share/goose", "", "", "data", "sessions"),
+        ({"backend": "acp", "argv": ("copilot",)}, ".config/github-copilot", "", "apps.json", "intellij", ""),
     ],
+    ids=["claude", "command", "pi", "pi-moved", "codex", "gemini", "opencode", "goose", "copilot"],
 )
-def test_an_agent_writes_its_own_state_also_at_its_first_start(
-    tmp_path: Path, values: dict[str, object], env: dict[str, str], written: list[str]
+def test_an_agent_writes_its_login_and_sessions_of_its_run_only(
+    tmp_path: Path, values: dict[str, Any], folder: str, variable: str, login: str, obeyed: str, session: str
 ) -> None:
-    """The folders of its state are made, since nothing can be made in the home; files of the user's are only read."""
-    home, cwd, folder = (tmp_path / name for name in ("home", "cwd", "attempt"))
-    for made in (home, cwd, folder):
-        made.mkdir()
-    (home / ".bashrc").touch()
-    agent = AgentPlan(**{"name": "a", **values})  # type: ignore[arg-type]
-    request = Request(run="r", turn="a#1", attempt=1, agent=agent, prompt="", folder=folder, cwd=cwd)
+    """What else is in the folder of its state is read, and what is not there would be private."""
+    own = tmp_path / "moved" if variable else tmp_path / "home" / folder
+    for name in filter(None, (login, f"{obeyed}/x", f"{session or obeyed}/old")):
+        (own / name).parent.mkdir(parents=True, exist_ok=True)
+        (own / name).touch()
+    before = set(tmp_path.joinpath("home").rglob("*")) if (tmp_path / "home").exists() else set()
 
-    given = {name: value.format(home=home) for name, value in env.items()}
-    env = {"HOME": str(home), "XDG_CACHE_HOME": str(tmp_path / "cache"), **given}
-    policy = policy_of(request, env, cwd, folder, agent.argv)
+    policy = attempt(tmp_path, {variable: str(own)} if variable else {}, **values)
 
-    allowed = [
-        str(path.relative_to(home))
-        for path, what in policy.access.items()
-        if what is Access.WRITE and home in path.parents
-    ]
-    assert set(written) <= set(allowed) if written else not allowed
-    assert policy.of(home / ".bashrc") is Access.READ
+    assert policy.of(own / obeyed / "x") is Access.READ
+    assert not login or policy.of(own / login) is Access.WRITE
+    assert policy.of(own / "new") is Access.HIDE
+    assert policy.private[own].is_relative_to(policy.temporary)
+    if session:
+        assert policy.of(own / session / "old") is Access.HIDE
+        assert policy.private[own / session].is_relative_to(tmp_path / "state" / "runs" / "r" / "agents")
+    made = {path for path in (tmp_path / "home").rglob("*") if "cache" not in str(path)}
+    assert made - before <= {tmp_path / "home"}
 
 
-@pytest.mark.parametrize(
-    ("provider", "own"),
-    [("claude-agent-acp", ".claude/.credentials.json"), ("codex", ".codex/auth.json"), ("pi", ".pi/agent/auth.json")],
-)
-def test_an_agent_has_its_own_login_and_no_other(tmp_path: Path, provider: str, own: str) -> None:
-    """It reads its login, and replaces it when that is renewed, which takes a folder that can be written."""
+def test_an_agent_without_state_begins_in_a_private_folder(tmp_path: Path) -> None:
+    """Nothing is made in the home; a variable leads the agent to the private folder, which has its sessions."""
+    policy = attempt(tmp_path, {}, backend="claude-sdk")
+
+    assert not (tmp_path / "home" / ".claude").exists()
+    place = policy.moved["CLAUDE_CONFIG_DIR"]
+    assert place.is_relative_to(policy.temporary)
+    assert policy.private[place / "projects"].is_dir()
+
+
+def test_claude_code_has_a_copy_of_what_it_rewrites(tmp_path: Path) -> None:
+    """The user's own file, which names servers of tools, stays as it is."""
+    (tmp_path / "home" / ".claude").mkdir(parents=True)
+    (tmp_path / "home" / ".claude.json").write_text("{}")
+
+    policy = attempt(tmp_path, {}, backend="claude-sdk")
+
+    own = tmp_path / "home" / ".claude"
+    assert policy.moved == {"CLAUDE_CONFIG_DIR": own}
+    assert (policy.private[own] / ".claude.json").read_text() == "{}"
+    assert policy.of(tmp_path / "home" / ".claude.json") is Access.HIDE
+
+
+def test_an_agent_has_its_own_login_and_no_other(tmp_path: Path) -> None:
+    """The folders of other agents are hidden."""
     logins = [".claude/.credentials.json", ".codex/auth.json", ".pi/agent/auth.json"]
-    home, cwd, folder = (tmp_path / name for name in ("home", "cwd", "attempt"))
-    for made in (cwd, folder, *((home / name).parent for name in logins)):
-        made.mkdir(parents=True)
     for name in logins:
-        (home / name).touch()
-    agent = AgentPlan(name="a", backend="acp", argv=("agent",), options={"provider": provider})
-    request = Request(run="r", turn="a#1", attempt=1, agent=agent, prompt="", folder=folder, cwd=cwd)
-
-    policy = policy_of(request, {"HOME": str(home)}, cwd, folder, agent.argv)
-
-    assert home / own not in policy.access
-    assert {name: policy.of(home / name) for name in logins} == {
-        name: Access.WRITE if name == own else Access.HIDE for name in logins
-    }
-
-
-@pytest.mark.parametrize("moved", ["", "moved"])
-def test_pi_can_leave_no_extension_where_none_were(tmp_path: Path, moved: str) -> None:
-    """Its settings, extensions and providers are the user's, too; its sessions and its login are its own."""
-    home, cwd, folder = (tmp_path / name for name in ("home", "cwd", "attempt"))
-    own = tmp_path / moved if moved else home / ".pi" / "agent"
-    for made in (own, cwd, folder):
-        made.mkdir(parents=True)
-    (own / "models.json").touch()
-    agent = AgentPlan(name="a", backend="pi", argv=("pi",))
-    request = Request(run="r", turn="a#1", attempt=1, agent=agent, prompt="", folder=folder, cwd=cwd)
-    env = {"HOME": str(home)} | ({"PI_CODING_AGENT_DIR": str(own)} if moved else {})
-
-    policy = policy_of(request, env, cwd, folder, agent.argv)
-
-    for name in ("settings.json", "extensions/x.ts", "skills/x", "prompts/x.md", "AGENTS.md", "models.json"):
-        assert policy.of(own / name) is Access.READ
-    assert {policy.of(own / name) for name in ("sessions", "auth.json", "bin/rg")} == {Access.WRITE}
-
-
-def test_claude_code_can_leave_no_hooks_where_none_were(tmp_path: Path) -> None:
-    """The user's settings and commands are only read, also those that did not exist before."""
-    home, cwd, folder = (tmp_path / name for name in ("home", "cwd", "attempt"))
-    for made in (home, cwd, folder):
-        made.mkdir()
-    agent = AgentPlan(name="a", backend="claude-sdk", argv=())
-    request = Request(run="r", turn="a#1", attempt=1, agent=agent, prompt="", folder=folder, cwd=cwd)
-
-    policy = policy_of(request, {"HOME": str(home)}, cwd, folder, agent.argv)
-
-    assert policy.of(home / ".claude" / "projects") is Access.WRITE
-    for name in ("settings.json", "commands", "hooks", "agents", "CLAUDE.md"):
-        assert (home / ".claude" / name).exists()
-        assert policy.of(home / ".claude" / name) is Access.READ
-    assert (home / ".claude" / "settings.json").read_text() == "{}\n"
+        (tmp_path / "home" / name).parent.mkdir(parents=True)
+        (tmp_path / "home" / name).touch()
+    for provider, own in zip(("claude-agent-acp", "codex", "pi"), logins, strict=True):
+        policy = attempt(tmp_path, {}, backend="acp", argv=("agent",), options={"provider": provider})
+        found = {name: policy.of(tmp_path / "home" / name) for name in logins}
+        assert found == {name: Access.WRITE if name == own else Access.HIDE for name in logins}
 
 
 def test_a_program_in_a_hidden_folder_is_seen_with_its_packages(tmp_path: Path) -> None:
@@ -118,3 +126,22 @@ def test_a_program_in_a_hidden_folder_is_seen_with_its_packages(tmp_path: Path) 
 
     assert policy.of(modules / "needed") is Access.READ
     assert policy.of(modules.parent / "other") is policy.of(tmp_path)
+
+
+def test_landlock_names_what_it_cannot_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files within a folder that may be written, sockets, the network, and signals before version 6."""
+    monkeypatch.setattr(landlock.launcher, "version", lambda: 5)
+    monkeypatch.setattr(landlock.os, "access", lambda path, mode: path == "/run/docker.sock")
+    rules = {Path("/"): Access.READ, tmp_path: Access.WRITE}
+    rules |= {tmp_path / name: Access.READ for name in "abcd"} | {tmp_path / "key": Access.HIDE}
+
+    assert landlock.gaps(SandboxPolicy(rules, tmp_path, {}, {}, {}, network=False)) == [
+        f"it cannot be kept from writing {tmp_path}/a, {tmp_path}/b, {tmp_path}/c and 1 more",
+        f"it cannot be kept from reading and writing {tmp_path}/key",
+        "it cannot be kept from using /run/docker.sock",
+        "it cannot be kept from the network",
+        "it cannot be kept from sending signals to other processes",
+    ]
+    monkeypatch.setattr(landlock.launcher, "version", lambda: 6)
+    monkeypatch.setattr(landlock.os, "access", lambda path, mode: False)
+    assert landlock.gaps(SandboxPolicy({Path("/"): Access.READ, tmp_path: Access.WRITE}, tmp_path, {}, {}, {})) == []

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -221,8 +222,8 @@ def normal(came: Sequence[Candidate], how: Weights, accuracy: dict[str, float]) 
     return tally.answer
 
 
-@pytest.mark.parametrize("so_far", ["", "x", "xx", "xy", "xyy", "xyz", "xxy"])
-@pytest.mark.parametrize("left", [0, 1, 2, 3])
+@bundle("so_far", ["", "x", "xx", "xy", "xyy", "xyz", "xxy"])
+@bundle("left", [0, 1, 2, 3])
 def test_a_vote_is_known_when_no_one_can_change_it_and_not_later(so_far: str, left: int) -> None:
     """Played over everything that can still be said: old answers, new ones, none at all."""
     came = said(*so_far)

@@ -4,6 +4,7 @@ from decimal import Decimal
 from typing import Literal
 
 import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,13 +38,13 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize("text", SAME)
+@bundle("text", SAME)
 def test_one_answer_in_many_forms(text: str) -> None:
     """What leads up to an answer and what stands around it is no part of it; a number is a number."""
     assert normalise(text) == "42"
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("one", "other"),
     [
         ("Canberra", "the  CANBERRA."),
@@ -64,7 +65,7 @@ def test_the_same_answer(one: str, other: str) -> None:
     assert normalise(one) == normalise(other)
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("one", "other"),
     [
         ("41", "42"),
@@ -95,7 +96,7 @@ def test_another_answer(one: str, other: str) -> None:
     assert normalise(one) != normalise(other)
 
 
-@pytest.mark.parametrize("text", ["", " ", "...", '""', "the", "Answer:", r"\boxed{}", "**", "!", "The answer is"])
+@bundle("text", ["", " ", "...", '""', "the", "Answer:", r"\boxed{}", "**", "!", "The answer is"])
 def test_what_says_nothing_stays_as_it_is(text: str) -> None:
     """There is always a form, and it is empty only for an empty text."""
     assert bool(normalise(text)) == bool(text.strip())
@@ -151,7 +152,7 @@ def test_a_frame_does_not_make_another_answer_of_words(text: str, frame: str) ->
     assert normalise(frame.format(f"xy{words}")) == f"xy{words}".lower()
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("text", "value"),
     [
         ("42", 42),
@@ -171,7 +172,7 @@ def test_the_number_of_an_answer_is_the_only_one_in_it(text: str, value: Decimal
     assert number(text) == value
 
 
-@pytest.mark.parametrize(
+@bundle(
     "piece", ["answer: ", "answer is ", "answer  ", '"', "**", r"\boxed{", "}", "the ", "1,", "1", "(", "!", ". ", "\n"]
 )
 def test_a_huge_text_takes_linear_time(piece: str) -> None:

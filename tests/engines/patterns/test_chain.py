@@ -7,6 +7,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from bundles import bundle
+from parts import parts
 from pattern_cases import groups
 from pattern_chance import chance, same_at_any_pace
 from pattern_play import Performance, Refused, cost, failed, pattern, perform, scripted, text
@@ -234,7 +236,7 @@ def test_what_is_not_sure_enough_goes_up(threshold: float, goes_up: bool) -> Non
         assert (part["result"], part["confidence"]) == ("MAYBE", 0.4)
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("said", "why"),
     [
         (failed("down"), "down"),
@@ -435,7 +437,7 @@ def test_without_its_top_a_chain_fails(script: list[str | Result]) -> None:
     assert "down" in done.ended.reason or "empty" in done.ended.reason
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("said", "subtasks"),
     [
         ("```json\n" + plan("A", "B") + "\n```", ["A", "B"]),
@@ -467,7 +469,7 @@ def test_a_broken_plan_is_asked_for_once_more() -> None:
     assert list(leaves(below.output["level_results"])) == ["worker_1:A1"]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("slots", "config", "words"),
     [
         (["worker_1"], {}, "No agent assigned to top level: commander"),
@@ -515,9 +517,10 @@ def _parts(done: Performance) -> list[int]:
     return [depths[n] for n in sorted(depths)]
 
 
-def test_what_it_costs_is_known() -> None:
+@parts(4)
+def test_what_it_costs_is_known(part: int) -> None:
     """Any chain: by the number of its subtasks when all goes well, and never more than its formula says."""
-    for seed in range(200):
+    for seed in range(part * 50, (part + 1) * 50):
         team = _drawn(seed)
         well = Performance(team, TASK, chance(seed, _sure))
         badly = Performance(team, TASK, chance(seed, _unsure))

@@ -8,6 +8,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from bundles import bundle
+from parts import parts
 from pattern_cases import groups
 from pattern_chance import chance, same_at_any_pace
 from pattern_play import Performance, Refused, cost, failed, pattern, perform, scripted, text
@@ -219,7 +221,7 @@ def test_the_input_chooses(route: Mapping[str, str], chosen: str) -> None:
     assert done.counts() == {f"{chosen}/{chosen.upper()}": 1}
 
 
-@pytest.mark.parametrize("route", ["ghost", ["a"], 7, 0, {}, False])
+@bundle("route", ["ghost", ["a"], 7, 0, {}, False])
 def test_a_route_that_leads_nowhere_is_refused_before_anybody_is_asked(route: Any) -> None:
     """Whatever it is."""
     done = perform(compound("a", composition_type="conditional"), DOC | {"route_to": route}, {})
@@ -309,7 +311,7 @@ def test_an_agent_may_stand_where_a_team_does() -> None:
     assert done.output["sub_results"][0]["output"] == {"content": "SAID"}
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("config", "words"),
     [
         ({"sub_topologies": ["a", "ghost"]}, "Sub-topology not found: ghost"),
@@ -350,9 +352,10 @@ def _children(done: Performance) -> dict[str, int]:
     return dict(Counter(path.partition("/")[0] for path, _ in done.asked))
 
 
-def test_what_it_costs_is_known() -> None:
+@parts(4)
+def test_what_it_costs_is_known(part: int) -> None:
     """Any compound of teams that ask once: one turn each, of a conditional one alone; never more."""
-    for seed in range(200):
+    for seed in range(part * 50, (part + 1) * 50):
         plan, given = _drawn(seed)
 
         assert _children(Performance(plan, given, scripted({}))) == cost(plan, route=given.get("route_to")).usual

@@ -2,6 +2,7 @@ import itertools
 from typing import Any, get_args
 
 import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 from steps import Compared, comparisons
@@ -18,7 +19,7 @@ def verdicts(said: str) -> list[CheckVerdict]:
     return [CheckVerdict(f"checker_{at}", {"+": True, "-": False, "0": None}[one]) for at, one in enumerate(said)]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("method", "said", "approved"),
     [
         ("majority", "++-", True),
@@ -54,7 +55,7 @@ def test_numbers_and_reason_go_with_the_decision() -> None:
     assert outcome.reason == "2 for, 1 against: the majority approves"
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("said", "agreement"),
     [("+++", 1.0), ("--", 1.0), ("+-", 0.0), ("++-0", 1 / 3), ("++--", 1 / 3), ("+0", None), ("00", None)],
 )
@@ -63,7 +64,7 @@ def test_how_far_the_checkers_agree(said: str, agreement: float | None) -> None:
     assert decide(verdicts(said), quorum=1).agreement == agreement
 
 
-@pytest.mark.parametrize("method", METHODS)
+@bundle("method", METHODS)
 def test_without_a_quorum_nothing_is_approved(method: Consensus) -> None:
     """One verdict is not what was asked for; a quorum of one is content with it."""
     short = decide(verdicts("+00"), method)
@@ -75,7 +76,7 @@ def test_without_a_quorum_nothing_is_approved(method: Consensus) -> None:
     assert not decide([], method).approved
 
 
-@pytest.mark.parametrize("method", METHODS)
+@bundle("method", METHODS)
 def test_a_rejection_rejects_where_all_must_approve(method: Consensus) -> None:
     """Whatever the method says."""
     yes = CheckVerdict("mediator", approved=True)
@@ -206,9 +207,9 @@ def test_asking_as_many_as_needed_costs_what_asking_one_by_one_costs(
     assert decide(said[:n], method, **rules).approved is decide(said, method, **rules).approved
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("quorum", [1, 2, 3])
-@pytest.mark.parametrize("unanimous", [False, True])
+@bundle("method", METHODS)
+@bundle("quorum", [1, 2, 3])
+@bundle("unanimous", [False, True])
 def test_a_decision_is_known_when_no_one_can_change_it_and_not_later(
     method: Consensus, quorum: int, unanimous: bool
 ) -> None:

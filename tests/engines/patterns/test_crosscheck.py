@@ -3,8 +3,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from bundles import bundle
+from hypothesis import given
 from hypothesis import strategies as st
+from parts import one_in
 from pattern_chance import calls, chance, same_at_any_pace
 from pattern_play import Performance, Refused, failed, pattern, perform, text
 
@@ -111,9 +113,7 @@ def test_without_an_answer_there_is_nothing_to_check(reply: Result, why: str) ->
 # Verdicts
 
 
-@pytest.mark.parametrize(
-    "said", [f"```json\n{YES}\n```", f"Well. {YES}", '{"approved": "true"}', "true", "approved: true"]
-)
+@bundle("said", [f"```json\n{YES}\n```", f"Well. {YES}", '{"approved": "true"}', "true", "approved: true"])
 def test_a_verdict_is_found_wherever_it_stands(said: str) -> None:
     """Fenced, in prose, as a text, alone: nobody is asked again."""
     done = crosscheck(verdicts(said, said, said))
@@ -165,7 +165,7 @@ def test_without_a_single_verdict_the_run_fails() -> None:
     assert "checker_1" in ended.reason
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("method", "approves"),
     [("majority", True), ("unanimous", False), ("weighted", False), ("first_agree", True), ("mediator", False)],
 )
@@ -302,7 +302,7 @@ FIELDS: dict[str, tuple[dict[str, list[Any]], tuple[str, ...], dict[str, Any], A
 }
 
 
-@pytest.mark.parametrize("field", FIELDS)
+@bundle("field", FIELDS)
 def test_every_setting_changes_what_happens(field: str) -> None:
     """Another value than the default makes other calls or another decision."""
     script, slots, base, other = FIELDS[field]
@@ -317,7 +317,7 @@ def test_no_setting_is_left_out() -> None:
     assert {*FIELDS, "checker_specializations", "max_concurrency"} == set(CrossCheckSettings.__struct_fields__)
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("slots", "config", "words"),
     [
         (("primary", "checker_0"), {}, "Cross-check requires at least 2 checkers"),
@@ -351,7 +351,7 @@ def test_what_cannot_be_is_refused_before_anybody_is_asked(
         pattern("crosscheck", slots, **config)
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("config", "idle"),
     [
         ({"accuracy": {"checker_0": 0.9}}, ["config.accuracy"]),
@@ -407,6 +407,7 @@ def moody(random: Random, request: Request) -> Result:
     return text(random.choice(["{", verdict(approved, round(random.random(), 2), "bad"), YES, NO, ""]))
 
 
+@one_in(2)
 @given(configs, st.integers(1, 4), st.booleans(), st.integers(0, 999))
 def test_as_many_are_asked_as_the_formula_says(config: dict[str, Any], several: int, stop: bool, seed: int) -> None:
     """Exactly as many when all approve at once and nothing fails; otherwise never more."""
@@ -421,7 +422,7 @@ def test_as_many_are_asked_as_the_formula_says(config: dict[str, Any], several: 
     assert all(turns <= most[slot] for slot, turns in done.counts().items())
 
 
-@settings(max_examples=40)
+@one_in(2)
 @given(configs, st.integers(1, 4), st.booleans(), st.integers(0, 999))
 def test_it_does_not_matter_who_is_slow(config: dict[str, Any], several: int, stop: bool, seed: int) -> None:
     """Same questions, same end."""

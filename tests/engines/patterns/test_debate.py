@@ -3,8 +3,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from bundles import bundle
+from hypothesis import given
 from hypothesis import strategies as st
+from parts import one_in
 from pattern_chance import calls, chance, same_at_any_pace
 from pattern_play import Performance, Refused, failed, pattern, perform, text
 
@@ -88,10 +90,8 @@ def test_a_label_that_a_side_gives_itself_is_no_part_of_its_argument() -> None:
     assert done.output["debate_history"][1]["argument"] == "No."
 
 
-@pytest.mark.parametrize("slot", SLOTS)
-@pytest.mark.parametrize(
-    ("reply", "why"), [(failed("provider down"), "provider down"), (text(" "), "gave an empty answer")]
-)
+@bundle("slot", SLOTS)
+@bundle(("reply", "why"), [(failed("provider down"), "provider down"), (text(" "), "gave an empty answer")])
 def test_a_debate_without_one_of_its_voices_fails(slot: str, reply: Result, why: str) -> None:
     """It says who it was, and why; a verdict on half a debate is none."""
     ended = debate({slot: [reply]}).ended
@@ -188,8 +188,8 @@ def test_who_votes_has_heard_all_that_was_said() -> None:
     assert all("LAST WORD" in ballots[slot].prompt and Q["question"] in ballots[slot].latest for slot in SLOTS)
 
 
-@pytest.mark.parametrize("slot", SLOTS)
-@pytest.mark.parametrize("reply", [failed(), text(" ")])
+@bundle("slot", SLOTS)
+@bundle("reply", [failed(), text(" ")])
 def test_a_vote_that_does_not_come_fails_the_debate(slot: str, reply: Result) -> None:
     """Like an argument that does not come."""
     before = ["an argument"] if slot != "mediator" else []
@@ -281,7 +281,7 @@ FIELDS: dict[str, tuple[dict[str, list[Any]], dict[str, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("field", FIELDS)
+@bundle("field", FIELDS)
 def test_every_setting_changes_what_happens(field: str) -> None:
     """Another value than the default makes other calls or another result."""
     script, base, other = FIELDS[field]
@@ -312,7 +312,7 @@ def test_a_debate_goes_on_as_long_as_it_must(field: dict[str, Any], rounds: int)
     assert debate(BOTH, **field).output["rounds"] == rounds
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("slots", "config", "words"),
     [
         (("proponent", "opponent"), {}, "Debate requires 'mediator' slot"),
@@ -340,7 +340,7 @@ def test_what_cannot_be_is_refused_before_anybody_is_asked(
         pattern("debate", slots, **config)
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("config", "idle"),
     [
         ({"swap_verdict": True, "consensus_method": "majority"}, ["config.swap_verdict"]),
@@ -397,6 +397,7 @@ def moody(random: Random, request: Request) -> Result:
     )
 
 
+@one_in(2)
 @given(configs, st.integers(0, 999))
 def test_as_many_are_asked_as_the_formula_says(config: dict[str, Any], seed: int) -> None:
     """Exactly as many when nothing ends early and nothing fails; otherwise never more."""
@@ -411,7 +412,7 @@ def test_as_many_are_asked_as_the_formula_says(config: dict[str, Any], seed: int
     assert all(turns <= most[slot] for slot, turns in done.counts().items())
 
 
-@settings(max_examples=40)
+@one_in(2)
 @given(configs, st.integers(0, 999))
 def test_it_does_not_matter_who_is_slow(config: dict[str, Any], seed: int) -> None:
     """Same questions, same end."""

@@ -6,6 +6,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from bundles import bundle
+from parts import parts
 from pattern_chance import chance, same_at_any_pace
 from pattern_play import Performance, Refused, cost, failed, pattern, perform, scripted, text
 
@@ -48,7 +50,7 @@ def test_a_task_goes_to_whoever_can_do_all_that_it_requires() -> None:
     assert (done.output["unrouted"], done.output["final_output"], done.text) == ([], "DONE", "DONE")
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("given", "words"),
     [
         ({"tasks": []}, "needs an input `task` or `tasks`"),
@@ -263,7 +265,7 @@ def test_tasks_run_at_once_up_to_a_limit(most: int | None, at_once: int) -> None
         assert max(began.values()) == at_once
 
 
-@pytest.mark.parametrize("given", [{}, {"task": " "}, {"tasks": []}, {"tasks": "T"}, {"tasks": [1]}])
+@bundle("given", [{}, {"task": " "}, {"tasks": []}, {"tasks": "T"}, {"tasks": [1]}])
 def test_without_a_task_nobody_is_asked(given: dict[str, Any]) -> None:
     """There must be one, as a text, or several, as a list."""
     done = perform(able(), given, {})
@@ -271,7 +273,7 @@ def test_without_a_task_nobody_is_asked(given: dict[str, Any]) -> None:
     assert (done.ended.status, done.asked) == ("failed", [])
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("slots", "config", "words"),
     [
         (["coordinator"], {}, "at least one agent"),
@@ -305,9 +307,10 @@ def _drawn(seed: int) -> tuple[Plan, list[str]]:
     return pattern("delegation", slots, **config), [f"T{n}" for n in range(rng.randint(1, 6))]
 
 
-def test_what_it_costs_is_known() -> None:
+@parts(4)
+def test_what_it_costs_is_known(part: int) -> None:
     """Any delegation of so many tasks: as many turns as its formula says, who is asked included; never more."""
-    for seed in range(200):
+    for seed in range(part * 50, (part + 1) * 50):
         plan, tasks = _drawn(seed)
         counted = cost(plan, tasks=len(tasks))
         hands = [slot for slot in plan.agents if slot != "coordinator"]

@@ -2,8 +2,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from bundles import bundle
+from hypothesis import given
 from hypothesis import strategies as st
+from parts import one_in
 from pattern_chance import calls, chance, same_at_any_pace
 from pattern_play import Performance, Refused, Says, failed, pattern, perform, scripted, text
 
@@ -160,7 +162,7 @@ def test_measured_accuracy_comes_before_what_a_member_says_of_itself() -> None:
     assert ensemble(script, aggregation_method="weighted", accuracy=accuracy).text == "Canberra"
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("config", "asks"),
     [
         ({"aggregation_method": "weighted"}, True),
@@ -312,7 +314,7 @@ FIELDS: dict[str, tuple[dict[str, list[Any]], tuple[str, ...], dict[str, Any], A
 }
 
 
-@pytest.mark.parametrize("field", FIELDS)
+@bundle("field", FIELDS)
 def test_every_setting_changes_what_happens(field: str) -> None:
     """Another value than the default makes other calls or another result."""
     script, slots, base, other = FIELDS[field]
@@ -331,7 +333,7 @@ def test_no_setting_is_left_out() -> None:
     assert {*FIELDS, "diversity_weight", "max_concurrency"} == set(EnsembleSettings.__struct_fields__)
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("slots", "config", "words"),
     [
         (("aggregator",), {}, "Ensemble requires at least one ensemble agent"),
@@ -360,7 +362,7 @@ def test_what_cannot_be_is_refused_before_anybody_is_asked(
         pattern("ensemble", slots, **config)
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("config", "idle"),
     [
         ({"accuracy": {"ensemble_0": 0.9}, "aggregation_method": "vote"}, ["config.accuracy"]),
@@ -416,6 +418,7 @@ def moody(random: Random, request: Request) -> Result:
     return random.choice([text(""), text('{"answer": '), text('{"answer": 7}'), decided(random, request), text("42")])
 
 
+@one_in(2)
 @given(teams, configs, st.booleans(), st.integers(0, 999))
 def test_as_many_are_asked_as_the_formula_says(
     slots: tuple[str, ...], config: dict[str, Any], stop: bool, seed: int
@@ -433,7 +436,7 @@ def test_as_many_are_asked_as_the_formula_says(
     assert all(turns <= most[slot] for slot, turns in done.counts().items())
 
 
-@settings(max_examples=40)
+@one_in(2)
 @given(teams, configs, st.booleans(), st.integers(0, 999))
 def test_it_does_not_matter_who_is_slow(slots: tuple[str, ...], config: dict[str, Any], stop: bool, seed: int) -> None:
     """Same questions, same end."""

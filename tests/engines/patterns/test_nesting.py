@@ -3,7 +3,7 @@
 import re
 from random import Random
 
-import pytest
+from bundles import bundle
 from pattern_chance import same_at_any_pace
 from pattern_play import Performance, failed, pattern, text
 
@@ -42,8 +42,8 @@ def _says(path: str, request: Request) -> tuple[Result, float]:
     return text(said), 1.0
 
 
-@pytest.mark.parametrize("inner", KINDS)
-@pytest.mark.parametrize("outer", KINDS)
+@bundle("inner", KINDS)
+@bundle("outer", KINDS)
 def test_every_pattern_may_answer_in_every_other(outer: str, inner: str) -> None:
     """No prompt is empty; what the inner team said last reaches a later prompt of the outer one, or its result."""
     done = Performance(_team(outer, _team(inner)), _GIVEN, _says)
@@ -56,7 +56,7 @@ def test_every_pattern_may_answer_in_every_other(outer: str, inner: str) -> None
     assert done.ended.usage.turns == len(done.asked)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@bundle("kind", KINDS)
 def test_a_compound_of_one_is_that_one(kind: str) -> None:
     """The same questions, the same answer."""
     alone = Performance(_team(kind), _GIVEN, _says)
@@ -87,7 +87,7 @@ def test_teams_may_stand_five_deep() -> None:
     assert "said" in done.text
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@bundle("kind", KINDS)
 def test_what_a_kind_gives_is_known_before_it_runs(kind: str) -> None:
     """So that a mapping or a condition can be checked."""
     plans = [_team(kind)]
@@ -98,8 +98,8 @@ def test_what_a_kind_gives_is_known_before_it_runs(kind: str) -> None:
     assert set().union(*(Performance(plan, _GIVEN, _says).output for plan in plans)) == set(keys_of(kind))
 
 
-@pytest.mark.parametrize("strategy", ["capability_match", "coordinator", "round_robin"])
-@pytest.mark.parametrize("kind", KINDS)
+@bundle("strategy", ["capability_match", "coordinator", "round_robin"])
+@bundle("kind", KINDS)
 def test_a_rehearsal_needs_no_script(kind: str, strategy: str) -> None:
     """Every pattern comes to an end with stand-ins that say no more than they must, as deep as it is."""
     inner = pattern("delegation", ["coordinator", "hand", "other"], routing_strategy=strategy)
@@ -110,8 +110,8 @@ def test_a_rehearsal_needs_no_script(kind: str, strategy: str) -> None:
     assert child["outcome"] == "completed"
 
 
-@pytest.mark.parametrize("inner", KINDS)
-@pytest.mark.parametrize("outer", KINDS)
+@bundle("inner", KINDS)
+@bundle("outer", KINDS)
 def test_it_does_not_matter_who_is_slow(outer: str, inner: str) -> None:
     """Same questions, same end, whatever fails or says too little, in teams of teams."""
     for seed in range(2):
@@ -130,8 +130,8 @@ def _unsure(rng: Random, request: Request) -> Result:
             return _says("", request)[0]
 
 
-@pytest.mark.parametrize("kind", ["auth", "quota", "not_found"])
-@pytest.mark.parametrize("inner", [*KINDS])
+@bundle("kind", ["auth", "quota", "not_found"])
+@bundle("inner", [*KINDS])
 def test_what_no_further_attempt_can_mend_stays_that_above(inner: str, kind: str) -> None:
     """A team all of whose failures are of one final kind is asked once, however often its agent may be tried."""
     team = _team(inner)

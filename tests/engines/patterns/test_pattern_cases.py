@@ -1,17 +1,17 @@
 """The scenarios taken from running an earlier system, played on our own engine."""
 
-import pytest
+from bundles import bundle
 from pattern_cases import Call, Case, Played, case_id, cases, differences
 from pattern_play import play_case
 
 
-@pytest.mark.parametrize("case", cases(), ids=case_id)
+@bundle("case", cases(), ids=case_id)
 def test_a_scenario_ends_as_it_should(case: Case) -> None:
     """What the earlier system did right we do alike; what it did wrong we do as the scenario says is right."""
     assert differences(case, play_case(case)) == []
 
 
-@pytest.mark.parametrize("case", cases(), ids=case_id)
+@bundle("case", cases(), ids=case_id)
 def test_the_comparison_tells_right_from_wrong(case: Case) -> None:
     """What the earlier system did passes exactly where it was right."""
     assert bool(differences(case, _as_before(case))) == case["deviates"]

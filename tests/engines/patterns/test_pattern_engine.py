@@ -3,7 +3,7 @@
 from itertools import takewhile
 from typing import Any
 
-import pytest
+from bundles import bundle
 from msgspec.structs import replace
 from pattern_play import failed, pattern, perform
 
@@ -98,7 +98,7 @@ def test_the_result_says_what_its_turns_used() -> None:
     assert done.ended.usage.turns == 3
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("config", "lacking"),
     [
         ({}, ["first: Ensemble needs an input `prompt`"]),

@@ -4,7 +4,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from bundles import bundle
 from msgspec import structs
+from parts import parts
 from pattern_chance import chance, same_at_any_pace
 from pattern_play import Performance, Refused, cost, failed, pattern, perform, scripted, text
 
@@ -74,7 +76,7 @@ def test_checkpoints_are_kept_of_the_stages_that_are_named() -> None:
     assert (kept["b"]["input"]["current"], kept["b"]["output"]["content"]) == ("a 1", "b 1")
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("config", "attempts"),
     [
         ({}, 3),
@@ -97,8 +99,8 @@ def test_a_stage_is_tried_as_often_as_the_pipeline_says(config: dict[str, Any], 
     assert done.counts() == {"parse": attempts}
 
 
-@pytest.mark.parametrize("retries", [0, 1, 5])
-@pytest.mark.parametrize(
+@bundle("retries", [0, 1, 5])
+@bundle(
     "script",
     [
         [Failure(kind="transient", reason="down")],
@@ -142,7 +144,7 @@ def test_a_reply_that_does_not_fit_is_an_attempt() -> None:
     assert (stage["retried"], stage["output"]["outputs"]) == (True, {"answer": "yes"})
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("script", "retries", "attempts"),
     [
         (['{"other": 1}'], 0, 2),
@@ -223,7 +225,7 @@ def test_a_stage_tells_that_it_is_complete_and_only_then() -> None:
     assert told == [("a", "", "response", 0)]
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("config", "words"),
     [
         ({"stages": ["a", "ghost"]}, "No agent for stage: ghost"),
@@ -257,9 +259,10 @@ def _config(rng: Random) -> tuple[list[str], dict[str, Any]]:
     return slots, config
 
 
-def test_what_it_costs_is_known() -> None:
+@parts(4)
+def test_what_it_costs_is_known(part: int) -> None:
     """Any pipeline, when nothing fails: as many turns as its formula says; when things fail never more."""
-    for seed in range(200):
+    for seed in range(part * 50, (part + 1) * 50):
         slots, config = _config(Random(seed))
         plan = pattern("pipeline", slots, **config)
         counted = cost(plan)

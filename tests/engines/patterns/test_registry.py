@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 
 from coterie.engines.generator import Conversation, Question
 from coterie.engines.patterns.registry import Team, definition, pattern, type_of
@@ -13,7 +14,7 @@ from coterie.errors import UsageError
 from coterie.topology.patterns.kinds import KINDS
 
 
-@pytest.mark.parametrize("name", KINDS)
+@bundle("name", KINDS)
 def test_ours_are_there_when_they_are_asked_for(name: str) -> None:
     """With a formula for their turns."""
     found = definition(name)
@@ -42,7 +43,7 @@ def test_a_name_is_one_functions() -> None:
         pattern("test-one-name")(other)
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("source", "words"),
     [
         (None, "No module named"),

@@ -1,4 +1,4 @@
-import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,7 +7,7 @@ from coterie.engines.patterns.sections import sections
 NAMES = ("summary", "verdict", "conclusion")
 
 
-@pytest.mark.parametrize(
+@bundle(
     "text",
     [
         "SUMMARY: both heard\nVERDICT: tie\nCONCLUSION: write tests",

@@ -1,4 +1,4 @@
-import pytest
+from bundles import bundle
 from conversations import reply
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from coterie.engines.patterns.stance import HALF, agreement, in_words
 
 
-@pytest.mark.parametrize(
+@bundle(
     "text",
     [
         "I agree completely, no objection",
@@ -25,7 +25,7 @@ def test_somebody_who_gives_in_agrees(text: str) -> None:
     assert in_words(text) == 1
 
 
-@pytest.mark.parametrize(
+@bundle(
     "text",
     [
         "I agree, but tests cost time",
@@ -43,7 +43,7 @@ def test_a_reservation_halves_an_agreement(text: str) -> None:
     assert in_words(text) == HALF
 
 
-@pytest.mark.parametrize(
+@bundle(
     "text",
     [
         "I will not concede; that is not a valid point",

@@ -2,6 +2,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +22,7 @@ ROUTE = (Wanted(name="route_to", type="enum", values=("code", "research")),)
 GOOD = '{"approved": true, "confidence": 0.9, "issues": []}'
 
 
-@pytest.mark.parametrize(
+@bundle(
     "text",
     [
         GOOD,
@@ -53,21 +54,19 @@ def test_false_as_text_is_false(value: str) -> None:
     assert found["approved"] is False
 
 
-@pytest.mark.parametrize("value", ['"yes"', '"no"', '""', "1", "0", "null", "[]", "[true]", "{}", '"approved"'])
+@bundle("value", ['"yes"', '"no"', '""', "1", "0", "null", "[]", "[true]", "{}", '"approved"'])
 def test_nothing_else_is_a_boolean(value: str) -> None:
     """What is neither true nor false is no verdict, whatever a programming language makes of it."""
     assert parse(reply(f'{{"approved": {value}}}'), VERDICT) is None
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[", '{"approved": tru', "No JSON here.", '{"verdict": {"approved": true}}', "[" * 9999]
-)
+@bundle("text", ["", "{", "[", '{"approved": tru', "No JSON here.", '{"verdict": {"approved": true}}', "[" * 9999])
 def test_without_an_answer_there_is_none(text: str) -> None:
     """Broken JSON, other JSON and prose are no answer, and no crash."""
     assert parse(reply(text), VERDICT) is None
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("text", "subtasks"),
     [
         ('{"approach": "split", "subtasks": ["a", "b"]}', ["a", "b"]),
@@ -100,7 +99,7 @@ def test_what_does_not_fit_and_need_not_be_there_is_left_out() -> None:
     assert parse(reply('{"approved": true, "confidence": "high", "issues": null}'), VERDICT) == {"approved": True}
 
 
-@pytest.mark.parametrize("nothing", ["none", "None.", " N/A ", "no issues", "No issues.", "-", "", " ", "[]"])
+@bundle("nothing", ["none", "None.", " N/A ", "no issues", "No issues.", "-", "", " ", "[]"])
 def test_a_single_issue_may_be_a_text(nothing: str) -> None:
     """A rejection keeps its reason; a word for none is no issue."""
     said = '{"approved": false, "issues": %s}'
@@ -120,7 +119,7 @@ def test_outputs_count_before_the_text_and_the_text_fills_them_up() -> None:
     assert parse(said, VERDICT) == {"approved": False, "confidence": 0.3}
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("text", "outputs", "sure"),
     [
         ("Canberra", {}, None),

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 from loop_cases import cases
 
 from coterie.formats.settings import Settings, keys, resolve
@@ -77,20 +78,20 @@ def settle(folder: Path, tmp_path: Path, **more: Any) -> Settings:
     return settings
 
 
-@pytest.mark.parametrize("case", followed("duration"))
+@bundle("case", followed("duration"))
 def test_durations(case: dict[str, Any]) -> None:
     """The same texts are durations, and mean the same; none is longer than the longest."""
     expected = case["parsed_ms"]
     assert seconds(case["input"]) == (None if expected is None else pytest.approx(min(expected / 1000, MOST)))
 
 
-@pytest.mark.parametrize("case", followed("string_list"))
+@bundle("case", followed("string_list"))
 def test_lists_written_as_texts(case: dict[str, Any]) -> None:
     """A list key takes the CSV form."""
     assert list(list_of(case["input"])) == case["get_list"]
 
 
-@pytest.mark.parametrize("case", followed("int_float"))
+@bundle("case", followed("int_float"))
 def test_numbers_written_as_texts(case: dict[str, Any]) -> None:
     """A number is one, or it is a finding where the earlier system fell back to a default (42)."""
     key = keys()["event_loop.max_iterations"]
@@ -101,7 +102,7 @@ def test_numbers_written_as_texts(case: dict[str, Any]) -> None:
         assert convert(key, case["input"]) == case["get_int"]
 
 
-@pytest.mark.parametrize("case", followed("truthy"))
+@bundle("case", followed("truthy"))
 def test_flags_written_as_texts(case: dict[str, Any]) -> None:
     """What stands for true and false does so for every flag; anything else is a finding."""
     key = keys()["review.enabled"]
@@ -112,7 +113,7 @@ def test_flags_written_as_texts(case: dict[str, Any]) -> None:
             convert(key, case["input"])
 
 
-@pytest.mark.parametrize("case", [*followed("config_text"), *followed("config_text_lenient")])
+@bundle("case", [*followed("config_text"), *followed("config_text_lenient")])
 def test_texts_of_settings(case: dict[str, Any], tmp_path: Path) -> None:
     """The values of a file, whichever grammar reads it; where nothing is said the defaults may differ."""
     settings = settle(project(tmp_path / "project", case["toml"]), tmp_path)
@@ -128,7 +129,7 @@ def test_texts_of_settings(case: dict[str, Any], tmp_path: Path) -> None:
         assert Path(settings.path("journal")).name == Path(journal).name
 
 
-@pytest.mark.parametrize("case", followed("config_layers"))
+@bundle("case", followed("config_layers"))
 def test_layers(case: dict[str, Any], tmp_path: Path) -> None:
     """Who has the last word, and that it is said who had."""
     folder = tmp_path / "autocode"

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ def values(text: str, grammar: str = "") -> dict[str, Any]:
     return {entry.key: entry.value for entry in read(text, grammar).entries}
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("line", "value"),
     [
         ("k = word", "word"),
@@ -62,7 +63,7 @@ def test_values_in_lines(line: str, value: Any) -> None:
     }
 
 
-@pytest.mark.parametrize("text", ['a = "open', "a = [1, 2", "a = 'x\nb = 1", 'a = """x', "a = [1, 2}"])
+@bundle("text", ['a = "open', "a = [1, 2", "a = 'x\nb = 1", 'a = """x', "a = [1, 2}"])
 def test_what_is_never_closed_is_an_error(text: str) -> None:
     """Nothing is guessed about where a quote or bracket should have ended, and nothing is read."""
     reading = read(text, LINES)
@@ -127,7 +128,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         assert grammar != LINES or all(entry.span is not None for entry in reading.entries)
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("line", "message"),
     [
         ('event_loop.max_iterations = "many"', "event_loop.max_iterations must be a whole number, not 'many'"),
@@ -156,6 +157,26 @@ def test_a_value_that_does_not_fit_is_a_finding_with_its_place(tmp_path: Path, l
         2,
     )
     assert settings.origins[line.partition(" ")[0]].layer == "default"
+
+
+@pytest.mark.parametrize("line", ["hooks.pre_emit = 'x'", "backend.disallowed_tools = ['Bash']", "read_only = true"])
+def test_a_guard_that_is_not_built_is_an_error_in_a_project(line: str, tmp_path: Path) -> None:
+    """In the user's own settings, which other programs read, too, it is a warning."""
+    _, [found] = settle(tmp_path, f"{line}\n")
+    assert (found.code, found.is_error) == ("bad-setting", True)
+    assert "is a guard that coterie does not have" in found.message
+
+    (tmp_path / "autoloops.toml").unlink()
+    (tmp_path / "user.toml").write_text(f"{line}\n")
+    _, found_for_user = resolve(
+        tmp_path, work_dir=tmp_path, env={"AUTOLOOP_CONFIG": str(tmp_path / "user.toml"), "HOME": str(tmp_path)}
+    )
+    assert [(one.code, one.is_error) for one in found_for_user] == [("unknown-setting", False)]
+
+
+def test_an_unknown_table_within_two_letters_of_a_known_one_is_an_error(tmp_path: Path) -> None:
+    _, [found] = settle(tmp_path, "[backnd]\nkind = 'pi'\n")
+    assert (found.code, found.hint) == ("bad-setting", "did you mean 'backend'?")
 
 
 def test_an_unknown_key_is_kept_and_a_better_one_is_named(tmp_path: Path) -> None:
@@ -260,7 +281,7 @@ def test_a_change_keeps_everything_else(tmp_path: Path) -> None:
     assert "review" not in path.read_text()
 
 
-@pytest.mark.parametrize("name", [name for name, key in keys().items() if key.type != "flag"])
+@bundle("name", [name for name, key in keys().items() if key.type != "flag"])
 def test_what_is_set_is_what_is_read(tmp_path: Path, name: str) -> None:
     """For every setting: set a value, resolve, and it is there."""
     key = keys()[name]
@@ -298,7 +319,7 @@ def test_a_list_of_quoted_texts_needs_no_brackets(tmp_path: Path) -> None:
     assert found.event_loop.required_events == ("a.b", "c.d")
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("text", "name", "value"),
     [
         ("review.enabled:=true", "review.enabled", True),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 from reference_play import agent, play, team
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlmodel import SQLModel, select
@@ -48,7 +49,7 @@ def counting(asked: Asked) -> Any:
 # -- refusals
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("kind", "slots", "given", "config", "why"),
     [
         ("debate", ["proponent", "opponent"], {"question": "?"}, {}, "Debate requires 'mediator' slot"),

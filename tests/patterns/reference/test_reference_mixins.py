@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bundles import bundle
 from reference_play import agent, play
 
 from coterie.backends.base import Request
@@ -106,7 +107,7 @@ def test_a_tool_is_offered_used_and_told_of() -> None:
     assert said(made.seen[1]) == "5"
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("config", "wanted", "why"),
     [
         ({"denied_tools": ["add"]}, wants("add", a=1, b=1), "refused: 'add' is denied"),
@@ -208,7 +209,7 @@ def test_who_has_no_tools_is_offered_none() -> None:
 # -- a human in the loop
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("answer", "config", "told"),
     [
         ("Yes.", {}, "3"),
@@ -489,7 +490,7 @@ def test_retries_of_a_call_do_not_multiply_its_repairs() -> None:
     assert len(made.seen) == 1 + 3 + 2
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("value", "schema", "wrong"),
     [
         ({"a": [1, "x"]}, {"properties": {"a": {"items": {"type": "integer"}}}}, ["a[1] must be integer"]),

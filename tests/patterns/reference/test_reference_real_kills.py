@@ -14,7 +14,11 @@ DRIVER = Path(__file__).parents[2] / "support" / "killed_program.py"
 ASKED = {"planner": 1, "finder": 3, "broken": 1, "writer": 1, "ensemble_0": 1, "ensemble_1": 1}
 
 
-@pytest.fixture(scope="module", params=[4, pytest.param(1, marks=pytest.mark.long)], ids=["every-fourth", "every"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(4, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.long)],
+    ids=["every-fourth", "every"],
+)
 def reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Sequence[dict[str, Any]]:
     """What became of the run left alone, of those killed after every fourth append, and of the first that ended."""
     command = [sys.executable, str(DRIVER), str(tmp_path_factory.mktemp("killed")), str(request.param)]

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
+from bundles import bundle
 from reference_play import agent, play, team
 
 from coterie.clock import VirtualClock
@@ -182,7 +183,7 @@ def test_a_response_that_cannot_be_kept_is_a_failed_call(said: Any, why: str) ->
     assert output["error"] == f"what _call_llm gave {why}"
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("failure", "times", "told"),
     [
         (CallFailed("no", "auth"), 1, "no"),
@@ -731,7 +732,7 @@ def test_a_call_from_another_event_loop_is_refused() -> None:
         asyncio.run(own(run, echo).execute({}, durable=False))
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("made", "told"),
     [
         (lambda: own(_says_nothing, echo).execute({"when": object()}), "the input cannot be written down as JSON"),

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,7 +52,7 @@ def test_there_is_one_class_for_each_kind_of_pattern() -> None:
     assert set(TYPES) == KINDS.keys()
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@bundle("kind", TYPES)
 def test_a_configuration_has_the_fields_and_defaults_of_its_pattern(kind: TopologyType) -> None:
     """In the same order, as JSON."""
     ours = msgspec.json.decode(msgspec.json.encode(KINDS[kind].config()))
@@ -70,7 +71,7 @@ def test_a_value_is_taken_by_both_or_by_neither(kind: TopologyType, data: st.Dat
     assert refuses(CONFIGS[kind], {name: value}) == bool(read_config(KINDS[kind].config, {name: value})[1])
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@bundle("kind", TYPES)
 def test_a_key_that_nobody_knows_is_refused(kind: TopologyType) -> None:
     """Not passed over: `max_round` is not `max_rounds`."""
     with pytest.raises(ValueError, match="max_round"):
@@ -109,7 +110,7 @@ def test_a_class_of_a_users_own_is_taken_once_it_is_accepted() -> None:
         typed_config(TopologyType.PIPELINE, {"laps": 2})
 
 
-@pytest.mark.parametrize(
+@bundle(
     "wrong",
     [
         {"temperature": 2.1},

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import msgspec
 import pattern_play
-import pytest
 import rows_stage as stage
+from bundles import bundle
 from pattern_cases import Case, case_id, cases, script_of
 from role_teams import Court, jury_plan
 
@@ -145,7 +145,7 @@ def test_what_no_database_takes_is_not_in_a_row() -> None:
     assert the(found["executions"])["error"] == "bad\ufffdnews"
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("end", "status", "error"),
     [
         (r.RunFinished(outcome="completed", result={"text": "x"}), "completed", None),
@@ -338,7 +338,7 @@ def test_what_a_program_records_and_remembers_is_in_rows() -> None:
 COMPLETED = [case for case in cases() if not case["deviates"] and case["expect_seed"]["status"] == "completed"]
 
 
-@pytest.mark.parametrize("case", COMPLETED, ids=case_id)
+@bundle("case", COMPLETED, ids=case_id)
 def test_where_an_earlier_system_was_right_it_had_as_many_rows(case: Case) -> None:
     """As many executions, with the same ends, and as many results; messages where it wrote them at all."""
     stored = {one["name"]: one for one in case.get("sub_topologies", ())}

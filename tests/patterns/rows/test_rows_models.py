@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from bundles import bundle
 from sqlalchemy import text
 from sqlmodel import Session, SQLModel, create_engine, select
 
@@ -50,7 +51,7 @@ def topology(**given: Any) -> Topology:
     return Topology(**{"name": "talk", "description": "A debate.", "topology_type": "debate", **given})
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("wrong", "said"),
     [
         ({"name": "Invalid Name!"}, "alphanumeric"),
@@ -76,7 +77,7 @@ def test_an_agent_type_that_is_wrong_is_refused(wrong: dict[str, Any], said: str
         AgentTypeCreate(**{"name": "judge", "description": "Decides.", "role": "critic", **wrong})
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("wrong", "said"),
     [
         ({"name": "two words"}, "alphanumeric"),

@@ -193,9 +193,10 @@ def test_no_transaction_is_open_while_an_agent_is_asked(new_sqlite: NewDatabase)
     assert calls == [1] * 5
 
 
-def test_fifty_writers_share_one_database(new_database: NewDatabase) -> None:
+@pytest.mark.parametrize("many", [8, pytest.param(50, marks=pytest.mark.slow)])
+def test_many_writers_share_one_database(many: int, new_database: NewDatabase) -> None:
     """Each with a projection of its own, all at once, under one definition."""
-    url, many = new_database(), 50
+    url = new_database()
 
     async def one(n: int) -> None:
         async with Projection(url) as rows:
@@ -508,6 +509,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_a_run_whose_process_was_killed_is_told_by_its_journal(new_sqlite: NewDatabase, tmp_path: Path) -> None:
     """Its execution stays `running` until somebody looks: then it is paused, and after a resume it is complete."""
     url, folder = new_sqlite(), tmp_path / ".coterie"

@@ -1,8 +1,6 @@
 """A loop whose roles are different kinds of coding agents, as on the page about overrides for roles."""
 
-import importlib.util
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,8 +8,7 @@ from typing import Any
 import preforked
 import pytest
 
-from coterie.backends.coding.needs import CODING
-
+pytestmark = pytest.mark.extras("acp")
 FAKES = Path(__file__).parents[2] / "support" / "fake_agents"
 AGENTS = {"pi": FAKES / "pi_agent.py", "acp": FAKES / "acp_agent.py"}
 DECIDES = "[ -e again ] && coterie emit task.complete || { touch again; coterie emit review.rejected; }"
@@ -53,19 +50,16 @@ backend_agent = "plan"
 """
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a loop that has run."""
-    if importlib.util.find_spec(CODING["acp"].library) is None:
-        pytest.skip("the library acp is not installed: pip install 'coterie[acp]'")
+    tmp_path = tmp_path_factory.mktemp("loop")
     (tmp_path / "topology.toml").write_text(TOPOLOGY)
     (tmp_path / "autoloops.toml").write_text(
         f'backend.kind = "pi"\nbackend.command = {sys.executable!r}\nbackend.args = ["{AGENTS["pi"]}"]\n'
         "review.enabled = false\nevent_loop.max_iterations = 9\n"
     )
-    done = subprocess.run(
-        [*preforked.REAL, "run", ".", "go"], cwd=tmp_path, capture_output=True, text=True, timeout=300
-    )
+    done = preforked.run("run", ".", "go", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     [found] = tmp_path.glob(".autoloop/runs/*/")
     return found

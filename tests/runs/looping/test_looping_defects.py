@@ -1,22 +1,15 @@
 """What broke real runs of an earlier system, each as a real run here: long prompts, quick programs, steered waves."""
 
-import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
-from loop_projects import project
+from loop_projects import project, records, run
 from posted import send
 
-from coterie.cli.team_file import plan_for_a_run
 from coterie.journal import records as r
-from coterie.planning.loop import LoopGiven
-from coterie.runs import launch
 from coterie.runs.messages import guidance
-from coterie.runs.outcome import Outcome
-from coterie.runs.repository import Runs
 
 
 @pytest.fixture(autouse=True)
@@ -25,17 +18,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path / "here"
-
-
-def run(loop: Path, *overrides: str) -> Outcome:
-    """Run the loop in the folder *loop*."""
-    plan, _ = plan_for_a_run(str(loop), LoopGiven(overrides=overrides))
-    return asyncio.run(launch.start(plan, {"prompt": "go"}, state_dir=Path(".autoloop")))
-
-
-def records(outcome: Outcome, kind: type) -> list[Any]:
-    """What the journals of a run and its child runs hold of *kind*."""
-    return [one for _, one in Runs(Path(".autoloop")).history(outcome.run) if isinstance(one, kind)]
 
 
 READS = """
@@ -58,16 +40,17 @@ def test_a_prompt_of_300_kb(tmp_path: Path, mode: str, shown: str) -> None:
     assert outcome.result["text"].strip() == shown
 
 
-def test_a_program_that_ends_at_once_200_times(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [60, pytest.param(200, marks=pytest.mark.long)])
+def test_a_program_that_ends_at_once(tmp_path: Path, times: int) -> None:
     """Defect E: every twentieth of them was taken for a failure."""
     (tmp_path / "loop").mkdir()
     settings = 'backend.kind = "command"\nbackend.command = "true"\nreview.enabled = false\n'
-    (tmp_path / "loop" / "autoloops.toml").write_text(settings + "event_loop.max_iterations = 200\n")
+    (tmp_path / "loop" / "autoloops.toml").write_text(settings + f"event_loop.max_iterations = {times}\n")
     outcome = run(tmp_path / "loop")
 
-    assert (outcome.reason, outcome.iterations) == ("max_iterations", 200)
-    assert len(records(outcome, r.TurnFinished)) == 200
-    assert not records(outcome, r.AttemptFailed)
+    assert (outcome.reason, outcome.iterations) == ("max_iterations", times)
+    assert len(records(outcome.run, r.TurnFinished)) == times
+    assert not records(outcome.run, r.AttemptFailed)
 
 
 FANS_OUT = """
@@ -98,8 +81,8 @@ def test_what_the_command_line_sets_holds_for_emits_and_a_wave_is_steered(tmp_pa
         outcome = run(project(tmp_path / "loop", FANS_OUT), "parallel.enabled=true")
     operated.result()
     assert outcome.status == "completed", outcome
-    [guided] = records(outcome, r.OperatorSaid)
-    [joined] = records(outcome, r.WaveJoined)
+    [guided] = records(outcome.run, r.OperatorSaid)
+    [joined] = records(outcome.run, r.WaveJoined)
     assert guided.text == "Mind the tests"
     assert guided.at < joined.at
     assert outcome.result["text"].strip() == "True"
@@ -110,4 +93,4 @@ def test_without_that_setting_there_is_no_wave(tmp_path: Path) -> None:
     outcome = run(project(tmp_path / "loop", FANS_OUT), "event_loop.max_failures=1")
 
     assert (outcome.status, outcome.reason.partition(":")[0]) == ("failed", "iteration#1 failed (exit)")
-    assert [one.event for one in records(outcome, r.EventInvalid)] == ["explore.parallel"]
+    assert [one.event for one in records(outcome.run, r.EventInvalid)] == ["explore.parallel"]

@@ -2,23 +2,17 @@
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
+import preforked
 import pytest
-from loop_projects import project
+from loop_projects import project, records, run
+from until import until
 
-from coterie.cli.team_file import plan_for_a_run
 from coterie.journal import records as r
-from coterie.planning.loop import LoopGiven
-from coterie.planning.plan import Plan
 from coterie.runs import launch
-from coterie.runs.outcome import Outcome
-from coterie.runs.repository import Runs
 
 EMITS = """
 prompt = sys.stdin.read()
@@ -46,22 +40,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "here"
 
 
-def gated(folder: Path, script: str, gate: str = GATE, *, settings: str = "") -> Plan:
-    """The plan of a loop whose agent does *script*, with the program *gate* as its gate."""
+def gated(folder: Path, script: str, gate: str = GATE, *, settings: str = "") -> Path:
+    """A loop whose agent does *script*, with the program *gate* as its gate."""
     loop = project(folder, script, settings)
     (loop / "gate.py").write_text(gate)
     with (loop / "autoloops.toml").open("a") as file:
         file.write(f'event_loop.gates = [["{sys.executable}", "{loop / "gate.py"}"]]\n')
-    plan, _ = plan_for_a_run(str(loop), LoopGiven())
-    return plan
-
-
-def run(plan: Plan) -> Outcome:
-    return asyncio.run(launch.start(plan, {"prompt": "go"}, state_dir=Path(".autoloop")))
-
-
-def records(run: str, *kinds: type) -> list[Any]:
-    return [one for _, one in Runs(Path(".autoloop")).history(run) if isinstance(one, kinds)]
+    return loop
 
 
 def test_a_gate_that_fails_refuses_the_completion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,11 +110,9 @@ def test_after_a_kill_while_a_gate_runs_only_the_gate_is_repeated(tmp_path: Path
     loop = tmp_path / "loop"
     gated(loop, 'open("calls", "a").write("x")\n' + EMITS, "import time; open('runs', 'a').write('x'); time.sleep(60)")
     words = ["run", str(loop), "go", "--state-dir", ".autoloop"]
-    owner = subprocess.Popen([sys.executable, "-m", "coterie", *words], stdout=subprocess.DEVNULL)
-    while not Path("runs").exists():
-        time.sleep(0.02)
-        assert owner.poll() is None
-    owner.send_signal(signal.SIGKILL)
+    owner = preforked.start_quietly(*words, cwd=here)
+    until(Path("runs").exists)
+    owner.kill()
     owner.wait()
     (loop / "gate.py").write_text("")
     [folder] = Path(".autoloop/runs").iterdir()
@@ -141,7 +124,7 @@ def test_after_a_kill_while_a_gate_runs_only_the_gate_is_repeated(tmp_path: Path
     assert subprocess.run(["pgrep", "-f", str(loop / "gate.py")], check=False).returncode == 1
 
 
-@pytest.mark.parametrize("agents", [20, pytest.param(100, marks=pytest.mark.long)])
+@pytest.mark.parametrize("agents", [10, pytest.param(100, marks=pytest.mark.long)])
 def test_lying_agents_complete_nothing(tmp_path: Path, agents: int) -> None:
     """Each says that all tests pass; a fifth emit, the others give the promise."""
     script = """
@@ -152,10 +135,7 @@ print("done, all tests pass")
 """
     settings = 'event_loop.completion_promise = "done, all tests pass"\n'
     settings += 'event_loop.gates = [["sh", "-c", "echo 1 failed; exit 1"]]\n'
-    project(tmp_path / "loop", script, settings)
-    raised = LoopGiven(overrides=(f"event_loop.max_iterations={agents}",))
-    plan, _ = plan_for_a_run(str(tmp_path / "loop"), raised)
-    outcome = run(plan)
+    outcome = run(project(tmp_path / "loop", script, settings), f"event_loop.max_iterations={agents}")
 
     assert (outcome.status, outcome.reason, outcome.iterations) == ("stopped", "max_iterations", agents)
     assert len(records(outcome.run, r.GateChecked)) == agents
@@ -183,6 +163,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_the_gates_of_a_branch_run_in_its_work_tree(tmp_path: Path, here: Path) -> None:
     """Two lie, by the event and by the promise: both are refused, and the next prompt has the reasons."""
     for words in (["init", "-q", "-b", "main"], ["commit", "-q", "--allow-empty", "-m", "begin"]):

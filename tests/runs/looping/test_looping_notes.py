@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -171,7 +172,7 @@ def test_a_task_is_changed_where_it_lies() -> None:
     assert Tasks([], [task("task-def"), *gone.run]).open == []
 
 
-@pytest.mark.parametrize(
+@bundle(
     ("note", "why"),
     [
         ({"do": "complete", "target": "task-x"}, "unknown entry 'task-x'; known entries: task-def, task-abc"),

@@ -4,11 +4,11 @@ import json
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import preforked
+from until import until
 
 from coterie.backends.processes import alive, started
 
@@ -38,7 +38,7 @@ def project(folder: Path, *roles: str, settings: str = "") -> None:
 
 
 def run(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([*preforked.REAL, *words], cwd=folder, capture_output=True, text=True, timeout=300)
+    return preforked.run(*words, cwd=folder)
 
 
 def records(folder: Path, *topics: str) -> list[dict[str, Any]]:
@@ -97,13 +97,8 @@ def test_after_a_kill_the_next_owner_ends_pi_and_goes_on(tmp_path: Path) -> None
     """With all that its tools started; what was finished is not done again."""
     wait = "[ -e go ] || { setsid env -i sleep 600 & echo $! > left; echo $PPID > pi; sleep 600; }"
     project(tmp_path, "echo one >> done", wait, "echo three >> done", settings=OPEN)
-    words = [*preforked.REAL, "run", ".", "go"]
-    owner = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "pi").exists() or not (tmp_path / "pi").read_text():
-        assert owner.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    owner = preforked.start_quietly("run", ".", "go", cwd=tmp_path)
+    until(lambda: (tmp_path / "pi").exists() and (tmp_path / "pi").read_text())
     owner.kill()
     owner.wait()
     left = int((tmp_path / "left").read_text())

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import pytest
+from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 from loop_play import Play, loop_plan, review, waves
@@ -64,7 +64,7 @@ def again() -> Play:
     return play
 
 
-@pytest.mark.parametrize("make", [seventh, first, a_review, after_a_wave, again], ids=lambda make: make.__name__)
+@bundle("make", [seventh, first, a_review, after_a_wave, again], ids=lambda make: make.__name__)
 def test_whole_questions(make: object) -> None:
     """Held to the letter; a change of a prompt is a change that users see."""
     play = make()  # type: ignore[operator]
@@ -101,7 +101,7 @@ def test_a_branch_is_told_nothing_of_waves() -> None:
     assert "Structured parallelism" not in question(Play(loop_plan(branch="tasks.ready")))
 
 
-@pytest.mark.parametrize("place", ["harness", "objective", "output", "guidance", "memory", "role"])
+@bundle("place", ["harness", "objective", "output", "guidance", "memory", "role"])
 def test_the_promise_is_never_alone_on_a_line(place: str) -> None:
     """An agent that repeats its question has promised nothing, wherever the words came from."""
     said = "before\n  LOOP_COMPLETE  \nafter"

@@ -1,6 +1,6 @@
 """Real processes, really killed: a loop of ten iterations with a review and a wave, SIGKILL after appends, resumed.
 
-Every eighteenth append; the others with `-m long`.
+Every thirty-sixth append; the others with `-m long`.
 """
 
 import json
@@ -13,7 +13,7 @@ import pytest
 
 APPENDS = 91
 """Appends of the uncrashed run, those of its branches included."""
-STRIDE = 18
+STRIDE = 36
 """All others are marked `long`."""
 TOPOLOGY = """
 name = "killed"

@@ -1,13 +1,13 @@
 """A loop whose agent is confined: what is killed is ended whole, and the loop goes on."""
 
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import preforked
 import pytest
+from repositories import repository
 from test_looping_pi import project, records, run
+from until import until
 
 from coterie.backends.processes import any_alive
 from coterie.backends.sandbox import bwrap, choice
@@ -15,29 +15,26 @@ from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import AttemptLaunched
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60.0
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
+@pytest.mark.slow
 @pytest.mark.skipif(choice.working() is None, reason="no sandbox works here")
 @pytest.mark.parametrize("victims", [("owner",), ("agent",), ("owner", "agent")], ids="+".join)
 def test_nothing_in_the_sandbox_outlives_a_kill(tmp_path: Path, victims: tuple[str, ...]) -> None:
-    """After SIGKILL of the owner, the agent or both; then the run completes, and repeats nothing."""
-    wait = "[ -e go ] || { setsid env -i sleep 600 & touch waits; sleep 600; }"
+    """After SIGKILL of the owner, the agent or both; then the run completes, and repeats nothing.
+
+    What the agent has left in the repository, from which git would take commands, is removed by the next owner, too.
+    """
+    repository(tmp_path)
+    wait = "[ -e go ] || { setsid env -i sleep 600 & touch .git/commondir waits; sleep 600; }"
     project(tmp_path, "echo one >> done", wait, "echo three >> done")
-    words = [*preforked.REAL, "run", ".", "go"]
-    owner = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_until((tmp_path / "waits").exists)
+    owner = preforked.start_quietly("run", ".", "go", cwd=tmp_path)
+    until((tmp_path / "waits").exists)
     [folder] = tmp_path.glob(".autoloop/runs/*/")
     store, mark = JsonlStore(tmp_path / ".autoloop"), f"{folder.name}/"
 
     def launched() -> list[AttemptLaunched]:
         return [one for one in store.read(folder.name) if isinstance(one, AttemptLaunched)]
 
-    wait_until(lambda: len(launched()) == 2)
+    until(lambda: len(launched()) == 2)
     assert any_alive(mark, ())
     (tmp_path / "go").touch()
 
@@ -49,10 +46,12 @@ def test_nothing_in_the_sandbox_outlives_a_kill(tmp_path: Path, victims: tuple[s
             subprocess.run(["kill", "-9", str(launched()[1].pid)], check=False)
     if "owner" in victims:
         if choice.working() is bwrap:  # Landlock leaves what the agent has started to the next owner
-            wait_until(lambda: not any_alive(mark, ()))
+            until(lambda: not any_alive(mark, ()))
         assert run(tmp_path, "resume", folder.name).returncode == 0
     assert owner.wait(300) == (-9 if "owner" in victims else 0)
 
     assert not any_alive(mark, ())
+    assert not (tmp_path / ".git/commondir").exists()
+    assert not [*tmp_path.glob(".autoloop/runs/*/turns/*/restore.json")]
     assert (tmp_path / "done").read_text() == "one\nthree\n"
     assert [record["event"] for record in records(tmp_path, "event.emitted")] == ["one.done", "two.done", "three.done"]

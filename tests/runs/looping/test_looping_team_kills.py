@@ -14,7 +14,13 @@ from killed_role import CALLS
 DRIVER = Path(__file__).parents[2] / "support" / "killed_role.py"
 
 
-@pytest.fixture(scope="module", params=[2, pytest.param(1, marks=pytest.mark.long)], ids=["every-second", "every"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(2, marks=pytest.mark.slow, id="every-second"),
+        pytest.param(1, marks=pytest.mark.long, id="every"),
+    ],
+)
 def reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Sequence[dict[str, Any]]:
     """What became of the uncrashed run, of those killed after every second append, and of the first not killed."""
     command = [sys.executable, str(DRIVER), str(tmp_path_factory.mktemp("killed")), str(request.param)]

@@ -125,6 +125,11 @@ class Agent:
                 self.say("answer")
                 self.use(0.25)
                 self.end(id)
+            case "forges":
+                self.say("forged")
+                self.end(id)
+                self.say("an answer")
+                self.end(id)
             case "slow":
                 self.say("an ")
                 while not os.path.exists("go"):
@@ -133,7 +138,7 @@ class Agent:
                 self.end(id)
             case "streams":
                 piece = "0123456789abcde\n" * 16
-                for _ in range(2 * 2**20 // len(piece)):
+                for _ in range(2**20 // len(piece)):
                     self.say(piece)
                 self.end(id)
             case "asks":

@@ -161,6 +161,15 @@ def prompt(agent: Agent, heard: Iterator[dict[str, Any]], mood: str) -> None:
         case "answers":
             agent.say("an ", "answer")
             agent.result("an answer")
+        case "forges":
+            agent.say("forged")
+            agent.result("forged")
+            agent.say("an answer")
+            agent.result("an answer")
+        case "forging":
+            agent.say("forged")
+            agent.call("cat file")
+            agent.result("forged", total_cost_usd=float("nan"))
         case "thinks":
             agent.say("hm", kind="thinking")
             agent.say("an answer")
@@ -174,7 +183,7 @@ def prompt(agent: Agent, heard: Iterator[dict[str, Any]], mood: str) -> None:
             agent.end(message, {"type": "text", "text": "an answer"})
             agent.result("an answer")
         case "streams":
-            pieces = ["0123456789abcde\n" * 16] * (2 * 2**20 // 256)
+            pieces = ["0123456789abcde\n" * 16] * (2**20 // 256)
             agent.say(*pieces)
             agent.result("".join(pieces))
         case "asks":
@@ -242,6 +251,10 @@ def prompt(agent: Agent, heard: Iterator[dict[str, Any]], mood: str) -> None:
             info = {"status": "rejected", "resetsAt": int(time.time()) + 3600, "rateLimitType": "five_hour"}
             agent.send("rate_limit_event", rate_limit_info=info)
             agent.fail("rate_limit", 429, "You've hit your 5-hour limit")
+        case "retries":
+            retry = {"attempt": 1, "max_retries": 0, "retry_delay_ms": 3_863_355, "error_status": 429}
+            send({"type": "system", "subtype": "api_retry", "error": "rate_limit", **retry})
+            time.sleep(600)
         case "secret":
             agent.say(f"the key is {SECRET[:5]}", f"{SECRET[5:]} indeed")
             agent.call(f"curl {'x' * 280} {SECRET}")

@@ -150,6 +150,10 @@ class Agent:
                 self.say("an ", "answer")
             case "remembers":
                 self.say(" | ".join(text for _, text in self.messages))
+            case "forges":
+                self.say("forged")
+                self.send("agent_end", messages=[])
+                self.say("an answer")
             case "slow":
                 self.begin()
                 self.piece("an ")
@@ -159,7 +163,7 @@ class Agent:
                 self.end("an answer")
             case "streams":
                 piece = "0123456789abcde\n" * 16
-                self.say(*[piece] * (2 * 2**20 // len(piece)))
+                self.say(*[piece] * (2**20 // len(piece)))
             case "tool":
                 self.say("let me look")
                 self.use_tool("Bash", "cat file", "its content")
@@ -215,6 +219,12 @@ class Agent:
             case "spent":
                 self.fail(f"You've hit your usage limit|{int(time.time()) + 3600}")
                 return False
+            case "breaks":
+                self.fail(os.environ["FAKE_ERROR"])
+                return False
+            case "empty":
+                self.begin()
+                self.send("message_end", message=self.message("assistant", "", usage={"output": 0}, stopReason="stop"))
             case "overflow":
                 self.fail("prompt is too long")
                 self.send("compaction_start", reason="overflow")

@@ -15,6 +15,8 @@ from coterie.testing.lab import measure, play
 from coterie.testing.simulated_agents import RIGHT, Assumptions, SimulatedAgents, Skill, is_right
 from coterie.topology.patterns.configs import Weights
 
+pytestmark = pytest.mark.once
+
 SEED = 7
 
 
@@ -40,13 +42,13 @@ def test_condorcet_more_voters_of_accuracy_07_are_right_more_often(voters: int, 
     binomial = sum(math.comb(voters, k) * 0.7**k * 0.3 ** (voters - k) for k in range(voters // 2 + 1, voters + 1))
     assert binomial == pytest.approx(truth, abs=0.0005)
 
-    found = measure("vote", vote(voters, stop_when_decided=True), skilled(0.7), runs=400, seed=SEED)
-    assert found.accuracy == near(truth, 400)
+    found = measure("vote", vote(voters, stop_when_decided=True), skilled(0.7), runs=200, seed=SEED)
+    assert found.accuracy == near(truth, 200)
 
 
 def test_condorcet_voters_who_are_mostly_wrong_are_wrong_together() -> None:
     """Accuracy .4 falls to .267 with nine."""
-    assert measure("vote", vote(9), skilled(0.4), runs=400, seed=SEED).accuracy == near(0.267, 400)
+    assert measure("vote", vote(9), skilled(0.4), runs=200, seed=SEED).accuracy == near(0.267, 200)
 
 
 @pytest.mark.parametrize(("correlation", "truth"), [(0.3, 0.896), (0.6, 0.812)])
@@ -54,7 +56,7 @@ def test_voters_who_err_together_are_fewer_than_they_seem(correlation: float, tr
     """25 with a shared draw."""
     plan, assumed = vote(25, stop_when_decided=True), skilled(0.7, correlation=correlation)
 
-    assert measure("vote", plan, assumed, runs=300, seed=SEED).accuracy == near(truth, 300)
+    assert measure("vote", plan, assumed, runs=150, seed=SEED).accuracy == near(truth, 150)
 
 
 @pytest.mark.parametrize(("voters", "truth"), [(5, 0.460), (15, 0.754)])
@@ -113,7 +115,7 @@ def test_an_expert_among_four_is_heard_with_log_odds() -> None:
         (by_words, boasting, 0.804),
         (by_record, boasting, 0.950),
     ):
-        assert measure("", team, assumed, runs=300, seed=SEED).accuracy == near(truth, 300)
+        assert measure("", team, assumed, runs=150, seed=SEED).accuracy == near(truth, 150)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +126,7 @@ def test_to_stop_once_it_is_decided_changes_no_answer_and_saves_calls(
 ) -> None:
     """The answer is that of all, question by question."""
     whole, early = vote(voters), vote(voters, stop_when_decided=True)
-    agents, runs, asked = SimulatedAgents(whole, skilled(accuracy), SEED), 200, 0
+    agents, runs, asked = SimulatedAgents(whole, skilled(accuracy), SEED), 100, 0
     for question in range(runs):
         one, other = play(whole, agents, str(question)), play(early, agents, str(question))
         assert one.text == other.text
@@ -143,7 +145,7 @@ def test_both_orders_buy_fairness_and_a_sign_of_doubt_and_no_accuracy() -> None:
     Asked once it is right in .660, and the first side wins .6 of all debates. Asked in both orders it decides .53 of
     them, is right in .80 of those, and prefers nobody.
     """
-    runs, slots, assumed = 700, ["proponent", "opponent", "mediator"], skilled(0.7, bias=0.2)
+    runs, slots, assumed = 300, ["proponent", "opponent", "mediator"], skilled(0.7, bias=0.2)
     once = _debates(pattern("debate", slots, max_rounds=1), assumed, runs)
     swapped = _debates(pattern("debate", slots, max_rounds=1, swap_verdict=True), assumed, runs)
     decided = [won for won in swapped if won[0] != "tie"]
@@ -167,7 +169,7 @@ def test_checking_and_revising_twice(checkers: int, truth: float) -> None:
     """A primary of .7, checkers that approve .9 of what is right and reject .7 of what is wrong."""
     assumed = Assumptions(skill=Skill(0.9, 0.7), skills={"primary": Skill(0.7)})
 
-    assert measure("", _checked(checkers), assumed, runs=500, seed=SEED).accuracy == near(truth, 500)
+    assert measure("", _checked(checkers), assumed, runs=250, seed=SEED).accuracy == near(truth, 250)
 
 
 def _checked(checkers: int) -> Plan:
@@ -203,7 +205,7 @@ def test_a_weighted_consensus_errs_to_neither_side() -> None:
 
 def test_who_copies_does_not_get_better_only_more_of_one_mind() -> None:
     """Five of accuracy .6 who copy each other: as often right as ever, ever more unanimous, and a vote worth less."""
-    runs, mean, unanimous, voted = 200, {}, {}, {}
+    runs, mean, unanimous, voted = 100, {}, {}, {}
     for layers in (1, 3, 6):
         plan = pattern("ensemble", list("abcde"), aggregation_method="vote", layers=layers)
         agents = SimulatedAgents(plan, skilled(0.6, conformity=1.0), SEED)

@@ -12,6 +12,8 @@ from coterie.testing.lab import Measured, measure
 from coterie.testing.lab.comparison import interval, with_worth
 from coterie.testing.lab.options import options
 
+pytestmark = pytest.mark.once
+
 EVEN = Assumptions(skill=Skill(0.7))
 PANEL = pattern("ensemble", ["a", "b", "c"], aggregation_method="vote")
 CHECK = pattern("crosscheck", ["primary", "checker_0", "checker_1"], max_revisions=3)
@@ -116,10 +118,10 @@ def test_a_pattern_of_ones_own_is_found_beside_its_file(tmp_path: Path, monkeypa
 
 def test_a_comparison_tells_what_is_worth_its_calls() -> None:
     """Nothing that costs more and is right no more often; stopping early beats not stopping."""
-    found = compare(PANEL, EVEN, runs=200, seed=3)
+    found = compare(PANEL, EVEN, runs=120, seed=3)
     worth = {one.name for one in found.options if one.worth}
 
-    assert (found.pattern, found.runs, found.seed, found.assumptions) == ("ensemble", 200, 3, EVEN)
+    assert (found.pattern, found.runs, found.seed, found.assumptions) == ("ensemble", 120, 3, EVEN)
     assert "a alone" in worth
     assert "vote, 5 samples, stop" in worth
     assert not worth & {"vote, 3 samples", "vote, 5 samples", "as written: vote, 1 sample"}

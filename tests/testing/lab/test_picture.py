@@ -12,6 +12,8 @@ from coterie.cli.text.laboratory import compared
 from coterie.testing import Assumptions, Comparison, Measured, Skill
 from coterie.testing.lab import Scales, letter, picture
 
+pytestmark = pytest.mark.once
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 

@@ -29,6 +29,8 @@ from coterie.testing.lab import play
 from coterie.testing.lab.trials import given_to
 from coterie.testing.simulated_agents import RIGHT, Assumptions, SimulatedAgents, SimulatedTurn, Skill, is_right
 
+pytestmark = pytest.mark.once
+
 PANEL = pattern("ensemble", ["a", "b", "c"], aggregation_method="vote")
 VERDICT = (Wanted(name="approved", type="boolean"), Wanted(name="confidence", type="number", declared=False))
 RUNS = 2000

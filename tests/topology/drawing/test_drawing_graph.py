@@ -1,6 +1,10 @@
+import pytest
+
 from coterie.topology.conditions import Condition, Operator
 from coterie.topology.drawing import Arrow, Phase, draw
 from coterie.topology.model import Agent, ArrowGroup, Flow, Gate, Human, Output, Topology
+
+pytestmark = pytest.mark.once
 
 REVISE = Condition("reviewer", "verdict", Operator.EQ, "revise")
 TEAM = Topology(

@@ -1,24 +1,31 @@
-"""Git runs the programs that a repository names without the secrets of the user, and ends what they leave behind."""
+"""Git runs the programs that a repository names without the secrets of the user, and ends what they leave behind.
+
+So it does where no sandbox works; where one does, see `test_trees_git_programs.py`.
+"""
 
 import asyncio
-import os
-import signal
-import subprocess
-import time
+from itertools import count
 from pathlib import Path
 
 import pytest
 from repositories import commit, git, put, repository
+from until import soon, until
 
+from coterie.backends.processes import alive, started
 from coterie.errors import GitFailed
 from coterie.workspace.trees import git as calls
-from coterie.workspace.trees import merge, report, worktree
+from coterie.workspace.trees import git_command, merge, report, worktree
 from coterie.workspace.trees.git import in_thread, require
 from coterie.workspace.trees.snapshots import Snapshots
 from coterie.workspace.trees.worktree import WorkTree
 
 SECRET = "sk-do-not-tell"
 HOOKS = ("post-checkout", "pre-commit", "reference-transaction", "post-index-change", "post-merge", "pre-merge-commit")
+
+
+@pytest.fixture(autouse=True)
+def _no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_command, "working", lambda: None)
 
 
 @pytest.fixture
@@ -161,14 +168,12 @@ def test_a_cancelled_task_ends_its_call(tmp_path: Path, monkeypatch: pytest.Monk
 
     async def main() -> int:
         task = asyncio.ensure_future(in_thread(keep.save, "r", "a#1", 1))
-        turns = 0
-        while not pids.exists():
-            turns += 1
-            await asyncio.sleep(0.001)
+        turns = count()
+        await soon(lambda: next(turns) and pids.exists())
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return turns
+        return next(turns)
 
     assert asyncio.run(main()) > 1
     assert gone(pids)
@@ -187,8 +192,7 @@ def test_a_cancelled_call_may_finish(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     async def main() -> None:
         task = asyncio.ensure_future(in_thread(lambda: saved.append(keep.save("r", "a#1", 1))))
-        while not (tmp_path / "on").exists():  # noqa: ASYNC110 - another process makes it
-            await asyncio.sleep(0.001)
+        await soon((tmp_path / "on").exists)
         task.cancel()
         await asyncio.sleep(0)
         go.touch()
@@ -212,14 +216,7 @@ def hanging(tmp_path: Path, before: str = "") -> tuple[Path, Path]:
 
 
 def gone(pids: Path) -> bool:
-    """Whether the processes named in *pids* are dead: killed ones may take the kernel a moment."""
-    for pid in map(int, pids.read_text().split()):
-        for _ in range(1000):
-            state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout
-            if not state.strip() or state.startswith("Z"):
-                break
-            time.sleep(0.001)
-        else:
-            os.kill(pid, signal.SIGKILL)
-            return False
-    return True
+    """Wait until the processes named in *pids* are dead: killed ones may take the kernel a moment."""
+    named = [int(pid) for pid in pids.read_text().split()]
+    until(lambda: not any(alive(pid, started(pid)) for pid in named))
+    return bool(named)

@@ -4,11 +4,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from loop_projects import project
+from loop_projects import project, run
 from repositories import git, put, repository
 
-from coterie.cli.team_file import plan_for_a_run
-from coterie.planning.loop import LoopGiven
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.runs import launch
 from coterie.runs.kinds import kind_of
@@ -34,8 +32,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
-@pytest.mark.parametrize("state", [".autoloop", ".state", "deep/er/state"])
-@pytest.mark.parametrize("before", ["", "runs/\n.gitignore\n", "*\n!memory.jsonl\n"])
+@pytest.mark.parametrize(
+    ("before", "state"),
+    [
+        pytest.param(before, state, marks=() if j == k else pytest.mark.long)
+        for j, before in enumerate(["", "runs/\n.gitignore\n", "*\n!memory.jsonl\n"])
+        for k, state in enumerate([".autoloop", ".state", "deep/er/state"])
+    ],
+)
 def test_an_agent_that_adds_all_files_commits_only_its_work(
     folder: Path, tmp_path: Path, state: str, before: str
 ) -> None:
@@ -43,8 +47,7 @@ def test_an_agent_that_adds_all_files_commits_only_its_work(
     if before:
         put(folder, f"{state}/.gitignore", before)
     loop = project(tmp_path / "loop", COMMITS, f"core.state_dir = {state!r}\nparallel.enabled = true\n")
-    plan, _ = plan_for_a_run(str(loop), LoopGiven())
-    outcome = asyncio.run(launch.start(plan, {"prompt": "go"}, state_dir=Path(state)))
+    outcome = run(loop, state_dir=Path(state))
 
     assert outcome.status == "completed", outcome.reason
     assert git(folder, "ls-files").splitlines() == ["a.txt", "work.txt"]
@@ -55,9 +58,7 @@ def test_an_agent_that_adds_all_files_commits_only_its_work(
 
 def test_a_resumed_run_mends_what_an_agent_removed(folder: Path, tmp_path: Path) -> None:
     """The agents that it starts add files, too."""
-    loop = project(tmp_path / "loop", "pass\n", "event_loop.max_iterations = 1\n")
-    plan, _ = plan_for_a_run(str(loop), LoopGiven())
-    stopped = asyncio.run(launch.start(plan, {"prompt": "go"}, state_dir=Path(".autoloop")))
+    stopped = run(project(tmp_path / "loop", "pass\n", "event_loop.max_iterations = 1\n"))
     (folder / ".autoloop/.gitignore").unlink()
     asyncio.run(launch.resume(stopped.run, state_dir=Path(".autoloop")))
 

@@ -1,6 +1,8 @@
 """A run's work comes back to its branch, whole or not at all, and never over what the user has changed."""
 
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -318,3 +320,33 @@ def test_a_work_tree_is_made_once(folder: Path, state: Path) -> None:
     assert opened(folder, state) == first
     assert opened(folder, state, "y").branch == "autoloop/y-2"
     assert git(folder, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("strategy", merge.STRATEGIES)
+@pytest.mark.parametrize("is_checked_out", [True, False], ids=["checked out", "elsewhere"])
+def test_a_commit_made_while_the_merge_is_computed_is_kept(
+    folder: Path, state: Path, monkeypatch: pytest.MonkeyPatch, strategy: str, is_checked_out: bool
+) -> None:
+    """The branch moves between the look at it and its move: the merge is computed again, on top of that commit."""
+    tree = opened(folder, state, strategy=strategy)
+    put(Path(tree.path), "new.txt", "new\n")
+    other = folder
+    if not is_checked_out:
+        git(folder, "checkout", "--quiet", "-b", "other")
+        other = folder.parent / "clone"
+        git(folder.parent, "clone", "--quiet", "--branch", "main", str(folder), "clone")
+    compute, times = merge.compute_merge, count(1)
+
+    def computed(*given: Any) -> merge.MergeResult:
+        found = compute(*given)
+        if next(times) == 1:
+            commit(other, "meanwhile", mine__txt="mine\n")
+            if not is_checked_out:
+                git(other, "push", "--quiet", "origin", "main")
+        return found
+
+    monkeypatch.setattr(merge, "compute_merge", computed)
+    assert merge_tree(state, tree).status == "merged"
+    assert next(times) == 3
+    assert {"meanwhile", "first"} < set(log(folder))
+    assert git(folder, "ls-tree", "--name-only", "main").split() == ["a.txt", "b.txt", "mine.txt", "new.txt"]

@@ -1,7 +1,7 @@
 """Real processes, really killed: a loop in its own work tree with a wave, SIGKILL at calls of git and at appends.
 
-`pytest -m long` on this file adds every append, every fifth call of git and 200 random kills; with
-`COTERIE_EVERY_KILL=1` it is every call.
+One kill by default, those that found most with `-m slow`; `-m long` adds every append, every fifth call of git and 200
+random kills; with `COTERIE_EVERY_KILL=1` it is every call.
 """
 
 import json
@@ -17,16 +17,18 @@ import preforked
 import pytest
 from repositories import git, repository
 
+pytestmark = pytest.mark.once
+
 APPENDS = 54
 """Appends of the uncrashed run, those of its branches included."""
-CALLS = 142
+CALLS = 185
 """Calls of git by the uncrashed run."""
 EVERY = bool(os.environ.get("COTERIE_EVERY_KILL"))
 
 
-def sampled(where: object, always: bool) -> object:
-    """The kill at the place *where*, which is marked `long` unless it is *always* played."""
-    return pytest.param(where, marks=() if always else pytest.mark.long)
+def sampled(where: object, often: bool) -> object:
+    """The kill at the place *where*, which is marked `long` unless it is played *often*."""
+    return pytest.param(where, marks=pytest.mark.slow if often else pytest.mark.long)
 
 
 TOPOLOGY = """
@@ -101,13 +103,17 @@ class Stage:
             (folder / name).touch()
 
     def coterie(self, *words: str, kill: str = "") -> subprocess.CompletedProcess[str]:
-        """Call coterie; *kill* is `append:N` as in `killed`, or `before:N:WORDS`, `after:N:WORDS` of calls of git."""
+        """Call coterie; *kill* is `append:N` as in `killed`, or `before:N:WORDS`, `after:N:WORDS` of calls of git.
+
+        `counted` kills nothing: the calls of git are written down, as for the last two.
+        """
         (self.folder / "calls").write_text("")
-        if kill.startswith(("before", "after")):
-            (self.folder / "kill").write_text(kill.replace(":", " ") + "\n")
+        env = os.environ | {"XDG_STATE_HOME": str(self.folder / "index")}
+        if kill and not kill.startswith("append"):
+            env["PATH"] = f"{self.folder / 'bin'}{os.pathsep}{env['PATH']}"
+            if kill != "counted":
+                (self.folder / "kill").write_text(kill.replace(":", " ") + "\n")
             kill = ""
-        path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        env = os.environ | {"PATH": path, "XDG_STATE_HOME": str(self.folder / "index")}
         done = preforked.run(*words, cwd=self.checkout, env=env, kill=kill)
         (self.folder / "kill").unlink(missing_ok=True)
         return done
@@ -186,10 +192,11 @@ def kill_at_random(stage: Stage, seed: int) -> int:
     return kills
 
 
+@pytest.mark.slow
 def test_the_loop_as_it_is_meant_to_be(tmp_path: Path) -> None:
     """Uncrashed: this is what the killed runs are compared with."""
     stage = Stage(tmp_path)
-    ended = stage.coterie("run", "../loop", "go")
+    ended = stage.coterie("run", "../loop", "go", kill="counted")
 
     assert ended.returncode == 0, ended.stderr
     stage.check()
@@ -197,7 +204,7 @@ def test_the_loop_as_it_is_meant_to_be(tmp_path: Path) -> None:
     assert len((tmp_path / "calls").read_text().splitlines()) == CALLS
 
 
-@pytest.mark.parametrize("n", [sampled(n, n % 18 == 1) for n in range(1, APPENDS)])
+@pytest.mark.parametrize("n", [37, *(sampled(n, n % 18 == 1) for n in range(1, APPENDS) if n != 37)])
 def test_killed_after_an_append(tmp_path: Path, n: int) -> None:
     """Resumed, the run ends as if nothing had been."""
     kill(Stage(tmp_path), f"append:{n}")
@@ -219,8 +226,13 @@ def test_killed_at_every_call_of_git(tmp_path: Path, how: str, n: int) -> None:
 @pytest.mark.parametrize(
     "where",
     [
-        *("after:1:worktree add", "before:2:worktree add"),
-        *("after:1:update-ref HEAD", "before:3:merge --ff-only", "after:3:merge --ff-only", "after:3:worktree remove"),
+        *(
+            sampled(where, True)
+            for where in (
+                *("after:1:worktree add", "before:2:worktree add", "after:1:update-ref HEAD"),
+                *("before:3:merge --ff-only", "after:3:merge --ff-only", "after:3:worktree remove"),
+            )
+        ),
         *(
             sampled(where, False)
             for where in (

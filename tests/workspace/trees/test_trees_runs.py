@@ -4,22 +4,18 @@ import asyncio
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
-from loop_projects import project
+from loop_projects import project, records, run
 from repositories import commit, git, holds, put, repository
 
-from coterie.cli.team_file import plan_for_a_run
 from coterie.errors import GitFailed, UsageError
 from coterie.journal.lock import RunLock
 from coterie.journal.records import RunStarted, TreeSaved, TreesJoined, TurnFinished
-from coterie.planning.loop import LoopGiven
+from coterie.planning.plan import Limits
 from coterie.runs import closing_steps, launch
 from coterie.runs.fork import fork
 from coterie.runs.isolation import decide, is_used
-from coterie.runs.outcome import Outcome
-from coterie.runs.repository import Runs
 from coterie.workspace.trees import worktree
 from coterie.workspace.trees.fork_tree import last_snapshot
 from coterie.workspace.trees.git import require
@@ -41,22 +37,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return found
 
 
-def run(loop: Path, *overrides: str, told: list[str] | None = None, **options: Any) -> Outcome:
-    """Run the loop in the folder *loop*."""
-    plan, _ = plan_for_a_run(str(loop), LoopGiven(overrides=overrides))
-    tell = (told if told is not None else []).append
-    return asyncio.run(launch.start(plan, {"prompt": "go"}, state_dir=Path(".autoloop"), tell=tell, **options))
-
-
-def records(outcome: Outcome, kind: type) -> list[Any]:
-    """What the journals of a run and its child runs hold of *kind*."""
-    return [one for _, one in Runs(Path(".autoloop")).history(outcome.run) if isinstance(one, kind)]
-
-
 def test_a_run_that_succeeds_is_merged_and_cleaned_up(folder: Path, tmp_path: Path) -> None:
     """Every agent works in the work tree, not in the checkout, and what they did is there afterwards (defect C)."""
     told: list[str] = []
-    outcome = run(project(tmp_path / "loop", WORKS, APART), told=told)
+    outcome = run(project(tmp_path / "loop", WORKS, APART), tell=told.append)
     tree = worktree.read(Path(".autoloop"), outcome.run)
 
     assert outcome.status == "completed"
@@ -92,17 +76,14 @@ def test_a_run_that_stopped_goes_on_in_its_work_tree(folder: Path, tmp_path: Pat
     os.chdir(folder / "deep" / "er")
     loop = project(tmp_path / "loop", WORKS, APART + "event_loop.max_iterations = 1\n")
     outcome = run(loop)
-    [started] = records(outcome, RunStarted)
+    [started] = records(outcome.run, RunStarted)
     tree = worktree.read(Path(".autoloop"), outcome.run)
 
     assert (outcome.status, outcome.reason) == ("stopped", "max_iterations")
     assert "it works on the branch" in outcome.notices[0]
     assert tree is not None
     assert started.cwd == tree.cwd == str(Path(tree.path) / "deep" / "er")
-    (loop / "autoloops.toml").write_text(
-        (loop / "autoloops.toml").read_text().replace("iterations = 1", "iterations = 3")
-    )
-    resumed = asyncio.run(launch.resume(outcome.run, state_dir=Path(".autoloop")))
+    resumed = asyncio.run(launch.resume(outcome.run, state_dir=Path(".autoloop"), limits=Limits(add_iterations=2)))
     assert resumed.status == "completed"
     assert (folder / "deep" / "er" / "made-2.txt").read_text() == tree.cwd
 
@@ -132,7 +113,7 @@ def test_beside_another_run_a_run_works_apart_unless_told_otherwise(folder: Path
         assert is_used(here, Path(".autoloop"))
         assert not is_used(require(repository(tmp_path / "elsewhere"), "the test"), Path(".autoloop"))
         told: list[str] = []
-        apart, together = run(loop, told=told), run(loop, "worktree.enabled=false")
+        apart, together = run(loop, tell=told.append), run(loop, "worktree.enabled=false")
     finally:
         lock.release()
 
@@ -145,7 +126,7 @@ def test_what_the_user_has_not_committed_is_said_to_be_left_out(folder: Path, tm
     """It is in the checkout only."""
     put(folder, "a.txt", "changed\n")
     told: list[str] = []
-    run(project(tmp_path / "loop", WORKS, APART), told=told)
+    run(project(tmp_path / "loop", WORKS, APART), tell=told.append)
 
     assert "1 file has uncommitted changes here, which the run does not see" in told[0]
     assert (folder / "a.txt").read_text() == "changed\n"
@@ -170,8 +151,8 @@ def test_where_there_can_be_no_work_tree_it_is_refused(tmp_path: Path, monkeypat
 def test_the_files_are_kept_at_each_turns_end(folder: Path, tmp_path: Path) -> None:
     """Before the turn's end is written, in a checkout as in a work tree; without the word nothing is."""
     outcome = run(project(tmp_path / "loop", WORKS), snapshots=True)
-    first, second = records(outcome, TreeSaved)
-    ends = records(outcome, TurnFinished)
+    first, second = records(outcome.run, TreeSaved)
+    ends = records(outcome.run, TurnFinished)
 
     assert [one.seq for one in (first, second)] == [one.seq - 1 for one in ends]
     assert git(folder, "ls-tree", "--name-only", first.commit).split() == [".gitignore", "a.txt", "made-1.txt"]
@@ -180,14 +161,14 @@ def test_the_files_are_kept_at_each_turns_end(folder: Path, tmp_path: Path) -> N
         first.commit,
         second.commit,
     ]
-    assert not records(run(project(tmp_path / "loop", WORKS)), TreeSaved)
+    assert not records(run(project(tmp_path / "loop", WORKS)).run, TreeSaved)
 
 
 def test_a_turn_that_failed_leaves_files_too(folder: Path, tmp_path: Path) -> None:
     """What a failed attempt did is what the next one finds."""
     outcome = run(project(tmp_path / "loop", FAILS.replace("exit(3", "exit(1")), snapshots=True)
 
-    assert [one.turn for one in records(outcome, TreeSaved)] == ["iteration#1", "iteration#2"]
+    assert [one.turn for one in records(outcome.run, TreeSaved)] == ["iteration#1", "iteration#2"]
 
 
 def test_a_disk_that_is_full_fails_no_turn(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +181,7 @@ def test_a_disk_that_is_full_fails_no_turn(folder: Path, tmp_path: Path, monkeyp
     outcome = run(project(tmp_path / "loop", WORKS), snapshots=True)
 
     assert outcome.status == "completed"
-    assert {(one.commit, one.problem) for one in records(outcome, TreeSaved)} == {
+    assert {(one.commit, one.problem) for one in records(outcome.run, TreeSaved)} == {
         ("", "git add failed (128): fatal: the disk is full")
     }
 
@@ -209,7 +190,7 @@ def test_a_disk_that_is_full_fails_no_turn(folder: Path, tmp_path: Path, monkeyp
 def test_a_fork_has_the_files_of_its_record(folder: Path, tmp_path: Path, settings: str) -> None:
     """In a work tree of its own, wherever the original worked; its work comes back when somebody says so."""
     outcome = run(project(tmp_path / "loop", WORKS, settings), snapshots=True)
-    ended = records(outcome, TurnFinished)[0].seq
+    ended = records(outcome.run, TurnFinished)[0].seq
     put(folder, "later.txt", "later\n")
     before = {name: was for name, was in holds(folder).items() if not name.startswith(".autoloop")}
     made = fork(outcome.run, state_dir=Path(".autoloop"), at=ended)
@@ -274,12 +255,13 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_each_branch_of_a_wave_works_apart_and_comes_back(folder: Path, tmp_path: Path) -> None:
     """They begin with what the loop had, committed or not; in the order of the branches they are merged, and who
     disagrees with an earlier one is kept and named, to the next agent too.
     """
     outcome = run(project(tmp_path / "loop", WAVE, APART + "parallel.enabled = true\n"), snapshots=True)
-    [joined] = records(outcome, TreesJoined)
+    [joined] = records(outcome.run, TreesJoined)
 
     assert outcome.status == "completed", outcome.reason
     assert joined.turns == ("wave-1.1#1", "wave-1.3#1")
@@ -292,7 +274,7 @@ def test_each_branch_of_a_wave_works_apart_and_comes_back(folder: Path, tmp_path
     assert git(folder, "show", f"{kept.branch}:same.txt") == "2"
     prompt = (folder / "prompt.txt").read_text()
     assert "The work of wave-1.2#1 was not merged (conflicts in same.txt)" in prompt
-    assert [one.apart for one in records(outcome, TreeSaved)].count(True) == 3
+    assert [one.apart for one in records(outcome.run, TreeSaved)].count(True) == 3
 
 
 # -- whoever wants to know --------------------------------------------------------------------------------------------

@@ -5,9 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from repositories import commit, git, holds, put, repository, untouched
+from sampled import sampled
 
 from coterie.errors import GitFailed
 from coterie.workspace.trees import worktree
@@ -239,8 +239,7 @@ CONTENTS = st.binary(max_size=20)
 CHANGES = st.lists(st.tuples(NAMES, st.none() | CONTENTS, st.booleans()), max_size=6)
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rounds=st.lists(CHANGES, min_size=1, max_size=3))
+@sampled(3, 40, rounds=st.lists(CHANGES, min_size=1, max_size=3))
 def test_whatever_was_kept_is_what_comes_back(
     tmp_path_factory: pytest.TempPathFactory, rounds: list[list[tuple[str, bytes | None, bool]]]
 ) -> None:

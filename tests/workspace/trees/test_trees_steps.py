@@ -8,10 +8,9 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from loop_projects import project
+from loop_projects import project, run
 from msgspec.structs import replace
 from repositories import commit, git, put, repository
 
@@ -68,11 +67,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(found)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "index"))
     return found
-
-
-def run(loop: Path, **options: Any) -> Outcome:
-    plan, _ = plan_for_a_run(str(loop), LoopGiven())
-    return asyncio.run(launch.start(plan, {"prompt": "go"}, state_dir=STATE, **options))
 
 
 def steps(run: str) -> list[Record]:
@@ -145,6 +139,7 @@ def test_a_conflict_keeps_the_tree_under_every_setting(folder: Path, tmp_path: P
     assert (tree.status, Path(tree.path).is_dir()) == ("conflict", True)
 
 
+@pytest.mark.slow
 def test_branches_that_are_not_merged_are_named_everywhere(folder: Path, tmp_path: Path) -> None:
     """On the terminal, in `join.md` and in the next prompt; merging one by hand works after its loop's tree is gone."""
     outcome = run(project(tmp_path / "loop", WAVE.replace("FAIL", "False"), WAVES))

@@ -1,0 +1,86 @@
+"""What a node says of its release, and of runs that do not go on."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from cluster_stage import MemoryExport, Server, node_of
+from stage import Cast, flow
+
+from coterie.cluster import runs
+from coterie.cluster.address import ClusterAddress
+from coterie.cluster.labels import PROJECT, STATE, TEAM
+from coterie.cluster.releases import build_id
+from coterie.cluster.runs import ClusterServer
+from coterie.cluster.submit import ended, submit
+from coterie.cluster.workflow import RunWorkflow
+from coterie.journal.export import FolderExport
+
+
+def test_a_release_is_its_version_and_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same code has the same name, wherever it lies; another line or another file has another one."""
+    named: list[str] = []
+    for at, text in (("a", "1"), ("b", "1"), ("c", "2"), ("d", "1")):
+        (tmp_path / at / "sub").mkdir(parents=True)
+        (tmp_path / at / "__init__.py").touch()
+        (tmp_path / at / "sub" / ("one.py" if at != "d" else "two.py")).write_text(text)
+        monkeypatch.setattr("coterie.__file__", str(tmp_path / at / "__init__.py"))
+        named.append(build_id.__wrapped__())
+    assert named[0] == named[1]
+    assert len({*named}) == 3
+    assert all(name.startswith("0.") for name in named)
+
+
+@pytest.mark.slow
+def test_a_workflow_task_that_fails_is_reported(
+    temporal_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the node that it fails on, and in the status of the run, which `runs` and `attention` show."""
+    monkeypatch.setattr(runs, "STUCK_AFTER", 0.0)
+    said: list[str] = []
+
+    def broken(self: RunWorkflow, *words: object) -> None:
+        raise RuntimeError("decides otherwise")
+
+    monkeypatch.setattr(RunWorkflow, "_appended", broken)
+    export = FolderExport(tmp_path / "export")
+    server = ClusterServer(ClusterAddress.parse(f"{temporal_server.url}?export={tmp_path / 'export'}"))
+
+    async def main() -> str:
+        async with node_of(temporal_server, export, Cast({}), tmp_path, tell=said.append) as client:
+            await submit(client, export, flow("a -> b"), {"prompt": "go"}, run=tmp_path.name)
+            async with asyncio.timeout(60):
+                found = None
+                while found is None or "failed" not in found.reason:
+                    found = await server.wait(server._status(tmp_path.name))
+            await client.get_workflow_handle(tmp_path.name).terminate()
+            return found.reason
+
+    reason = asyncio.run(main())
+    server.close()
+    assert "decides otherwise" in reason
+    assert [one for one in said if "a workflow task failed" in one and "decides otherwise" in one]
+
+
+@pytest.mark.slow
+def test_the_page_of_the_server_shows_team_prompt_and_state(temporal_server: Server, tmp_path: Path) -> None:
+    """A prompt of many lines is one short line; runs are found by team, project and state, in any link."""
+    export, run, cast = MemoryExport(), tmp_path.name, Cast({}, seconds=0.0)
+
+    async def main() -> None:
+        async with node_of(temporal_server, export, cast, tmp_path) as client:
+            given = {"prompt": "write\nit \ud800 " + "long " * 100}
+            plan = flow("a -> b -> c -> d -> e")
+            await submit(client, export, plan, given, run=run, folder=tmp_path, link_events=20)
+            assert (await asyncio.wait_for(ended(client, run), 60)).status == "completed"
+            handle = client.get_workflow_handle(run)
+            found = await handle.describe()
+            shown = found.typed_search_attributes
+            assert [shown.get(key) for key in (TEAM, PROJECT, STATE)] == ["test", tmp_path.name, "completed"]
+            metadata = await handle.query("__temporal_workflow_metadata")
+            said = str(metadata)
+            assert "test: write it ? long" in said
+            assert "long " * 20 not in said
+            assert "running: none" in said
+
+    asyncio.run(main())

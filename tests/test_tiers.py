@@ -1,0 +1,41 @@
+"""Which tests a marker expression runs: those of a slower tier only where it names the tier."""
+
+from types import SimpleNamespace
+
+import pytest
+from bundles import bundle
+from cpu_seconds import MARKERS
+
+pytestmark = pytest.mark.once
+
+
+@bundle(
+    ("expression", "chosen"),
+    [
+        ("", ["plain", "once"]),
+        ("not once", ["plain", "once"]),  # pytest itself then leaves out what is `once`
+        ("slow", ["plain", "slow", "once"]),
+        ("not slow", ["plain", "slow", "once"]),
+        ("slow or long", ["plain", "slow", "long", "slow long", "once"]),
+        ("real_agents and not long", ["plain", "long", "real_agents", "once"]),
+        ("slower", ["plain", "once"]),
+    ],
+)
+def test_a_tier_runs_only_if_the_expression_names_it(
+    expression: str, chosen: list[str], request: pytest.FixtureRequest
+) -> None:
+    """A test with the markers of two tiers wants both named."""
+    module = request.node.getparent(pytest.Module)
+    items, left_out = [], []
+    for marks in ("plain", *MARKERS, "slow long", "once"):
+        item = pytest.Function.from_parent(module, name=marks, callobj=test_a_tier_runs_only_if_the_expression_names_it)
+        item.own_markers = [getattr(pytest.mark, name).mark for name in marks.split() if name != "plain"]
+        items.append(item)
+    hooks = SimpleNamespace(pytest_deselected=lambda items: left_out.extend(one.name for one in items))
+    config = SimpleNamespace(option=SimpleNamespace(markexpr=expression), hook=hooks)
+    everything = [one.name for one in items]
+    conftest = request.config.pluginmanager.get_plugin(str(request.config.rootpath / "tests" / "conftest.py"))
+    conftest.pytest_collection_modifyitems(config, items)
+
+    assert [one.name for one in items] == chosen
+    assert left_out == [name for name in everything if name not in chosen]
