@@ -29,7 +29,7 @@ from coterie.journal.records import (
     TurnFinished,
 )
 from coterie.planning.system import ActorPlan, DynamicPlan, EvalPlan, SupervisorPlan, SystemPlan, TurnActorPlan
-from coterie.runs.systems.turn_actor import TurnActor
+from coterie.runs.kinds.systems.turn_actor import TurnActor
 from coterie.views.spans import TraceSpan
 
 HERE = __name__

@@ -72,7 +72,11 @@ def plans(log: Path, length: int, seconds: float) -> dict[str, Callable[[], Plan
 def alone(plan: Plan, run: str) -> list[RunRecord]:
     """The journals of *plan* on this machine alone."""
     store = MemoryStore()
-    asyncio.run(Shell(store=store, turns=local_turns(), clock=SystemClock()).start(run, plan, {"prompt": "go"}))
+    asyncio.run(
+        Shell(store=store, turns=local_turns(), clock=SystemClock(), make_kind=kind_of).start(
+            run, plan, {"prompt": "go"}
+        )
+    )
     return list(RunReader(store).history(run))
 
 

@@ -11,6 +11,7 @@ from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.driver.ended import Ended
 from coterie.runs.driver.shell import Shell
+from coterie.runs.kinds import kind_of
 from coterie.runs.messages import RunMessage
 from coterie.runs.messages.verdicts import Sender, take
 
@@ -125,7 +126,7 @@ def test_an_interruption_that_comes_with_the_end_of_a_team_is_refused() -> None:
         if run != "r" and isinstance(record, RunFinished):
             stage.shell.post(interrupt)
 
-    stage.shell = Shell(store=stage.store, turns=stage.cast, clock=stage.clock, observe=observe)
+    stage.shell = Shell(store=stage.store, turns=stage.cast, clock=stage.clock, make_kind=kind_of, observe=observe)
     assert stage.clock.run(stage.shell.start("r", stage.plan, {"prompt": "go"})).status == "completed"
     assert verdicts == ["refused"]
     assert how_it_ends(stage.records(run="r/team#1.1")) == "completed"

@@ -9,11 +9,12 @@ from coterie.journal.records import AttemptInterrupted, RunStopped, TurnStarted
 from coterie.planning.plan import AgentPlan
 from coterie.runs.driver.ended import Ended
 from coterie.runs.driver.shell import Shell
+from coterie.runs.kinds import kind_of
 
 
 def handed_over(stage: Stage, after: float) -> Ended:
     """Drive *stage* until it has come to rest, asked for that after so many seconds."""
-    shell = Shell(store=stage.store, turns=stage.cast, clock=stage.clock)
+    shell = Shell(store=stage.store, turns=stage.cast, clock=stage.clock, make_kind=kind_of)
 
     async def main() -> Ended:
         asyncio.get_running_loop().call_later(after, shell.hand_over)

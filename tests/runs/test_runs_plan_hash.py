@@ -15,9 +15,10 @@ from coterie.journal.records import ConfigChanged, PlanReloaded, Record, RunOwne
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan, from_json, to_json
 from coterie.runs import launch
 from coterie.runs.driver.fold import Fold
-from coterie.runs.driver.turns import LocalTurns, Settled
+from coterie.runs.driver.turns import Settled
 from coterie.runs.fork import fork
 from coterie.runs.kinds import kind_of
+from coterie.runs.local_turns import LocalTurns
 from coterie.runs.replay import replay
 from coterie.topology.model import ArrowGroup
 

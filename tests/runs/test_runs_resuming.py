@@ -30,6 +30,7 @@ from coterie.journal.records import (
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Limits, Plan
 from coterie.runs.driver.shell import Shell
+from coterie.runs.kinds import kind_of
 from coterie.runs.messages import RunMessage
 from coterie.runs.messages.verdicts import Sender, take
 
@@ -208,7 +209,7 @@ def test_a_repaired_end_of_a_journal_is_recorded(tmp_path: Path) -> None:
 
     def shell(limits: Limits | None = None) -> Shell:
         cast = Cast({}, seconds=0.0)
-        return Shell(store=store, turns=cast, clock=SystemClock(), limits=limits)
+        return Shell(store=store, turns=cast, clock=SystemClock(), make_kind=kind_of, limits=limits)
 
     asyncio.run(shell(Limits(max_turns=1)).start("r", plan, {"prompt": "go"}))
     torn = b'{"v":1,"seq":99,"topic":"turn.sta'

@@ -42,6 +42,7 @@ from coterie.runs.driver.commands import Start
 from coterie.runs.driver.driven_run import DrivenRun
 from coterie.runs.driver.ended import Ended
 from coterie.runs.driver.shell import Shell
+from coterie.runs.kinds import kind_of
 from coterie.runs.messages import RunMessage
 from coterie.runs.messages.verdicts import Sender, take
 
@@ -462,7 +463,7 @@ def test_whatever_ends_the_owner_all_is_closed(monkeypatch: pytest.MonkeyPatch) 
             raise BrokenPipeError("nobody reads any more")
 
     stage = Stage(flow("a -> b"), _Closing({}))
-    shell = Shell(store=stage.store, turns=stage.cast, clock=stage.clock, observe=observe)
+    shell = Shell(store=stage.store, turns=stage.cast, clock=stage.clock, make_kind=kind_of, observe=observe)
     with pytest.raises(BrokenPipeError):
         stage.clock.run(shell.start("r", stage.plan, {"prompt": "go"}))
     assert stage.cast.closed

@@ -48,6 +48,7 @@ from coterie.runs.driver.facts import ExternalFacts
 from coterie.runs.driver.run_end import ClosingSteps, Step
 from coterie.runs.driver.run_tree import RunTree
 from coterie.runs.driver.shell import Shell
+from coterie.runs.kinds import kind_of
 from coterie.workspace.base import Workspace
 from coterie.workspace.notes import Notes, NoteSettings, ShownNotes
 
@@ -328,6 +329,7 @@ def _shell(store: MemoryStore, actors: Actors, outside: Outside, loop: ForeignLo
         store=store,
         turns=actors,
         clock=loop,
+        make_kind=kind_of,
         limits=Limits(max_parallel=3),
         files=outside,
         notes=outside,

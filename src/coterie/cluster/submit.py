@@ -35,8 +35,9 @@ from coterie.journal.records import RunStarted
 from coterie.planning.plan import Limits, Plan, from_json, to_json
 from coterie.planning.program import ProgramPlan
 from coterie.planning.system import SystemPlan
-from coterie.runs import plan_secrets, run_ids
+from coterie.runs import run_ids
 from coterie.runs.backend_setup import local_turns
+from coterie.runs.driver import plan_secrets
 from coterie.runs.driver.ended import Ended
 from coterie.runs.kinds import check_start, kind_of
 from coterie.waits import waiting

@@ -80,6 +80,7 @@ class RunWorkflow:
             store=self._store,
             turns=self._turns,
             clock=WorkflowClock(),
+            make_kind=kind_of,
             limits=begin.limits,
             quota="wait",
             listens=True,

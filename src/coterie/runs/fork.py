@@ -30,9 +30,9 @@ from coterie.journal.runs import Journal, Read, history
 from coterie.planning.plan import Plan
 from coterie.runs import index, run_ids
 from coterie.runs.authority import check_operator
+from coterie.runs.driver.plan_secrets import hold
+from coterie.runs.driver.plan_secrets import read as read_held
 from coterie.runs.kinds import kind_of
-from coterie.runs.plan_secrets import hold
-from coterie.runs.plan_secrets import read as read_held
 from coterie.runs.repository import Runs
 from coterie.runs.run_copy import RunCopy
 from coterie.workspace.trees.fork_tree import last_snapshot, make_fork_tree, remove_fork_tree

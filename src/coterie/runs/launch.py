@@ -24,6 +24,8 @@ from coterie.runs.backend_setup import AskHuman, absent_programs, ready_turns, u
 from coterie.runs.closing_steps import LocalClosingSteps, notices
 from coterie.runs.companions import Companions
 from coterie.runs.driver.attendance import Attendant
+from coterie.runs.driver.plan_secrets import hold, refuse_lost
+from coterie.runs.driver.plan_secrets import read as read_held
 from coterie.runs.driver.run_tree import RunTree
 from coterie.runs.driver.shell import Shell
 from coterie.runs.driver.turns import Turns
@@ -32,8 +34,6 @@ from coterie.runs.kinds import Kind, LastReading, Observe, check_start, kind_of,
 from coterie.runs.messages.inbox import Inbox
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.outcome import Outcome, outcome_of
-from coterie.runs.plan_secrets import hold, refuse_lost
-from coterie.runs.plan_secrets import read as read_held
 from coterie.runs.repository import Runs
 from coterie.waits import waiting
 from coterie.workspace.trees import worktree
@@ -284,6 +284,7 @@ def _shell(
         store=runs.local,
         turns=turns,
         clock=clock,
+        make_kind=kind_of,
         limits=limits,
         park=park,
         quota=quota,

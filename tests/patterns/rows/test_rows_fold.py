@@ -26,6 +26,7 @@ from coterie.planning.loop import ParallelPlan
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, to_json
 from coterie.planning.program import AgentDefinition, ProgramPlan
 from coterie.runs.driver.shell import Shell
+from coterie.runs.kinds import kind_of
 
 Tables = dict[str, dict[UUID, dict[str, Any]]]
 
@@ -278,7 +279,7 @@ def test_a_team_in_a_branch_of_a_wave_has_rows() -> None:
             return part
 
     court = Splits(rejects=(), acts={"writer": Answer(text="a draft")})
-    clock.run(Shell(store=store, turns=court, clock=clock).start("r", plan, {"prompt": "go"}))
+    clock.run(Shell(store=store, turns=court, clock=clock, make_kind=kind_of).start("r", plan, {"prompt": "go"}))
     found = told(history(store.read, "r"))["executions"].values()
 
     assert {row["metadata"]["run"] for row in found} == {

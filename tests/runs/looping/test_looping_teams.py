@@ -358,6 +358,7 @@ class _Kept(Stage):
             store=self.store,
             turns=self.cast,
             clock=self.clock,
+            make_kind=kind_of,
             limits=limits,
             files=self.files,
             notes=self.notes,

@@ -31,6 +31,7 @@ from coterie.planning.program import ProgramPlan
 from coterie.runs import launch
 from coterie.runs.driver.ended import Ended
 from coterie.runs.driver.shell import Shell
+from coterie.runs.kinds import kind_of
 from coterie.runs.outcome import Outcome
 from coterie.runs.repository import Runs
 
@@ -95,6 +96,7 @@ async def execute(
                 store=store,
                 turns=turns,
                 clock=clock,
+                make_kind=kind_of,
                 limits=options.limits,
                 observe=observe,
                 environment=os.environ,

@@ -22,7 +22,7 @@ from coterie.journal.rules import root_of
 from coterie.planning.plan import Plan
 from coterie.runs.driver.commands import Effect, Said, Start, Turn
 from coterie.runs.driver.core import Core
-from coterie.runs.kinds import Kind
+from coterie.runs.driver.kind import Kind
 
 MakeKind = Callable[[Plan], Kind]
 """Gives a fresh kind for one run of a plan."""

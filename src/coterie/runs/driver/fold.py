@@ -16,14 +16,14 @@ from coterie.journal import records as r
 from coterie.journal.owned import OwnedTime
 from coterie.planning.plan import AgentPlan, Limits, from_record
 from coterie.runs.driver.commands import Again, HeldBack, Turn, carries_out, describe
-from coterie.runs.messages.pending_guidance import Guidance
+from coterie.runs.driver.pending_guidance import Guidance
 
 _DECIDED = frozenset({r.TurnStarted, r.TurnFailed, r.ConfigChanged, r.ConfigHeld, r.ConfigRejected, r.ConfigKept})
 """What is never written unless a command wants it."""
 
 
 class Coordinator(Protocol):
-    """The kind of a run, as far as its fold and its prompts need it; see `coterie.runs.kinds.base.Kind`."""
+    """The kind of a run, as far as its fold and its prompts need it; see `coterie.runs.driver.kind.Kind`."""
 
     keeps_guidance: ClassVar[bool]
 

@@ -48,10 +48,10 @@ from coterie.runs.driver.core import Core
 from coterie.runs.driver.driven_run import Attend, Check, DrivenRun, InterruptAttempt, MakeKind, Permit, Steer
 from coterie.runs.driver.facts import ExternalFacts
 from coterie.runs.driver.fold import Fold
+from coterie.runs.driver.kind import Observe
 from coterie.runs.driver.ledger import Ledger, misreport
 from coterie.runs.driver.prompts import gather, how_to_decide, outside, render
 from coterie.runs.driver.succession import own
-from coterie.runs.kinds import Observe
 from coterie.workspace.base import Workspace
 from coterie.workspace.notes import Notes
 
@@ -66,7 +66,7 @@ class RunTree:
         runs: Those that are driven, by id, the root first.
         ledger: What they have spent together.
         notes: Their memory and tasks.
-        held: Values that the plan refers to; see `coterie.runs.plan_secrets`.
+        held: Values that the plan refers to; see `coterie.runs.driver.plan_secrets`.
         secrets: The secrets that are redacted in everything that enters the run.
         reloaded: Whether the root is taken over under another plan than its journal holds.
         closing: Nothing starts any more.

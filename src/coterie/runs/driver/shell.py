@@ -54,14 +54,14 @@ from coterie.runs.driver.ended import Ended
 from coterie.runs.driver.event_queue import Event, EventQueue, MakeTask, lazy_task
 from coterie.runs.driver.facts import ExternalFacts
 from coterie.runs.driver.gates import Gates
+from coterie.runs.driver.kind import Observe
+from coterie.runs.driver.plan_secrets import filled
 from coterie.runs.driver.run_end import ClosingSteps, NoClosingSteps, RunEnd, uncut
 from coterie.runs.driver.run_tree import RunTree
 from coterie.runs.driver.stall import stall_after
 from coterie.runs.driver.takeover import Takeover
 from coterie.runs.driver.timers import Timers
 from coterie.runs.driver.turns import Turns
-from coterie.runs.kinds import Observe, kind_of
-from coterie.runs.plan_secrets import filled
 from coterie.workspace.base import SharedWorkspace, Workspace
 from coterie.workspace.notes import NoNotes, Notes
 
@@ -90,7 +90,7 @@ class Shell:
         notes: Keeps memory and tasks.
         workspace: The files that agents work on.
         closing: The steps before the root run ends or stops.
-        held: Gives the secret values that the plan refers to now; see `coterie.runs.plan_secrets`.
+        held: Gives the secret values that the plan refers to now; see `coterie.runs.driver.plan_secrets`.
         reload: Reads a run's plan again, for engines that ask for it; raises `CoterieError` when it cannot. Without
             it a plan stays what it is.
         environment: The variables of this process, whose secrets are hidden in all that is recorded.
@@ -112,7 +112,7 @@ class Shell:
         store: Store,
         turns: Turns,
         clock: Clock,
-        make_kind: MakeKind = kind_of,
+        make_kind: MakeKind,
         limits: Limits | None = None,
         park: bool = False,
         listens: bool = False,

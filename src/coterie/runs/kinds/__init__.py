@@ -9,7 +9,7 @@ from typing import Any
 from coterie.planning.coordination import Coordination
 from coterie.planning.plan import Plan
 from coterie.planning.system import SystemPlan
-from coterie.runs.kinds.base import Companion, Kind, LastReading, Observe, trust_of
+from coterie.runs.driver.kind import Companion, Kind, LastReading, Observe, trust_of
 from coterie.runs.kinds.flow import FlowKind
 from coterie.runs.kinds.loop import LoopKind
 from coterie.runs.kinds.pattern import PatternKind, StandInKind, check_own_patterns, own_pattern, own_patterns

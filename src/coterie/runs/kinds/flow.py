@@ -8,7 +8,7 @@ from coterie.engines.flow import FlowEngine
 from coterie.planning.coordination import Coordination
 from coterie.planning.on_max import human_agent
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
-from coterie.runs.kinds.base import Kind
+from coterie.runs.driver.kind import Kind
 
 
 class FlowKind(Kind):

@@ -13,7 +13,7 @@ from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.driver import prompts
 from coterie.runs.driver.commands import Turn
 from coterie.runs.driver.fold import Fold
-from coterie.runs.kinds.base import Kind
+from coterie.runs.driver.kind import Kind
 from coterie.topology.patterns.inputs import ORIGINAL
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from coterie.errors import UsageError
 from coterie.planning.coordination import Coordination
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.program import ProgramPlan
-from coterie.runs.kinds.base import Kind
+from coterie.runs.driver.kind import Kind
 
 
 class ProgramKind(Kind):

@@ -14,7 +14,7 @@ from coterie.planning.system import SystemPlan
 from coterie.runs.driver import prompts
 from coterie.runs.driver.commands import Turn
 from coterie.runs.driver.fold import Fold
-from coterie.runs.kinds.base import Companion, Kind
+from coterie.runs.driver.kind import Companion, Kind
 
 if TYPE_CHECKING:
     from coterie.clock import Clock
@@ -62,8 +62,8 @@ class SystemKind(Kind):
 
     def companion(self, run: str, shell: "Shell", turns: "Turns", clock: "Clock") -> Companion:
         """The actors."""
-        from coterie.runs.plan_secrets import filled_system
-        from coterie.runs.systems.host import SystemHost
+        from coterie.runs.driver.plan_secrets import filled_system
+        from coterie.runs.kinds.systems.host import SystemHost
 
         started, system = shell.runs[run].core.started, filled_system(self._system, shell.tree.held)
         return SystemHost(system, self.plan.folder, started.input if started else {}, run, shell, turns, clock)

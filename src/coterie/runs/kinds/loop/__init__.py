@@ -19,7 +19,7 @@ from coterie.planning.plan import AgentPlan, Plan, from_json
 from coterie.runs.driver.attempt_files import KeptPrompts
 from coterie.runs.driver.commands import Turn
 from coterie.runs.driver.fold import Fold
-from coterie.runs.kinds.base import Kind, LastReading, Observe, Trust
+from coterie.runs.driver.kind import Kind, LastReading, Observe, Trust
 from coterie.runs.kinds.loop import environment, prompt, reload
 from coterie.runs.kinds.loop.projection_file import Projector, journal_file
 from coterie.runs.kinds.loop.waves import WaveFiles

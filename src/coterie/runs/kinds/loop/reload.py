@@ -13,7 +13,7 @@ from coterie.journal.records import ConfigAnswer, ConfigChanged, ConfigHeld, Con
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan, to_json
 from coterie.planning.protection import LOOP_SETTINGS, strictest
-from coterie.runs.kinds.base import LastReading, Trust
+from coterie.runs.driver.kind import LastReading, Trust
 
 _OF_JOURNAL = Record.__struct_fields__
 

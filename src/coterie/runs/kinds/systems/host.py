@@ -29,8 +29,8 @@ from coterie.journal.records import (
 from coterie.planning.system import SystemPlan
 from coterie.runs.driver.driven_run import DrivenRun
 from coterie.runs.driver.shell import Shell
-from coterie.runs.driver.turns import LocalTurns, Turns
-from coterie.runs.systems.turn_actor import Say, TurnActor, TurnEnd
+from coterie.runs.driver.turns import InProcess, Turns
+from coterie.runs.kinds.systems.turn_actor import Say, TurnActor, TurnEnd
 
 
 class SystemHost:
@@ -82,7 +82,7 @@ class SystemHost:
             feed=self._feed,
             folder=folder,
         )
-        self._asked = turns.backend("actor") if isinstance(turns, LocalTurns) else None
+        self._asked = turns.backend("actor") if isinstance(turns, InProcess) else None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if isinstance(self._asked, ActorBackend):
             self._asked.join(run, self.system.node, self._ready)
