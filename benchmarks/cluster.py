@@ -31,9 +31,9 @@ from coterie.cluster.submit import ended, submit
 from coterie.cluster.wire import MsgspecConverter
 from coterie.journal.export import Export
 from coterie.journal.jsonl import JsonlStore
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.planning.plan import Limits, Plan
-from coterie.runs.driver.shell import Shell
-from coterie.runs.kinds import kind_of
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 

@@ -22,12 +22,12 @@ from coterie.clock import SystemClock
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import Record
 from coterie.journal.runs import history
+from coterie.kernel.shell import Shell
+from coterie.kinds import Observe, kind_of
 from coterie.patterns.rows.fold import RowFold
 from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.projection import Projection
 from coterie.planning.plan import Limits, Plan
-from coterie.runs.driver.shell import Shell
-from coterie.runs.kinds import Observe, kind_of
 from patterns import ensemble, of
 
 CASES: dict[str, tuple[Plan, int]] = {

@@ -24,10 +24,10 @@ from coterie.clock import SystemClock
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched
+from coterie.kernel.shell import Shell
+from coterie.kernel.turns import Settled
+from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
-from coterie.runs.driver.shell import Shell
-from coterie.runs.driver.turns import Settled
-from coterie.runs.kinds import kind_of
 from coterie.topology.model import ArrowGroup
 
 ANSWER = Answer(text="done")

@@ -25,6 +25,8 @@ LINE = (
     {"engines", "views"},
     {"backends"},
     {"workspace", "actors"},
+    {"kernel"},
+    {"kinds"},
     {"runs"},
     {"cluster", "proofs", "patterns"},
     {"lsp"},
@@ -122,9 +124,9 @@ def test_every_part_has_its_place_in_the_line() -> None:
     [
         "import coterie.runs",
         "from coterie import runs",
-        "from coterie.runs.driver.core import Core",
+        "from coterie.kernel.core import Core",
         "from ..runs import core",
-        "def late():\n    from coterie.runs.driver.core import Core",
+        "def late():\n    from coterie.kernel.core import Core",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from coterie.backends.base import Backend",
         "from coterie import __version__",
         "import coterie",
@@ -170,7 +172,11 @@ def test_help_imports_no_engine_and_no_event_loop() -> None:
     loaded = loaded_by("sys.argv = ['coterie', '--help']\nimport coterie.__main__ as way_in\nway_in.main()")
 
     assert heavy(loaded) <= {"typer"}
-    assert not {name for name in loaded if name.startswith(("coterie.runs", "coterie.engines", "coterie.formats"))}
+    assert not {
+        name
+        for name in loaded
+        if name.startswith(("coterie.kernel", "coterie.runs", "coterie.engines", "coterie.formats"))
+    }
 
 
 def test_a_file_is_checked_without_the_parser_of_options() -> None:
@@ -191,7 +197,6 @@ def test_importing_coterie_imports_none_of_it() -> None:
     assert {name for name in loaded if name.startswith("coterie.")} == set()
 
 
-OF_KINDS = ("coterie.runs.kinds",)
 OF_A_KIND = (
     "coterie.engines.flow",
     "coterie.engines.loop",
@@ -209,7 +214,7 @@ OF_A_KIND = (
 
 def test_only_kinds_name_an_engine() -> None:
     """What drives runs does not know what coordinates them."""
-    drivers = [one for one in MODULES if one.startswith("coterie.runs") and not one.startswith(OF_KINDS)]
+    drivers = [one for one in MODULES if one.startswith(("coterie.kernel", "coterie.runs"))]
     named = [
         f"{module}:{one.line} imports {one.target}"
         for module in drivers

@@ -23,10 +23,10 @@ from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, Record, TurnFinished, TurnStarted
 from coterie.journal.runs import RunReader, RunRecord
+from coterie.kernel.ended import Ended
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.shell import Shell
-from coterie.runs.kinds import kind_of
 from coterie.runs.replay import replay
 
 pytestmark = pytest.mark.long

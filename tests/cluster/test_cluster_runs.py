@@ -24,10 +24,10 @@ from coterie.ids import new_message_id
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptInterrupted, TurnFinished, TurnStarted
 from coterie.journal.runs import RunReader, RunRecord
+from coterie.kernel.ended import Ended
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.shell import Shell
-from coterie.runs.kinds import kind_of
 from coterie.runs.messages import Verdict, answer
 from coterie.runs.messages.tokens import Tokens
 

@@ -25,11 +25,11 @@ from coterie.engines.patterns.engine import team_of
 from coterie.engines.patterns.registry import Calls, definition
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, Record, Usage
+from coterie.kernel.ended import Ended
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
-from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.shell import Shell
-from coterie.runs.kinds import kind_of
 from coterie.topology.patterns.configs import PipelineSettings
 from coterie.topology.patterns.kinds import KINDS, faults, read_config
 

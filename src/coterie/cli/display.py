@@ -15,8 +15,8 @@ from coterie.journal.records import Record, TurnFailed
 from coterie.waits import mark_shown
 
 if TYPE_CHECKING:
-    from coterie.runs.driver.attendance import Attendant
-    from coterie.runs.driver.shell import Shell
+    from coterie.kernel.attendance import Attendant
+    from coterie.kernel.shell import Shell
 
 AskHuman = Callable[[Request], Awaitable[str]]
 

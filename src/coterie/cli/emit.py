@@ -130,7 +130,7 @@ def change(kind: str, note: dict[str, Any], run: str | None, state_dir: Path) ->
 
 def files_of(kind: str, run: str | None, state_dir: Path) -> "EntryFiles":
     """Return the files of the memory or the tasks: those of the turn's run, of *run*, or of the project."""
-    from coterie.runs.kinds import kind_of
+    from coterie.kinds import kind_of
     from coterie.runs.note_files import NoteFiles
     from coterie.workspace.notes import EntryFiles
 

@@ -266,7 +266,7 @@ def _rehearse(
     """Rehearse *plan*, print the report, and return the status of the rehearsed run."""
     from coterie.backends.scripted import read_script
     from coterie.cli.text.rehearsals import rehearsal
-    from coterie.runs.kinds import check_start, own_pattern, own_patterns
+    from coterie.kinds import check_start, own_pattern, own_patterns
     from coterie.runs.rehearsal import rehearse
 
     replaced = [] if imports else list(own_patterns(plan))

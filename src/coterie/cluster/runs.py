@@ -27,11 +27,11 @@ from coterie.journal.records import AnyRecord, Record, RunFinished, TreeSaved, T
 from coterie.journal.rules import root_of
 from coterie.journal.runs import RunRecord, history
 from coterie.journal.status import RunStatus
+from coterie.kinds import Observe
 from coterie.planning.plan import Limits, Plan
 from coterie.runs.authority import check_operator
 from coterie.runs.fork import Forked
 from coterie.runs.index import Entry
-from coterie.runs.kinds import Observe
 from coterie.runs.messages import RunMessage, Verdict
 from coterie.runs.outcome import Outcome, outcome_of
 from coterie.runs.repository import Runs
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowHandle
 
     from coterie.cluster.files import RunFiles
-    from coterie.runs.driver.ended import Ended
+    from coterie.kernel.ended import Ended
 
 T = TypeVar("T")
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from coterie.clock import Clock
 from coterie.journal.records import Record, RunOwned
+from coterie.kernel.shell import Shell
+from coterie.kernel.turns import Turns
+from coterie.kinds import Companion, Observe
 from coterie.planning.system import PluginPlan, PluginsPlan
-from coterie.runs.driver.shell import Shell
-from coterie.runs.driver.turns import Turns
-from coterie.runs.kinds import Companion, Observe
 
 if TYPE_CHECKING:
     from coterie.actors.plugins.plugins import Plugins

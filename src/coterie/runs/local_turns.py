@@ -19,9 +19,9 @@ from coterie.backends.base import (
 )
 from coterie.journal.records import AttemptLaunched
 from coterie.journal.rules import root_of
+from coterie.kernel.turns import Settled
 from coterie.planning.plan import AgentPlan
 from coterie.runs import index
-from coterie.runs.driver.turns import Settled
 
 
 class LocalTurns:

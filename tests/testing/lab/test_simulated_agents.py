@@ -23,9 +23,9 @@ from coterie.engines.patterns.stance import agreement
 from coterie.errors import UsageError
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, TurnFinished
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
-from coterie.runs.driver.shell import Shell
-from coterie.runs.kinds import kind_of
 from coterie.testing.lab import play
 from coterie.testing.lab.trials import given_to
 from coterie.testing.simulated_agents import RIGHT, Assumptions, SimulatedAgents, SimulatedTurn, Skill, is_right
