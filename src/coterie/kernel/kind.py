@@ -1,14 +1,15 @@
-"""What differs between kinds of coordination in a run: one object per kind, which the rest of `runs` calls.
+"""What differs between kinds of coordination in a run: one object per kind, which `coterie.kernel` calls.
 
 Core, shell, fold, inbox and prompts hold a `Kind` and do not know which one. The defaults are those of a run whose
 engine needs nothing but its agents; a kind overrides what differs.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
+from coterie.backends.secrets import Secrets
 from coterie.clock import Clock
 from coterie.diagnostics import error
 from coterie.engines.commands import Emit, Engine, Reply
@@ -30,18 +31,17 @@ from coterie.journal.records import (
     TurnFinished,
 )
 from coterie.kernel import prompts
+from coterie.kernel.attempt_events import AttemptEvents
 from coterie.kernel.attempt_files import KeptPrompts
 from coterie.kernel.commands import Turn
+from coterie.kernel.core import Core
 from coterie.kernel.fold import Fold
+from coterie.kernel.turns import Turns
 from coterie.planning.coordination import Coordination
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.protection import Held
 from coterie.workspace.notes import Notes, NoteSettings
-
-if TYPE_CHECKING:
-    from coterie.kernel.shell import Shell
-    from coterie.kernel.turns import Turns
 
 Observe = Callable[[str, Record], None]
 """Called with the id of a run and each record of it, in order, once it is durable."""
@@ -108,6 +108,45 @@ class Companion(Protocol):
 
     async def close(self) -> None:
         """End at once, and wait for that. Idempotent."""
+
+
+class RunServices(Protocol):
+    """What the owner of *run* does for its companion.
+
+    Attributes:
+        turns: Starts the attempts of the run.
+        core: The run; it is written only in what is posted.
+        events: What its attempts do while they run.
+    """
+
+    run: str
+    turns: Turns
+    clock: Clock
+    core: Core
+    events: AttemptEvents
+
+    @property
+    def secrets(self) -> Secrets:
+        """The secrets that are redacted in everything that enters the run."""
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """Values that the plan refers to; see `coterie.kernel.plan_secrets`."""
+
+    def read(self) -> Iterator[Record]:
+        """The records that the store of the run has."""
+
+    def post(self, event: Callable[[], object], refuse: Callable[[], object] = str) -> None:
+        """Have *event* handled in its turn, or *refuse* if the run has ended by then or is about to."""
+
+    def cancel_turns(self, reason: str) -> None:
+        """Cancel every turn of the run that has not ended; only while an event is handled."""
+
+    def expect(self) -> None:
+        """Have the run kept while nothing in it runs, until `arrived` is called."""
+
+    def arrived(self) -> None:
+        """No longer have the run kept."""
 
 
 class Kind:
@@ -205,8 +244,8 @@ class Kind:
         """What writes files for people as the run's records become durable."""
         return []
 
-    def companion(self, run: str, shell: "Shell", turns: "Turns", clock: Clock) -> Companion | None:
-        """What lives beside *run*, which *shell* drives and *turns* start attempts of, from now on; None: nothing."""
+    def companion(self, services: RunServices) -> Companion | None:
+        """What lives beside the run from now on; None: nothing."""
         return None
 
     # -- a turn -------------------------------------------------------------------------------------------------------

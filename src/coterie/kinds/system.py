@@ -1,7 +1,7 @@
 """Runs of supervised systems: their actors decide what is run, and each thing that they ask for is a turn."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from msgspec import structs
 
@@ -11,15 +11,10 @@ from coterie.journal.records import TurnFinished
 from coterie.kernel import prompts
 from coterie.kernel.commands import Turn
 from coterie.kernel.fold import Fold
-from coterie.kernel.kind import Companion, Kind
+from coterie.kernel.kind import Companion, Kind, RunServices
 from coterie.planning.coordination import Coordination
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.system import SystemPlan
-
-if TYPE_CHECKING:
-    from coterie.clock import Clock
-    from coterie.kernel.shell import Shell
-    from coterie.kernel.turns import Turns
 
 
 class SystemStandIn(Kind):
@@ -60,13 +55,12 @@ class SystemKind(Kind):
 
         return SystemEngine(self.plan.agents), self.plan.agents
 
-    def companion(self, run: str, shell: "Shell", turns: "Turns", clock: "Clock") -> Companion:
+    def companion(self, services: RunServices) -> Companion:
         """The actors."""
         from coterie.kernel.plan_secrets import filled_system
         from coterie.kinds.systems.host import SystemHost
 
-        started, system = shell.runs[run].core.started, filled_system(self._system, shell.tree.held)
-        return SystemHost(system, self.plan.folder, started.input if started else {}, run, shell, turns, clock)
+        return SystemHost(filled_system(self._system, services.held), self.plan.folder, services)
 
     def check_input(self, given: Mapping[str, Any]) -> None:
         """Check that an input has an agent that answers it, import the user's code, and check the plugins."""

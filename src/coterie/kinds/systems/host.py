@@ -1,7 +1,7 @@
 """The actors of a system beside its run: their lifecycle becomes records, and what they ask for becomes turns."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import copy_context
 from functools import partial
 from typing import Any
@@ -14,7 +14,6 @@ from coterie.actors.plain import plain
 from coterie.actors.system import make_system
 from coterie.actors.turns import ActorBackend
 from coterie.backends.base import AttemptRef, Event, Text
-from coterie.clock import Clock
 from coterie.journal.records import (
     CallAsked,
     CallDropped,
@@ -26,9 +25,8 @@ from coterie.journal.records import (
     TurnFailed,
     TurnFinished,
 )
-from coterie.kernel.driven_run import DrivenRun
-from coterie.kernel.shell import Shell
-from coterie.kernel.turns import InProcess, Turns
+from coterie.kernel.kind import RunServices
+from coterie.kernel.turns import InProcess
 from coterie.kinds.systems.turn_actor import Say, TurnActor, TurnEnd
 from coterie.planning.system import SystemPlan
 
@@ -42,10 +40,8 @@ class SystemHost:
     A run with an input asks the system's entry for it and ends with the answer; another runs until it is stopped.
 
     Args:
-        plan: Of the system; *run* is its run, which *shell* drives and *turns* start attempts of.
-        folder: Of its file.
-        given: The input of the run.
-        clock: The source of time.
+        plan: Of the system; *folder* is that of its file.
+        services: Those of the owner of its run.
 
     Attributes:
         system: The actors.
@@ -55,17 +51,15 @@ class SystemHost:
         self,
         plan: SystemPlan,
         folder: str,
-        given: Mapping[str, Any],
-        run: str,
-        shell: Shell,
-        turns: Turns,
-        clock: Clock,
+        services: RunServices,
     ) -> None:
-        self._entry, self._given, self._run, self._shell, self._clock = plan.entry, given, run, shell, clock
+        started = services.core.started
+        self._given: Mapping[str, Any] = started.input if started else {}
+        self._entry, self._run, self._services, self._core = plan.entry, services.run, services, services.core
         self._stopping = asyncio.Event()
         self._calls: dict[str, asyncio.Future[TurnEnd]] = {}
         self._numbers: dict[str, int] = {}
-        turns_before = shell.runs[run].core.turns.values()
+        turns_before = services.core.turns.values()
         self._orphans = {turn.ask.turn: turn.ask for turn in turns_before if turn.status != "ended"}
         """The open turns of an earlier owner, whose actors died with it."""
         self._unclaimed: dict[str, TurnEnd] = {}
@@ -75,18 +69,18 @@ class SystemHost:
         self._feed = ReplyFeed(self._past)
         self.system = make_system(
             plan,
-            clock=clock,
+            clock=services.clock,
             sink=self._record,
             turn_actor=make,
             keep_plugins=True,
             feed=self._feed,
             folder=folder,
         )
-        self._asked = turns.backend("actor") if isinstance(turns, InProcess) else None
+        self._asked = services.turns.backend("actor") if isinstance(services.turns, InProcess) else None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if isinstance(self._asked, ActorBackend):
-            self._asked.join(run, self.system.node, self._ready)
-        shell.expect()  # it never lets go of the run while the actors live
+            self._asked.join(self._run, self.system.node, self._ready)
+        services.expect()  # it never lets go of the run while the actors live
         self._main = asyncio.get_running_loop().create_task(self._live())
 
     def observe(self, run: str, record: Record) -> None:
@@ -178,11 +172,11 @@ class SystemHost:
         Args:
             say: Called with what the attempts of the turn, and of the team that it runs, say: the attempt and a text.
         """
-        inputs: dict[str, Any] = self._shell.tree.secrets.hide_in(dict(given))
+        inputs: dict[str, Any] = self._services.secrets.hide_in(dict(given))
         turn, asker = "", copy_context()
         ended: asyncio.Future[TurnEnd] = asyncio.get_running_loop().create_future()
 
-        def ask(live: DrivenRun) -> None:
+        def ask() -> None:
             nonlocal turn
             if ended.done():
                 return
@@ -192,14 +186,14 @@ class SystemHost:
                 else:
                     self._calls[turn] = ended
             else:
-                turn = self._next(live, agent)
+                turn = self._next(agent)
                 asker.run(self.system.plugins.tracer.link, self._run, turn)
                 self._calls[turn] = ended
-                live.core.write(self._clock.now(), CallAsked(turn=turn, agent=agent, given=inputs), source="agent")
+                self._write(CallAsked(turn=turn, agent=agent, given=inputs), source="agent")
 
-        def drop(live: DrivenRun) -> None:
+        def drop() -> None:
             if self._calls.pop(turn, None) is not None:
-                live.core.write(self._clock.now(), CallDropped(turn=turn), source="agent")
+                self._write(CallDropped(turn=turn), source="agent")
 
         def hear(ref: AttemptRef, event: Event) -> None:
             if say is None or not isinstance(event, Text) or event.channel != "answer":
@@ -207,12 +201,12 @@ class SystemHost:
             if turn and ref.marker.startswith(f"{self._run}/{turn}."):
                 say(ref.marker.removeprefix(f"{self._run}/"), event.text)
 
-        self._post(ask, ended.cancel)
-        unsubscribe = self._shell.events.subscribe(hear)
+        self._services.post(ask, ended.cancel)
+        unsubscribe = self._services.events.subscribe(hear)
         try:
             return await ended
         except asyncio.CancelledError:
-            self._post(drop)
+            self._services.post(drop)
             raise
         finally:
             unsubscribe()
@@ -221,7 +215,7 @@ class SystemHost:
         """The records of a streamed reply that the journal has."""
 
         def read() -> list[ReplyRecord]:
-            of_replies = (one for one in self._shell.tree.read(self._run) if isinstance(one, ReplyPiece | ReplyEnded))
+            of_replies = (one for one in self._services.read() if isinstance(one, ReplyPiece | ReplyEnded))
             return [one for one in of_replies if one.ask == ask]
 
         return await asyncio.to_thread(read)
@@ -233,39 +227,27 @@ class SystemHost:
         self._orphans.pop(turn, None)
         return turn
 
-    def _next(self, live: DrivenRun, agent: str) -> str:
+    def _next(self, agent: str) -> str:
         if agent not in self._numbers:
-            earlier = (turn.rpartition("#") for turn in live.core.turns)
+            earlier = (turn.rpartition("#") for turn in self._core.turns)
             self._numbers[agent] = max((int(n) for name, _, n in earlier if name == agent), default=0)
         self._numbers[agent] += 1
         return f"{agent}#{self._numbers[agent]}"
 
     def _record(self, record: Record) -> None:
-        said = self._shell.tree.secrets.hide_fields(record, *TEXTS)
-        self._post(lambda live: live.core.write(self._clock.now(), said))
+        said = self._services.secrets.hide_fields(record, *TEXTS)
+        self._services.post(lambda: self._write(said))
+
+    def _write(self, record: Record, source: str = "harness") -> None:
+        self._core.write(self._services.clock.now(), record, source=source)
 
     def _finish(self, finished: RunFinished) -> None:
-        def finish(live: DrivenRun) -> None:
-            now = self._clock.now()
-            for turn in list(live.core.turns):
-                live.outbox += live.core.cancel(now, turn, "the system stopped", "harness")
-            live.core.write(now, self._shell.tree.secrets.hide_fields(finished, *TEXTS))
+        def finish() -> None:
+            self._services.cancel_turns("the system stopped")
+            self._write(self._services.secrets.hide_fields(finished, *TEXTS))
 
-        self._post(finish)
-        self._shell.arrived()
-
-    def _post(self, event: Callable[[DrivenRun], object], refuse: Callable[[], object] = str) -> None:
-        shell = self._shell
-
-        def handle() -> None:
-            live = shell.runs.get(self._run)
-            if live is not None and live.core.is_live and not shell.tree.closing:
-                event(live)
-                shell.tree.pump(live)
-            else:
-                refuse()
-
-        shell.post(handle)
+        self._services.post(finish)
+        self._services.arrived()
 
 
 def _identity(given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
