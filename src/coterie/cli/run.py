@@ -152,6 +152,7 @@ def resume(
     highest.
     """
     from coterie.errors import UsageError
+    from coterie.runs.control import RemoteRuns
     from coterie.runs.repository import LocalHome, find, home_at
 
     if len(run) > 1 and not when_open:
@@ -167,7 +168,7 @@ def resume(
 
     def again(name: str) -> int:
         runs, run = find(name, where, show_place)
-        runs = runs.here(run, complain) if here else runs
+        runs = runs.here(run, complain) if here and isinstance(runs, RemoteRuns) else runs
         option = LocalHome(runs.root).option if here else home_at(where).option
         return carry_on(runs, run, option, bounds, drive, reload=plan, cassette=tape, quota=quota)
 
@@ -201,8 +202,11 @@ def carry_on(runs: "Runs", run: str, option: str, limits: "Limits", drive: Drive
         how: See `coterie.runs.launch.resume`.
     """
 
+    from coterie.runs.control import resume as resume_run
+
     def main(watch: "Watch") -> Coroutine[Any, Any, "Outcome"]:
-        return runs.resume(
+        return resume_run(
+            runs,
             run,
             limits=limits,
             park=watch.parks,

@@ -30,6 +30,7 @@ from coterie.journal.status import RunStatus
 from coterie.kinds import Observe
 from coterie.planning.plan import Limits, Plan
 from coterie.runs.authority import check_operator
+from coterie.runs.control import RemoteRuns, fork
 from coterie.runs.fork import Forked
 from coterie.runs.index import Entry
 from coterie.runs.messages import RunMessage, Verdict
@@ -251,7 +252,7 @@ class ClusterServer:
             return Verdict(status="refused", detail=late)
 
 
-class ClusterRuns(Runs):
+class ClusterRuns(RemoteRuns):
     """The runs of a cluster.
 
     Args:
@@ -367,7 +368,7 @@ class ClusterRuns(Runs):
         """Make a fork of *run* in the export; its files begin as they were then, by the records of *run*."""
         with tempfile.TemporaryDirectory() as folder:
             self._bring(run, Path(folder))
-            made = Runs(Path(folder)).fork(run, files=False, run_id=how.pop("run_id", None) or new_run_id(), **how)
+            made = fork(Runs(Path(folder)), run, files=False, run_id=how.pop("run_id", None) or new_run_id(), **how)
             copied = list(history(Runs(Path(folder)).read, made.run))
             self.server.call(self.server.export.put(copied))
         if files and (left := self.server.call(self.server.files(run))) is not None:
