@@ -24,6 +24,7 @@ from coterie.journal.memory import MemoryStore
 from coterie.journal.records import TurnFinished
 from coterie.journal.runs import RunReader, RunRecord
 from coterie.kernel.fold import Fold
+from coterie.kernel.owner import RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.loop import LoopPlan, RolePlan
@@ -73,7 +74,7 @@ def alone(plan: Plan, run: str) -> list[RunRecord]:
     """The journals of *plan* on this machine alone."""
     store = MemoryStore()
     asyncio.run(
-        Shell(store=store, turns=local_turns(), clock=SystemClock(), make_kind=kind_of).start(
+        Shell(RunPorts(store=store, turns=local_turns(), clock=SystemClock(), make_kind=kind_of)).start(
             run, plan, {"prompt": "go"}
         )
     )

@@ -4,15 +4,13 @@ from collections.abc import Collection
 from typing import Protocol
 
 from coterie.backends.base import Session
-from coterie.clock import Clock
 from coterie.journal.records import AttemptLaunched
-from coterie.kernel.attempt_files import AttemptFiles
 from coterie.kernel.attempts import Attempts
 from coterie.kernel.commands import Start
 from coterie.kernel.driven_run import DrivenRun
+from coterie.kernel.hearing import Hearing
 from coterie.kernel.run_tree import RunTree
 from coterie.kernel.succession import adopt, in_doubt, may_live_on
-from coterie.kernel.turns import Turns
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.waits import waiting
 
@@ -27,11 +25,9 @@ class Timed(Protocol):
 class Takeover:
     """Adopts the attempts of earlier owners that can be found, and ends all others."""
 
-    def __init__(
-        self, tree: RunTree, turns: Turns, attempts: Attempts, files: AttemptFiles, clock: Clock, timed: Timed
-    ) -> None:
-        self._tree, self._turns, self._attempts, self._files = tree, turns, attempts, files
-        self._clock, self._timed = clock, timed
+    def __init__(self, tree: RunTree, hearing: Hearing, attempts: Attempts, timed: Timed) -> None:
+        self._tree, self._hearing, self._attempts, self._timed = tree, hearing, attempts, timed
+        self._clock, self._turns, self._files = tree.ports.clock, tree.ports.turns, tree.ports.files
 
     async def take_up(self, live: DrivenRun, launched: list[AttemptLaunched]) -> None:
         """Go on with the attempts that can be found, end all others of *launched*, and record which is which.
@@ -45,7 +41,7 @@ class Takeover:
             if (session := await self._attempts.find(live, start, agent, taken)) is not None:
                 found.append((start, agent, session))
             elif start.ask.turn not in live.core.gated:
-                used = self._tree.used(live, start.ask.turn, start.attempt)
+                used = self._hearing.used(live, start.ask.turn, start.attempt)
                 live.core.cut_off(self._clock.now(), start.ask.turn, "crash", used)
         kept = [(start.ask.turn, start.attempt) for start, _, _ in found]
         spared = [live.core.ref(*one) for one in kept + _teams_with_lasting(live)]

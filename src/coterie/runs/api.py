@@ -9,7 +9,7 @@ from typing import Any
 from coterie import formats, planning
 from coterie.errors import TopologyError, UsageError
 from coterie.formats.source import Source
-from coterie.kernel.attendance import Attendant
+from coterie.kernel.owner import Attendant
 from coterie.kinds import Observe
 from coterie.planning.changes import change, word
 from coterie.planning.plan import Limits, Plan

@@ -14,8 +14,9 @@ from coterie.ids import child_run_id
 from coterie.journal import records as r
 from coterie.journal.memory import MemoryStore
 from coterie.journal.runs import RunReader
-from coterie.kernel.driven_run import MakeKind
 from coterie.kernel.fold import Fold
+from coterie.kernel.kind import MakeKind
+from coterie.kernel.owner import RunOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_without_imports, rehearsed_kind
 from coterie.planning import as_plan
@@ -85,7 +86,9 @@ def rehearse(
     store = MemoryStore()
     limits = limits or Limits(max_parallel=None)
     make = rehearsed_kind if imports else kind_without_imports
-    shell = Shell(store=store, turns=_Stage(script), make_kind=make, clock=clock, limits=limits)
+    shell = Shell(
+        RunPorts(store=store, turns=_Stage(script), make_kind=make, clock=clock), RunOptions(limits=limits or Limits())
+    )
     ended = outcome_of(clock.run(shell.start(RUN, plan, given)), limits)
     ending = {"run": RUN, "outcome": ended.status, "exit": ended.exit}
     return {**ending, **make(plan).run_facts(ended.reason), **_document(RunReader(store), RUN, plan, make)}
