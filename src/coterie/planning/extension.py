@@ -1,5 +1,6 @@
 """Read and validate the blocks `extensions { coterie { … } }`."""
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -20,7 +21,7 @@ Report = Callable[[Diagnostic], None]
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
-_CLASS = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_CLASS = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*[.:][A-Za-z_]\w*")
 _QUEUE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9:./_-]{0,98}[A-Za-z0-9])?")
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -29,7 +30,7 @@ class Extension(Struct, frozen=True, kw_only=True):
     """The values of one block; missing fields are empty.
 
     Attributes:
-        type: The class of an agent in Python, as a dotted path.
+        type: The class of an agent in Python, as a dotted path, or a function, as `module:function`.
         ask: The name of an agent of the system that the team is part of.
         timeout: Seconds.
         api_key: A reference to an environment variable, `${NAME}`.
@@ -42,6 +43,7 @@ class Extension(Struct, frozen=True, kw_only=True):
         gates: Commands that must succeed before its answer is accepted.
         gate_timeout: Seconds for each of them.
         queue: The queue of the nodes of a cluster that may perform its turns.
+        schemas: The JSON Schema of each output whose type the notation has no word for.
         given: The keys it has, including those with invalid values.
         spans: The span of each value.
     """
@@ -74,6 +76,7 @@ class Extension(Struct, frozen=True, kw_only=True):
     stall_after: float | None = None
     gates: tuple[tuple[str, ...], ...] = ()
     gate_timeout: float | None = None
+    schemas: Mapping[str, Mapping[str, Any]] = {}
     given: frozenset[str] = frozenset()
     spans: Mapping[str, Span] = {}
 
@@ -98,7 +101,7 @@ DEFAULT_KEYS = ("backend", "command", "prompt-via", "options", *MODEL_KEYS, *COD
 """Keys of the topology's block, for all nodes."""
 ACTOR_KEYS = ("type", "ask")
 """Keys of an agent in Python."""
-AGENT_KEYS = ("topology", "pattern", *ACTOR_KEYS, *DEFAULT_KEYS)
+AGENT_KEYS = ("topology", "pattern", "schemas", *ACTOR_KEYS, *DEFAULT_KEYS)
 """Keys of an agent."""
 HUMAN_KEYS = ("timeout",)
 """Keys of a human."""
@@ -197,7 +200,8 @@ def _text(value: Any) -> str:
 
 def _class(value: Any) -> str:
     if not isinstance(value, str) or not _CLASS.fullmatch(value):
-        raise _Wrong("the dotted path of a class", hint="write type: myapp.agents.Writer")
+        hint = "write type: myapp.agents.Writer, or type: myapp.agents:write for a function"
+        raise _Wrong("the dotted path of a class", hint=hint)
     return value
 
 
@@ -263,6 +267,40 @@ def _queue(value: Any) -> str:
     return value
 
 
+def _schemas(value: Any) -> dict[str, dict[str, Any]]:
+    """`{ issues: "{\"type\": \"array\"}" }`: a JSON Schema, as a text, for each output."""
+    hint = 'write schemas { issues: "{\\"type\\": \\"array\\"}" }'
+    if not isinstance(value, Mapping):
+        raise _Wrong("a block of JSON Schemas by output", hint=hint)
+    found = {}
+    for name, text in value.items():
+        try:
+            schema = json.loads(text) if isinstance(text, str) else None
+        except ValueError as error:
+            raise _Wrong(f"JSON Schemas, and that of {name!r} is no JSON", hint=str(error)) from None
+        if not isinstance(schema, dict):
+            raise _Wrong("a block of JSON Schemas by output", hint=hint)
+        if wrong := _unsafe(schema):
+            raise _Wrong(f"JSON Schemas without {wrong} in that of {name!r}", hint="leave it out")
+        found[name] = schema
+    return found
+
+
+def _unsafe(schema: Any) -> str:
+    """What in *schema* would fetch something, or match a regular expression of a file; empty: nothing."""
+    if isinstance(schema, list):
+        return next(filter(None, map(_unsafe, schema)), "")
+    if not isinstance(schema, Mapping):
+        return ""
+    if not str(schema.get("$ref", "#")).startswith("#"):
+        return f"the $ref {schema['$ref']!r}"
+    if regular := next((key for key in ("pattern", "patternProperties") if key in schema), ""):
+        return repr(regular)
+    by_name = [each for key in ("properties", "$defs", "definitions") for each in dict(schema.get(key) or {}).values()]
+    rest = [value for key, value in schema.items() if key not in ("properties", "$defs", "definitions")]
+    return next(filter(None, map(_unsafe, [*by_name, *rest])), "")
+
+
 def _is_path(value: Any) -> bool:
     return isinstance(value, str) and _FUNCTION.fullmatch(value) is not None
 
@@ -307,6 +345,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "stall-after": _seconds_or_never,
     "gates": _commands,
     "gate-timeout": _seconds,
+    "schemas": _schemas,
 }
 
 

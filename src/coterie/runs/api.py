@@ -1,14 +1,15 @@
 """The friendly functions: load a team, run it, resume a run, fork one."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from coterie import formats, planning
 from coterie.errors import TopologyError, UsageError
 from coterie.formats.source import Source
+from coterie.journal.records import Record
 from coterie.planning.changes import change, word
 from coterie.planning.plan import Limits, Plan
 from coterie.runs import fork as forking
@@ -16,11 +17,15 @@ from coterie.runs import launch
 from coterie.runs.backend_setup import AskHuman
 from coterie.runs.driver.attendance import Attendant
 from coterie.runs.kinds import Observe
-from coterie.runs.outcome import Outcome
+from coterie.runs.outcome import Outcome, RunResult, typed
 from coterie.runs.python_hints import errors_for_python
 from coterie.runs.repository import STATE_DIR, find
+from coterie.runs.started import StartedRun
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import Topology
+from coterie.topology.typed.flow import TypedFlow
+
+T = TypeVar("T")
 
 
 def load(path: str | Path, params: Mapping[str, Scalar] | None = None) -> Topology:
@@ -69,6 +74,27 @@ def plan(topology: Topology, *, backend: str | None = None) -> Plan:
         return planning.plan_or_raise(topology, backend=backend)
 
 
+class RunOptions(TypedDict, total=False):
+    """The options of `run` and `start`; `run` explains them."""
+
+    params: Mapping[str, Scalar] | None
+    backend: str | None
+    limits: Limits | None
+    park: bool
+    observe: Observe | None
+    human: AskHuman | None
+    attendant: Attendant | None
+    state_dir: str | Path
+
+
+@overload
+async def run(  # type: ignore[overload-overlap]  # a typed flow is a topology, too, whose result has a type
+    team: TypedFlow[T], given: str | Mapping[str, Any] = "", **options: Unpack[RunOptions]
+) -> Outcome[T]: ...
+@overload
+async def run(
+    team: Topology | Plan | str | Path, given: str | Mapping[str, Any] = "", **options: Unpack[RunOptions]
+) -> Outcome: ...
 async def run(
     team: Topology | Plan | str | Path,
     given: str | Mapping[str, Any] = "",
@@ -81,7 +107,7 @@ async def run(
     human: AskHuman | None = None,
     attendant: Attendant | None = None,
     state_dir: str | Path = STATE_DIR,
-) -> Outcome:
+) -> Outcome[Any]:
     """Run a team once; its journal lies under *state_dir*, so that it can be killed anywhere and resumed.
 
     Args:
@@ -107,7 +133,7 @@ async def run(
     _check_limits(limits)
     with errors_for_python(built=isinstance(team, Topology) and _is_built(team)):
         topology = load(team, params) if isinstance(team, str | Path) else team
-        return await launch.start(
+        outcome = await launch.start(
             topology if isinstance(topology, Plan) else plan(topology, backend=backend),
             {"prompt": given} if isinstance(given, str) else _plain(given),
             state_dir=Path(state_dir),
@@ -117,6 +143,37 @@ async def run(
             human=human,
             attendant=attendant,
         )
+    if isinstance(team, TypedFlow) and team.interface is not None:
+        return typed(outcome, team.result, team.interface.exit)
+    return outcome
+
+
+@overload
+def start(  # type: ignore[overload-overlap]  # as for `run`
+    team: TypedFlow[T], given: str | Mapping[str, Any] = "", **options: Unpack[RunOptions]
+) -> StartedRun[T]: ...
+@overload
+def start(
+    team: Topology | Plan | str | Path, given: str | Mapping[str, Any] = "", **options: Unpack[RunOptions]
+) -> StartedRun[RunResult]: ...
+def start(
+    team: Topology | Plan | str | Path, given: str | Mapping[str, Any] = "", **options: Unpack[RunOptions]
+) -> StartedRun[Any]:
+    """Run a team in a task of its own; see `run` for the arguments, and `StartedRun` for what it returns.
+
+    What `run` raises is raised where the result is awaited. A running event loop is needed.
+    """
+    observe = options.pop("observe", None)
+
+    def begin(hear: Observe) -> Awaitable[Outcome[Any]]:
+        def both(run: str, record: Record) -> None:
+            hear(run, record)
+            if observe is not None:
+                observe(run, record)
+
+        return run(team, given, observe=both, **options)
+
+    return StartedRun(begin)
 
 
 def _is_built(topology: Topology) -> bool:
