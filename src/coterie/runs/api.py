@@ -163,15 +163,15 @@ def start(
 
     What `run` raises is raised where the result is awaited. A running event loop is needed.
     """
-    observe = options.pop("observe", None)
+    others = options.get("observe")
 
     def begin(hear: Observe) -> Awaitable[Outcome[Any]]:
-        def both(run: str, record: Record) -> None:
+        def observe(run: str, record: Record) -> None:
             hear(run, record)
-            if observe is not None:
-                observe(run, record)
+            if others is not None:
+                others(run, record)
 
-        return run(team, given, observe=both, **options)
+        return run(team, given, **{**options, "observe": observe})  # type: ignore[misc, call-overload, no-any-return]
 
     return StartedRun(begin)
 

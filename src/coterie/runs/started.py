@@ -10,7 +10,7 @@ from coterie.journal.records import Record
 from coterie.runs.outcome import Outcome
 
 R = TypeVar("R")
-Observing = Callable[[str, Record], object]
+Observing = Callable[[str, Record], None]
 
 
 class RunEvent(Struct, frozen=True):
