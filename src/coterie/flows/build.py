@@ -8,7 +8,7 @@ outcome = await coterie.run(team, "Why we drink tea")
 """
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
@@ -101,16 +101,21 @@ def flow(
         "meta": {"description": description} if description else {},
         "folder": next((one.folder for one in members if isinstance(one, Filling) and one.folder), ""),
     }
+    silent = () if statements else ("unconnected-parts",)
     if result is None:
-        return checked(Topology(**words))
-    return checked(TypedFlow(**words, interface=Interface(exit=result.flow_name), result=result.result))
+        return checked(Topology(**words), 1, silent)
+    return checked(TypedFlow(**words, interface=Interface(exit=result.flow_name), result=result.result), 1, silent)
 
 
 Team = TypeVar("Team", bound=Topology)
 
 
-def checked(team: Team) -> Team:
+def checked(team: Team, callers: int, silent: Container[str] = ()) -> Team:
     """*team*, which was built in Python; its warnings become Python warnings.
+
+    Args:
+        callers: The functions between this one and the user's.
+        silent: The codes of warnings that say what the caller knows.
 
     Raises:
         TopologyError: If it is invalid.
@@ -121,10 +126,10 @@ def checked(team: Team) -> Team:
 
         raise TopologyError(for_python(wrong, built=True))
     for one in found:
-        if one.code == "own-pattern":  # says that a file's pattern is not imported yet; here its function is at hand
+        if one.code in silent:
             continue
         hint = f"; {one.hint}" if one.hint else ""
-        warnings.warn(f"{team.name}: {one.message}{hint} [{one.code}]", stacklevel=4)
+        warnings.warn(f"{team.name}: {one.message}{hint} [{one.code}]", stacklevel=callers + 2)
     return team
 
 

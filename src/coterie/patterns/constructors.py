@@ -187,4 +187,4 @@ def _team(type: str, slots: Mapping[str, Filler], config: Mapping[str, Any], nam
         pattern=Pattern(type=type, config=config, slots=tuple(filled)),
         meta={"description": description} if description else {},
     )
-    return checked(team)
+    return checked(team, 2, ("own-pattern",))  # a file's pattern is not imported yet; here its function is at hand

@@ -73,12 +73,14 @@ def _items(team: Topology) -> Iterator[str]:
         yield _braces("roles", _plain(team.roles))
     for node in team.nodes:
         yield from _node(node)
+    extensions: dict[str, Any] = {"coterie": team.extension} if team.extension else {}
     for block in team.kept:
-        head = block.kind if block.kind != "extensions" else "extensions"
-        content = {block.name: block.kept} if block.kind == "extensions" else block.kept
-        yield _braces(" ".join(filter(None, (head, block.name if block.kind != "extensions" else ""))), _plain(content))
-    if team.extension:
-        yield _braces("extensions", [_braces("coterie", _plain(team.extension))])
+        if block.kind == "extensions":
+            extensions[block.name] = block.kept
+        else:
+            yield _braces(f"{block.kind} {block.name}".rstrip(), _plain(block.kept))
+    if extensions:
+        yield _braces("extensions", _plain(extensions))
     assert team.flow is not None
     yield _braces("flow", _statements(team.flow))
 
