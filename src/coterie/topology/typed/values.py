@@ -132,6 +132,9 @@ def converted(value: Any, type_: Any) -> Any:
         from pydantic import TypeAdapter
 
         return TypeAdapter(type_).validate_python(value)
+    if isinstance(value, Mapping) and isinstance(type_, type) and issubclass(type_, tuple):  # a named tuple's fields
+        types = fields_of(type_) or {}
+        return type_(**{name: converted(each, types.get(name, Any)) for name, each in value.items()})
     return msgspec.convert(value, type_)
 
 
