@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from bundles import bundle
 from cpu_seconds import MARKERS
+from shares import chosen
 
 pytestmark = pytest.mark.once
 
@@ -39,3 +40,14 @@ def test_a_tier_runs_only_if_the_expression_names_it(
 
     assert [one.name for one in items] == chosen
     assert left_out == [name for name in everything if name not in chosen]
+
+
+@bundle("count", [1, 3, 4, 9])
+def test_every_case_of_a_long_test_is_in_the_share_of_one_seed_of_four(count: int) -> None:
+    """At least one case is in each share."""
+    shares = [chosen(range(count), 4, seed) for seed in range(4)]
+
+    assert all(shares)
+    assert {case for share in shares for case in share} == set(range(count))
+    assert sum(map(len, shares)) == max(count, 4)
+    assert chosen(range(count), 1, 7) == list(range(count))
