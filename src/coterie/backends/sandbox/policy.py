@@ -23,7 +23,7 @@ from coterie.backends.base import Request
 from coterie.backends.coding.needs import sandbox_of, states_of
 from coterie.backends.coding.states import WHOLE, AgentState
 from coterie.backends.sandbox.home import homes_of, named, visible
-from coterie.secret_files import in_home, on_system
+from coterie.secret_files import below, in_home, moved, on_system
 
 _CACHES = {"npm_config_cache": "npm", "GOCACHE": "go-build", "UV_CACHE_DIR": "uv"}
 """Variables that name the cache of a tool which does not work without one that it can write, with a folder's name."""
@@ -168,8 +168,10 @@ def policy_of(request: Request, env: Mapping[str, str], cwd: Path, folder: Path,
                     rules[way.parent.resolve() / way.name] = Access.READ
     chosen = [path.resolve() for path in named()]
     give(Access.READ, *(path for path in chosen if policy.of(path) is Access.HIDE))
-    for secret in chain(on_system(), *map(in_home, homes)):
-        if (real := secret.resolve()) not in chosen and policy.of(real.parent) is not Access.HIDE:
+    worked_on = {cwd.resolve(), *cwd.resolve().parents}
+    for secret in chain(on_system(), moved(env), *map(in_home, homes), *map(below, chosen)):
+        real = secret.resolve()
+        if real not in chosen and real not in worked_on and policy.of(real.parent) is not Access.HIDE:
             give(Access.HIDE, real)
     for one in states_of(request.agent):
         _give_state(one, policy, request.root, env)
