@@ -189,6 +189,8 @@ def _give_state(state: AgentState, policy: SandboxPolicy, run: Path | None, env:
     if state.login == WHOLE:
         if exists:
             policy.access[own] = Access.WRITE
+            read = (Path(entry.path).resolve() for entry in os.scandir(own) if not state.is_own(entry.name))
+            policy.access.update(dict.fromkeys(read, Access.READ))
         return
     name = state.folder.replace("/", "-").lstrip(".")
     place = policy.temporary / name
