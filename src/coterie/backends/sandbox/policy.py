@@ -69,6 +69,7 @@ class SandboxPolicy(NamedTuple):
         absent: Paths that must not exist after the attempt either, since git would take commands from them.
         links: The files by which git finds the repository of a linked work tree, and their contents, which they must
             have after the attempt too.
+        written: The folders of git that it writes.
         network: Whether it has the machine's network.
         caches: Variables that name folders for caches of tools, instead of the user's.
         private: The folders that it writes in the place of hidden ones, by these.
@@ -84,6 +85,7 @@ class SandboxPolicy(NamedTuple):
     bell: tuple[Path, Path] | None = None
     absent: tuple[Path, ...] = ()
     links: Mapping[Path, bytes] = MappingProxyType({})
+    written: tuple[Path, ...] = ()
     network: bool = True
     caches: Mapping[str, str] = MappingProxyType({})
 
@@ -156,7 +158,7 @@ def policy_of(request: Request, env: Mapping[str, str], cwd: Path, folder: Path,
     network = sandbox_of(request.agent) != "no-network"
     caches = _caches(env, Path(env.get("HOME") or Path.home()))
     give(Access.WRITE, *caches.values())
-    policy = SandboxPolicy(rules, temporary, private, {}, aliases, bell, absent, links, network, caches)
+    policy = SandboxPolicy(rules, temporary, private, {}, aliases, bell, absent, links, tuple(written), network, caches)
     give(Access.READ, *((bell[1].parent,) if bell else ()))
     program = shutil.which(argv[0], path=env.get("PATH")) if argv else None
     needed = dict.fromkeys((request.here, sys.prefix, sys.base_prefix, _SOURCES, program, *argv))
