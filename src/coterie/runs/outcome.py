@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from coterie.diagnostics import did_you_mean
 from coterie.errors import CoterieError
 from coterie.journal.records import NO_USAGE, Usage
+from coterie.kernel.ended import Ended, Waiting
 from coterie.planning.plan import Limits
-from coterie.runs.driver.ended import Ended, Waiting
 from coterie.topology.typed.values import value_of
 
 EXIT_COMPLETED, EXIT_FAILED, EXIT_USAGE, EXIT_LIMIT, EXIT_WAITING, EXIT_INTERRUPTED = 0, 1, 2, 3, 4, 130
