@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from coterie.runs.outcome import Outcome
     from coterie.runs.started import RunEvent, StartedRun
     from coterie.topology.model import Topology
+    from coterie.topology.typed.flow import TypedFlow
 
 __version__ = "0.1.0"
 
@@ -66,6 +67,7 @@ _PLACES = {
     "Topology": "coterie.topology.model",
     "TopologyError": "coterie.errors",
     "TopologyServer": "coterie.actors.declared",
+    "TypedFlow": "coterie.topology.typed.flow",
     "action": "coterie.flows.agents",
     "agent": "coterie.flows.agents",
     "flow": "coterie.flows.build",
@@ -110,6 +112,7 @@ __all__ = [
     "Topology",
     "TopologyError",
     "TopologyServer",
+    "TypedFlow",
     "action",
     "agent",
     "flow",

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import flow_agents as functions
-import pytest
 from bundles import bundle
 
 import coterie
@@ -99,7 +98,9 @@ def _flows(folder: str) -> list[str]:
     return [str(path) for path in found if not path.name.startswith(("invalid", "."))]
 
 
-@bundle("name", [one for folder in ("examples", "tests/data/at/valid", "tests/data/at/rules") for one in _flows(folder)])
+@bundle(
+    "name", [one for folder in ("examples", "tests/data/at/valid", "tests/data/at/rules") for one in _flows(folder)]
+)
 def test_every_flow_of_a_file_is_written_and_read_again(name: str, tmp_path: Path) -> None:
     """Whatever a file contains, the text that `to_at` makes of it has the same plan, and is written alike again."""
     path = REPOSITORY / name
@@ -161,7 +162,14 @@ def test_agents_without_arrows_work_side_by_side() -> None:
 
 def test_a_prompt_of_several_lines_keeps_its_text(tmp_path: Path) -> None:
     """Indentation, quotes, braces and empty lines of prompts survive the way through a file."""
-    texts = ["Two\nlines", "  indented\n    more\n\nend", 'a "quote" {brace}\nnext', "tab\there", "trailing \nblank", ""]
+    texts = [
+        "Two\nlines",
+        "  indented\n    more\n\nend",
+        'a "quote" {brace}\nnext',
+        "tab\there",
+        "trailing \nblank",
+        "",
+    ]
     for n, text in enumerate(texts):
         team = flow("one", [agent("writer", model="haiku", prompt=text)])
         path = tmp_path / f"{n}.at"

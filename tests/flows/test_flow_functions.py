@@ -87,7 +87,8 @@ def test_a_reply_that_does_not_fit_its_type_is_asked_for_again(tmp_path: Path) -
         "tries = seen.read_text().count('|') if seen.exists() else 0\n"
         "seen.open('a').write(prompt + '|')\n"
         "line = 'seven' if tries == 0 else 7\n"
-        "print('```json'); print(json.dumps({'verdict': 'revise', 'issues': [{'line': line, 'text': 'x'}]})); print('```')\n"
+        "print('```json'); "
+        "print(json.dumps({'verdict': 'revise', 'issues': [{'line': line, 'text': 'x'}]})); print('```')\n"
     )
     critic = agent("critic", command=[sys.executable, str(script)], cwd=str(tmp_path), outputs=functions.Review)
     outcome = played(flow("crit", [critic], result=critic))
@@ -116,7 +117,7 @@ def test_a_result_of_a_failed_run_says_why_there_is_none() -> None:
     assert outcome.status == "failed"
     assert "ValueError: no such tea" in outcome.reason
     assert not outcome.result
-    with pytest.raises(coterie.CoterieError, match="the run has no result: it failed: .*no such tea"):
+    with pytest.raises(coterie.CoterieError, match=r"the run has no result: it failed: .*no such tea"):
         outcome.result.upper()
 
 

@@ -171,7 +171,7 @@ def start(
             if others is not None:
                 others(run, record)
 
-        return run(team, given, **{**options, "observe": observe})  # type: ignore[misc, call-overload, no-any-return]
+        return run(team, given, **{**options, "observe": observe})  # type: ignore[call-overload, no-any-return]  # not every option is given
 
     return StartedRun(begin)
 

@@ -62,7 +62,9 @@ def _items(team: Topology) -> Iterator[str]:
     if team.meta:
         yield _braces("meta", _fields(team.meta, BLOCKS["meta"]))
     if team.params:
-        lines = (f"{one.name}: {one.type}" + ("" if one.value is None else f" = {_scalar(one.value)}") for one in team.params)
+        lines = (
+            f"{one.name}: {one.type}" + ("" if one.value is None else f" = {_scalar(one.value)}") for one in team.params
+        )
         yield _braces("params", lines)
     if team.interface is not None:
         ends = {"entry": team.interface.entry, "exit": team.interface.exit}
