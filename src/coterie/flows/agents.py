@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from coterie.runs.outcome import RunResult
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Filling(FlowNode, Generic[T]):
+class Filling(FlowNode, Generic[T_co]):
     """An agent with the settings of its slot, if it fills one; `agent` makes one.
 
     Attributes:
@@ -49,7 +50,7 @@ class Filling(FlowNode, Generic[T]):
     calls: int | None = None
     cost: float | None = None
     fallback: "Filling[Any] | None" = None
-    result: "type[T] | None" = None
+    result: "type[T_co] | None" = None
     signature: Signature | None = field(default=None, repr=False)
     folder: str = field(default="", repr=False)
 

@@ -1,6 +1,7 @@
 """The friendly functions: load a team, run it, resume a run, fork one."""
 
 import json
+import re
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -28,38 +29,44 @@ from coterie.topology.typed.flow import TypedFlow
 T = TypeVar("T")
 
 
-def load(path: str | Path, params: Mapping[str, Scalar] | None = None) -> Topology:
-    """Read a team's file, with all that belongs to it.
-
-    Args:
-        params: Values for the parameters that it declares.
+def load(team: str | Path, params: Mapping[str, Scalar] | None = None) -> Topology:
+    """Read a team from a file, with all that belongs to it, or from a text; see `read`.
 
     Its warnings are those of `read`.
 
     Raises:
         TopologyError: If it is wrong; it carries everything that was found.
     """
-    if not isinstance(path, str | Path):
-        raise UsageError(f"the path of a team's file must be a str or a Path, not {type(path).__name__}")
-    source = formats.read(Path(path), params)
+    source = _source(team, params)
     if source.topology is None or source.has_errors:
         raise TopologyError(source.diagnostics, source.text)
     return source.topology
 
 
-def read(path: str | Path, params: Mapping[str, Scalar] | None = None, *, backend: str | None = None) -> Source:
-    """Read a team's file as `coterie topology validate` does: `Source.diagnostics` are all errors and warnings.
+def read(team: str | Path, params: Mapping[str, Scalar] | None = None, *, backend: str | None = None) -> Source:
+    """Read a team as `coterie topology validate` does: `Source.diagnostics` are all errors and warnings.
 
-    Nothing is raised for a wrong file: `Source.has_errors` says whether there are errors.
+    Nothing is raised for a wrong team: `Source.has_errors` says whether there are errors.
 
     Args:
+        team: The path of a file or of a loop's folder, or a text: a `str` with a line break or a brace is the content
+            of an `.at` file, or of a YAML file unless it begins with `topology` or `fragment`.
         params: Values for the parameters that it declares.
         backend: The backend of agents that configure none.
     """
-    if not isinstance(path, str | Path):
-        raise UsageError(f"the path of a team's file must be a str or a Path, not {type(path).__name__}")
-    source = formats.read(Path(path), params)
+    source = _source(team, params)
     return replace(source, diagnostics=planning.examine(source, backend=backend)[1])
+
+
+_AT = re.compile(r"(?:\s|#[^\n]*\n)*(?:topology|fragment|library)\b")
+
+
+def _source(team: str | Path, params: Mapping[str, Scalar] | None) -> Source:
+    if not isinstance(team, str | Path):
+        raise UsageError(f"a team is read from the path of its file, or from a text, not from {type(team).__name__}")
+    if isinstance(team, str) and ("\n" in team or "{" in team):
+        return formats.read_text(team, "" if _AT.match(team) else "text.yaml", None, params)
+    return formats.read(Path(team), params)
 
 
 def plan(topology: Topology, *, backend: str | None = None) -> Plan:
