@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from coterie.diagnostics import did_you_mean, error
 from coterie.errors import TopologyError, UsageError
-from coterie.flows.arrows import FlowNode
+from coterie.flows.arrows import ArrowEnd
 from coterie.planning.extension import CODING_KEYS
 from coterie.planning.models import SETTINGS
 from coterie.topology.coding import CODING
@@ -36,7 +36,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Filling(FlowNode, Generic[T_co]):
+class Filling(ArrowEnd, Generic[T_co]):
     """An agent with the settings of its slot, if it fills one; `agent` makes one.
 
     Attributes:
@@ -73,7 +73,7 @@ class Filling(FlowNode, Generic[T_co]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Step(FlowNode):
+class Step(ArrowEnd):
     """A node that is no agent: a person, a gate or an action."""
 
     node: Human | Gate | Action
@@ -122,7 +122,7 @@ def agent(
     prompt: str = "",
     description: str = "",
     outputs: Outputs | None = None,
-    reads: Iterable["FlowNode | str"] = (),
+    reads: Iterable["ArrowEnd | str"] = (),
     tools: Iterable[str | Callable[..., Any]] | None = None,
     capabilities: Iterable[str] = (),
     max_retries: int | None = None,
@@ -222,7 +222,7 @@ def agent(
             prompt=prompt,
             description=description,
             outputs=typed.outputs,
-            reads=tuple(one.flow_name if isinstance(one, FlowNode) else one for one in reads),
+            reads=tuple(one.flow_name if isinstance(one, ArrowEnd) else one for one in reads),
             tools=None if listed is None else tuple(path.rpartition(":")[2] for path in listed),
             retry=max_retries,
             timeout=None if timeout_seconds is None else float(timeout_seconds),
@@ -274,8 +274,8 @@ def gate(
     run: str,
     /,
     *,
-    after: FlowNode,
-    before: FlowNode,
+    after: ArrowEnd,
+    before: ArrowEnd,
     advisory: bool = False,
     on_fail: str = "halt",
     max_retries: int | None = None,

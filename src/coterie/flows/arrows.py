@@ -19,7 +19,7 @@ _ATTRIBUTES = ("when", "max", "per", "on_max")
 class Comparison:
     """A comparison of an agent's output with a constant, for `Arrows.when`."""
 
-    node: "FlowNode"
+    node: "ArrowEnd"
     output: str
     op: Operator
     value: Scalar
@@ -44,7 +44,7 @@ class OutputRef:
 
     __slots__ = ("node", "output")
 
-    def __init__(self, node: "FlowNode", output: str) -> None:
+    def __init__(self, node: "ArrowEnd", output: str) -> None:
         self.node, self.output = node, output
 
     def __eq__(self, value: object) -> Comparison:  # type: ignore[override]  # a condition, as in SQLAlchemy
@@ -88,7 +88,7 @@ class OutputRef:
         return Comparison(self.node, self.output, op, value)
 
 
-class FlowNode:
+class ArrowEnd:
     """Base class of everything an arrow can lead to.
 
     `node.verdict` and `node["verdict"]` are its outputs, for conditions.
@@ -112,7 +112,7 @@ class FlowNode:
         return OutputRef(self, name)
 
 
-Target = FlowNode | Sequence[FlowNode]
+Target = ArrowEnd | Sequence[ArrowEnd]
 """A node, or several."""
 
 
@@ -124,10 +124,10 @@ class Arrows:
         sides: The nodes at each end of its arrows, from left to right.
     """
 
-    sides: tuple[tuple[FlowNode, ...], ...]
+    sides: tuple[tuple[ArrowEnd, ...], ...]
     condition: Comparison | None = None
     most: int | None = None
-    scope: "FlowNode | str" = "run"
+    scope: "ArrowEnd | str" = "run"
     exhausted: str = "forward"
 
     def __rshift__(self, target: Target) -> "Arrows":
@@ -160,9 +160,9 @@ class Arrows:
             raise UsageError(f"max() takes a whole number from 1, not {times!r}")
         return replace(self, most=times)
 
-    def per(self, scope: "FlowNode | str") -> "Arrows":
+    def per(self, scope: "ArrowEnd | str") -> "Arrows":
         """Count `max` anew in each *scope*: `run`, `phase`, or at each start of an agent."""
-        if not isinstance(scope, FlowNode | str):
+        if not isinstance(scope, ArrowEnd | str):
             raise UsageError(f"per() takes 'run', 'phase' or an agent, not {scope!r}")
         return replace(self, scope=scope)
 
@@ -182,7 +182,7 @@ class Arrows:
     def _given(self) -> bool:
         return self.condition is not None or (self.most, self.scope, self.exhausted) != (None, "run", "forward")
 
-    def nodes(self) -> Iterator[FlowNode]:
+    def nodes(self) -> Iterator[ArrowEnd]:
         """Its nodes in order of mention."""
         for side in self.sides:
             yield from side
@@ -193,17 +193,17 @@ class Arrows:
         for n, (sources, targets) in enumerate(zip(self.sides, self.sides[1:], strict=False)):
             own: dict[str, Any] = {}
             if n == last:
-                scope = self.scope.flow_name if isinstance(self.scope, FlowNode) else self.scope
+                scope = self.scope.flow_name if isinstance(self.scope, ArrowEnd) else self.scope
                 condition = None if self.condition is None else self.condition.condition()
                 own = {"when": condition, "max": self.most, "per": scope, "on_max": self.exhausted}
             for source in sources:
                 yield ArrowGroup(source=source.flow_name, targets=tuple(target.flow_name for target in targets), **own)
 
 
-def _side(nodes: object) -> tuple[FlowNode, ...]:
-    if isinstance(nodes, FlowNode):
+def _side(nodes: object) -> tuple[ArrowEnd, ...]:
+    if isinstance(nodes, ArrowEnd):
         return (nodes,)
-    if isinstance(nodes, Sequence) and nodes and all(isinstance(node, FlowNode) for node in nodes):
+    if isinstance(nodes, Sequence) and nodes and all(isinstance(node, ArrowEnd) for node in nodes):
         return tuple(nodes)
     if callable(nodes) and not isinstance(nodes, type):
         name = getattr(nodes, "__name__", "f")
@@ -213,6 +213,6 @@ def _side(nodes: object) -> tuple[FlowNode, ...]:
     raise UsageError(f"an arrow leads to an agent or a list of agents, not to {nodes!r}")
 
 
-def _words(side: tuple[FlowNode, ...]) -> str:
+def _words(side: tuple[ArrowEnd, ...]) -> str:
     names = [node.flow_name or "…" for node in side]
     return names[0] if len(names) == 1 else f"[{', '.join(names)}]"

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 from coterie.diagnostics import did_you_mean
 from coterie.errors import TopologyError, UsageError
 from coterie.flows.agents import Filling, Step, brief
-from coterie.flows.arrows import Arrows, FlowNode
+from coterie.flows.arrows import ArrowEnd, Arrows
 from coterie.topology.checks import check
 from coterie.topology.composition import Interface
 from coterie.topology.model import AnyNode, ArrowGroup, Flow, Gate, Human, Topology
@@ -35,8 +35,8 @@ _SINGLE: dict[str, frozenset[Any]] = {
 @overload
 def flow(
     name: str,
-    agents: Sequence[FlowNode],
-    arrows: "Sequence[Arrows | FlowNode]" = (),
+    agents: Sequence[ArrowEnd],
+    arrows: "Sequence[Arrows | ArrowEnd]" = (),
     /,
     *,
     result: Filling[T],
@@ -44,12 +44,12 @@ def flow(
 ) -> TypedFlow[T]: ...
 @overload
 def flow(
-    name: str, agents: Sequence[FlowNode], arrows: "Sequence[Arrows | FlowNode]" = (), /, *, description: str = ""
+    name: str, agents: Sequence[ArrowEnd], arrows: "Sequence[Arrows | ArrowEnd]" = (), /, *, description: str = ""
 ) -> Topology: ...
 def flow(
     name: str,
-    agents: Sequence[FlowNode],
-    arrows: "Sequence[Arrows | FlowNode]" = (),
+    agents: Sequence[ArrowEnd],
+    arrows: "Sequence[Arrows | ArrowEnd]" = (),
     /,
     *,
     result: Filling[Any] | None = None,
@@ -71,7 +71,7 @@ def flow(
     if not isinstance(name, str) or not isinstance(description, str):
         raise UsageError(f"the name and the description of a flow are texts, not {brief(name)}")
     members = _listed("agents", agents, (Filling, Step), "what agent(…), human(…), gate(…) or action(…) returned")
-    statements = _listed("arrows", arrows, (Arrows, FlowNode), "arrows, a >> b")
+    statements = _listed("arrows", arrows, (Arrows, ArrowEnd), "arrows, a >> b")
     for member in members:
         if not member.flow_name:
             raise UsageError(f'an agent of a flow has a name: agent("writer", …), not {brief(member)}')
