@@ -62,7 +62,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], str]] = [
     ("and in a condition", lambda: (a >> b).when(a.x == 1 and a.y == 2), "an arrow takes one comparison; write an arr"),
     ("an output as condition", lambda: (a >> b).when(a.ready), "when(a.ready) needs a comparison: a.ready == True"),
     ("a text as condition", lambda: (a >> b).when("a.x == 1"), "when() takes a comparison of an output with a consta"),
-    ("an attribute as output", lambda: (a >> b).when(a.cost == 1), 'write reviewer["name"] == "revise"'),
+    ("an attribute as output", lambda: (a >> b).when(a.definition == 1), 'write reviewer["name"] == "revise"'),
     ("two outputs compared", lambda: a.x == b.y, "a.x == b.y: an output is compared with a constant, not with an ou"),
     ("a list as constant", lambda: a.x == ["y"], "a.x is compared with a text, a number, True or False, not with ['y"),
     ("max of nothing", lambda: (a >> b).max(0), "max() takes a whole number from 1, not 0"),

@@ -9,7 +9,7 @@ An agent without a name fills the slot of a pattern.
 
 import builtins
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, overload
 
@@ -22,7 +22,7 @@ from coterie.flows.arrows import ArrowEnd
 from coterie.planning.extension import CODING_KEYS
 from coterie.planning.models import SETTINGS
 from coterie.topology.coding import CODING
-from coterie.topology.model import Action, Agent, AnyNode, Gate, Human, Topology
+from coterie.topology.model import Action, Agent, Gate, Human, Topology
 from coterie.topology.patterns.configs import Config, Natural
 from coterie.topology.patterns.kinds import read_config
 from coterie.topology.typed.functions import Signature, folder_of, path_of, signature_of
@@ -35,11 +35,12 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Filling(ArrowEnd, Generic[T_co]):
-    """An agent with the settings of its slot, if it fills one; `agent` makes one.
+@dataclass(frozen=True, kw_only=True)
+class AgentDefinition:
+    """What `agent` was given.
 
     Attributes:
+        node: Its node; without a name it can only fill a slot.
         result: The type of its outputs; None: they have no type of Python.
         signature: What its function reads and gives; None: it is no function.
         folder: From which its function is imported.
@@ -49,20 +50,15 @@ class Filling(ArrowEnd, Generic[T_co]):
     capabilities: tuple[str, ...] = ()
     calls: int | None = None
     cost: float | None = None
-    fallback: "Filling[Any] | None" = None
-    result: "type[T_co] | None" = None
-    signature: Signature | None = field(default=None, repr=False)
-    folder: str = field(default="", repr=False)
-
-    @property
-    def flow_name(self) -> str:  # type: ignore[override]
-        """Its name in a flow; empty for an agent that only fills slots."""
-        return self.node.name
+    fallback: "AgentDefinition | None" = None
+    result: Any = None
+    signature: Signature | None = None
+    folder: str = ""
 
     def nodes(self, name: str = "") -> Iterator[Agent]:
         """Its node, called *name* if that is given, and those of its fallbacks."""
         name = name or self.node.name
-        current: Filling[Any] | None = self
+        current: AgentDefinition | None = self
         while current is not None:
             stands_in = ""
             if current.fallback is not None:
@@ -72,20 +68,26 @@ class Filling(ArrowEnd, Generic[T_co]):
             name, current = stands_in, current.fallback
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Step(ArrowEnd):
+class Filling(ArrowEnd, Generic[T_co]):
+    """An agent: of a slot, or with a name of a flow; `agent` makes one. Its outputs are its attributes."""
+
+    def __init__(self, definition: AgentDefinition) -> None:
+        self.definition = definition
+        self.flow_name = definition.node.name
+
+    def __repr__(self) -> str:
+        return f"<agent {self.flow_name or 'without a name'}>"
+
+
+class FlowStep(ArrowEnd):
     """A node that is no agent: a person, a gate or an action."""
 
-    node: Human | Gate | Action
+    def __init__(self, definition: Human | Gate | Action) -> None:
+        self.definition = definition
+        self.flow_name = definition.name
 
-    @property
-    def flow_name(self) -> str:  # type: ignore[override]
-        """Its name in a flow."""
-        return self.node.name
-
-    def nodes(self) -> Iterator[AnyNode]:
-        """Its node."""
-        yield self.node
+    def __repr__(self) -> str:
+        return f"<{type(self.definition).__name__.lower()} {self.flow_name}>"
 
 
 Filler = Filling[Any] | Topology | Path | str
@@ -196,7 +198,7 @@ def agent(
     elif isinstance(does, builtins.type):
         extension["type"] = f"{does.__module__}.{does.__qualname__}"
     elif does is not None:
-        team = filling(name or "agent", does).node.topology if isinstance(does, Topology | Path) else None
+        team = filling(name or "agent", does).definition.node.topology if isinstance(does, Topology | Path) else None
         if team is None:
             raise UsageError(f"agent({name!r}, …) takes a function, a class, a team or its path as second argument")
     if command:
@@ -216,28 +218,30 @@ def agent(
     if typed.schemas:
         extension["schemas"] = {key: _json(schema) for key, schema in typed.schemas.items()}
     return Filling(
-        node=Agent(
-            name=name,
-            model=model,
-            prompt=prompt,
-            description=description,
-            outputs=typed.outputs,
-            reads=tuple(one.flow_name if isinstance(one, ArrowEnd) else one for one in reads),
-            tools=None if listed is None else tuple(path.rpartition(":")[2] for path in listed),
-            retry=max_retries,
-            timeout=None if timeout_seconds is None else float(timeout_seconds),
-            on_fail=on_fail or None,
-            phase=phase,
-            topology=team,
-            extension=extension,
-        ),
-        capabilities=said["capabilities"],
-        calls=calls,
-        cost=None if cost is None else float(cost),
-        fallback=None if fallback is None else filling("fallback", fallback),
-        result=result,
-        signature=signature,
-        folder=folder_of(function) if function is not None else "",
+        AgentDefinition(
+            node=Agent(
+                name=name,
+                model=model,
+                prompt=prompt,
+                description=description,
+                outputs=typed.outputs,
+                reads=tuple(one.flow_name if isinstance(one, ArrowEnd) else one for one in reads),
+                tools=None if listed is None else tuple(path.rpartition(":")[2] for path in listed),
+                retry=max_retries,
+                timeout=None if timeout_seconds is None else float(timeout_seconds),
+                on_fail=on_fail or None,
+                phase=phase,
+                topology=team,
+                extension=extension,
+            ),
+            capabilities=said["capabilities"],
+            calls=calls,
+            cost=None if cost is None else float(cost),
+            fallback=None if fallback is None else filling("fallback", fallback).definition,
+            result=result,
+            signature=signature,
+            folder=folder_of(function) if function is not None else "",
+        )
     )
 
 
@@ -249,7 +253,7 @@ def human(
     outputs: Outputs | None = None,
     timeout_seconds: float | None = None,
     on_timeout: str = "halt",
-) -> Step:
+) -> FlowStep:
     """Define a person: the flow waits for an answer, which `coterie control respond` or a program gives.
 
     Args:
@@ -264,8 +268,8 @@ def human(
             f"{next(iter(typed.schemas))!r} of {name!r}: a person gives texts, numbers, and words of a list"
         )
     timeout = None if timeout_seconds is None else float(timeout_seconds)
-    return Step(
-        node=Human(name=name, description=question, outputs=typed.outputs, timeout=timeout, on_timeout=on_timeout)
+    return FlowStep(
+        Human(name=name, description=question, outputs=typed.outputs, timeout=timeout, on_timeout=on_timeout)
     )
 
 
@@ -280,7 +284,7 @@ def gate(
     on_fail: str = "halt",
     max_retries: int | None = None,
     timeout_seconds: float | None = None,
-) -> Step:
+) -> FlowStep:
     """Define a gate: a command on the arrow from *after* to *before* that must succeed.
 
     Args:
@@ -289,8 +293,8 @@ def gate(
         on_fail: `halt`, `skip`, or `bounce-back`: send the work back to *after*, at most *max_retries* times.
     """
     timeout = None if timeout_seconds is None else float(timeout_seconds)
-    return Step(
-        node=Gate(
+    return FlowStep(
+        Gate(
             name=name,
             run=run,
             after=after.flow_name,
@@ -303,10 +307,10 @@ def gate(
     )
 
 
-def action(name: str, /, *commands: str, timeout_seconds: float | None = None, on_fail: str = "") -> Step:
+def action(name: str, /, *commands: str, timeout_seconds: float | None = None, on_fail: str = "") -> FlowStep:
     """Define a step that runs *commands*, command lines without a shell, one after the other."""
     timeout = None if timeout_seconds is None else float(timeout_seconds)
-    return Step(node=Action(name=name, commands=commands, timeout=timeout, on_fail=on_fail or None))
+    return FlowStep(Action(name=name, commands=commands, timeout=timeout, on_fail=on_fail or None))
 
 
 def _typed(name: str, outputs: Outputs | None, signature: Signature | None) -> tuple[TypedOutputs, Any]:
@@ -383,11 +387,11 @@ def filling(slot: str, filler: Filler) -> Filling[Any]:
         case Filling():
             return filler
         case Topology():
-            return Filling(node=Agent(name="", topology=filler))
+            return Filling(AgentDefinition(node=Agent(name="", topology=filler)))
         case Path():
             from coterie.runs.api import load
 
-            return Filling(node=Agent(name="", topology=load(filler)))
+            return Filling(AgentDefinition(node=Agent(name="", topology=load(filler))))
         case str() if filler:
             return agent(model=filler)
         case _:

@@ -14,11 +14,11 @@ from typing import Any, TypeVar, overload
 
 from coterie.diagnostics import did_you_mean
 from coterie.errors import TopologyError, UsageError
-from coterie.flows.agents import Filling, Step, brief
+from coterie.flows.agents import Filling, FlowStep, brief
 from coterie.flows.arrows import ArrowEnd, Arrows
 from coterie.topology.checks import check
 from coterie.topology.composition import Interface
-from coterie.topology.model import AnyNode, ArrowGroup, Flow, Gate, Human, Topology
+from coterie.topology.model import Agent, AnyNode, ArrowGroup, Flow, Gate, Human, Topology
 from coterie.topology.typed.flow import TypedFlow
 from coterie.topology.typed.functions import PROMPT
 
@@ -70,7 +70,7 @@ def flow(
     """
     if not isinstance(name, str) or not isinstance(description, str):
         raise UsageError(f"the name and the description of a flow are texts, not {brief(name)}")
-    members = _listed("agents", agents, (Filling, Step), "what agent(…), human(…), gate(…) or action(…) returned")
+    members = _listed("agents", agents, (Filling, FlowStep), "what agent(…), human(…), gate(…) or action(…) returned")
     statements = _listed("arrows", arrows, (Arrows, ArrowEnd), "arrows, a >> b")
     for member in members:
         if not member.flow_name:
@@ -85,13 +85,13 @@ def flow(
     readers = {one.flow_name: reads for one in members if isinstance(one, Filling) for reads in [_reads(one, members)]}
     nodes: list[AnyNode] = []
     for member in members:
-        own = list(member.nodes())
-        if reads := readers.get(member.flow_name):
+        own: list[AnyNode] = list(member.definition.nodes()) if isinstance(member, Filling) else [member.definition]
+        if (reads := readers.get(member.flow_name)) and isinstance(own[0], Agent):
             own[0] = replace(own[0], reads=tuple(dict.fromkeys((*own[0].reads, *reads))))
         nodes += own
     groups = tuple(group for one in statements if isinstance(one, Arrows) for group in one.groups())
     mentions = [node.flow_name for node in mentioned] or [
-        one.flow_name for one in members if not isinstance(getattr(one, "node", None), Gate)
+        one.flow_name for one in members if not isinstance(one.definition, Gate)
     ]
     words: dict[str, Any] = {
         "name": name,
@@ -99,12 +99,16 @@ def flow(
         "nodes": tuple(nodes),
         "flow": Flow(groups=groups, mentions=tuple(dict.fromkeys(mentions))),
         "meta": {"description": description} if description else {},
-        "folder": next((one.folder for one in members if isinstance(one, Filling) and one.folder), ""),
+        "folder": next(
+            (one.definition.folder for one in members if isinstance(one, Filling) and one.definition.folder), ""
+        ),
     }
     silent = () if statements else ("unconnected-parts",)
     if result is None:
         return checked(Topology(**words), 1, silent)
-    return checked(TypedFlow(**words, interface=Interface(exit=result.flow_name), result=result.result), 1, silent)
+    return checked(
+        TypedFlow(**words, interface=Interface(exit=result.flow_name), result=result.definition.result), 1, silent
+    )
 
 
 Team = TypeVar("Team", bound=Topology)
@@ -164,16 +168,16 @@ def _reads(reader: Filling[Any], members: Sequence[Any]) -> tuple[str, ...]:
     Raises:
         UsageError: If two agents give an output that it reads, or it is read with another type than it is given.
     """
-    if reader.signature is None:
+    if reader.definition.signature is None:
         return ()
-    givers = [one for one in members if one is not reader and isinstance(one, Filling | Step)]
+    givers = [one for one in members if one is not reader and isinstance(one, Filling | FlowStep)]
     by_name = {_word(one.flow_name): one for one in givers}
     outputs: dict[str, list[Any]] = {}
     for one in givers:
-        for output in one.node.outputs:
+        for output in _node(one).outputs:
             outputs.setdefault(_word(output.name), []).append(one)
     found = []
-    for name, type_ in reader.signature.parameters.items():
+    for name, type_ in reader.definition.signature.parameters.items():
         if (giver := by_name.get(name)) is not None:
             found.append(giver.flow_name)
         elif len(several := outputs.get(name, [])) > 1:
@@ -185,7 +189,7 @@ def _reads(reader: Filling[Any], members: Sequence[Any]) -> tuple[str, ...]:
         elif several:
             _check_type(reader, name, type_, several[0])
             found.append(several[0].flow_name)
-        elif name != PROMPT and name not in reader.signature.optional:
+        elif name != PROMPT and name not in reader.definition.signature.optional:
             known = (*by_name, *outputs, PROMPT)
             if hint := did_you_mean(name, known):
                 raise UsageError(f"{reader.flow_name}() reads {name!r}, which no agent gives; {hint}")
@@ -193,12 +197,16 @@ def _reads(reader: Filling[Any], members: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _check_type(reader: Filling[Any], name: str, type_: Any, giver: Any) -> None:
-    output = next(one for one in giver.node.outputs if _word(one.name) == name)
+    output = next(one for one in _node(giver).outputs if _word(one.name) == name)
     singles = _SINGLE.get(output.type)
     if singles is not None and type_ in (str, int, float, bool) and type_ not in singles:
         raise UsageError(
             f"{reader.flow_name}() reads {name!r} as {type_.__name__}, and {giver.flow_name} gives it as {output.type}"
         )
+
+
+def _node(member: Filling[Any] | FlowStep) -> AnyNode:
+    return member.definition.node if isinstance(member, Filling) else member.definition
 
 
 def _word(name: str) -> str:

@@ -176,7 +176,7 @@ def _team(type: str, slots: Mapping[str, Filler], config: Mapping[str, Any], nam
     nodes: list[Agent] = []
     filled: list[Slot] = []
     for slot, filler in slots.items():
-        member = filling(slot, filler)
+        member = filling(slot, filler).definition
         nodes += member.nodes(slot)
         filled.append(
             Slot(name=slot, node=slot, capabilities=member.capabilities, calls=member.calls, cost=member.cost)
