@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import flow_agents as functions
 from bundles import bundle
@@ -43,8 +43,8 @@ def in_python() -> Topology:
     planner = agent("planner", prompt="Plan.", command=["true"])
     analyst, security = agent("analyst", model="haiku"), agent("security", model="opus")
     writer = agent("writer", model="sonnet", max_retries=2, on_fail="skip", reads=[analyst])
-    reviewer = agent("reviewer", model="opus", outputs={"verdict": _verdict()})
-    boss = human("boss", "Publish?", outputs={"answer": _yes()}, timeout_seconds=86400)
+    reviewer = agent("reviewer", model="opus", outputs={"verdict": Literal["approve", "revise"]})
+    boss = human("boss", "Publish?", outputs={"answer": Literal["yes", "no"]}, timeout_seconds=86400)
     publish = action("publish", "echo done")
     tests = gate("tests", "true", after=writer, before=reviewer, on_fail="bounce-back", max_retries=2)
     again = (reviewer >> writer).when(reviewer.verdict == "revise").max(2).per(planner).on_max("fail")
@@ -60,18 +60,6 @@ def in_python() -> Topology:
             (boss >> writer).when(boss.answer == "no").max(1),
         ],
     )
-
-
-def _verdict() -> Any:
-    from typing import Literal
-
-    return Literal["approve", "revise"]
-
-
-def _yes() -> Any:
-    from typing import Literal
-
-    return Literal["yes", "no"]
 
 
 def test_a_flow_in_python_has_the_plan_of_its_file(tmp_path: Path) -> None:
@@ -185,3 +173,74 @@ def test_warnings_of_a_flow_are_warnings_of_python() -> None:
         flow("odd", [a, b, c], [a >> b])
     assert "[unused-agent]" in str(found[0].message)
     assert found[0].filename == __file__
+
+
+def test_the_shape_of_the_readme_in_python() -> None:
+    """The team that README opens with has the plan of its file."""
+    planner = agent("planner", model="sonnet", tools=["Read", "Grep"])
+    analyzer = agent("analyzer", model="sonnet", tools=["Read", "Grep"])
+    security = agent("security", model="opus", tools=["Read", "Grep"])
+    writer = agent("writer", model="sonnet", tools=["Read", "Write"])
+    reviewer = agent("reviewer", model="opus", tools=["Read"])
+    team = flow(
+        "code-review",
+        [planner, analyzer, security, writer, reviewer],
+        [
+            planner >> [analyzer, security],
+            [analyzer, security] >> writer >> reviewer,
+            (reviewer >> writer).when(reviewer.verdict == "revise").max(2),
+        ],
+    )
+    text = "topology code-review" + (REPOSITORY / "README.md").read_text().partition("topology code-review")[2]
+
+    assert coterie.plan(team).content_hash() == coterie.plan(coterie.load(text.partition("```")[0])).content_hash()
+
+
+def test_the_incident_in_python() -> None:
+    """Programs that fail, hang and print too much, a fallback and a person: the plan of `examples/incident`."""
+    folder = REPOSITORY / "examples" / "incident"
+
+    def program(name: str, file: str, *words: str, **settings: Any) -> Any:
+        return agent(name, command=["{python}", f"{{here}}/agents/{file}.py", *words], **settings)
+
+    collector = program(
+        "collector",
+        "collector",
+        description="Prints the service's log, all of it",
+        outputs={"lines": int},
+        timeout_seconds=60,
+    )
+    archive = program("archive", "status", "--stored", description="Gives the last status that was stored")
+    status = program(
+        "status", "status", description="Requests the status page, which is down", max_retries=1, fallback=archive
+    )
+    tracer = program(
+        "tracer", "tracer", description="Follows a request, and never ends", on_fail="skip", timeout_seconds=2
+    )
+    digest = program(
+        "digest",
+        "digest",
+        description="Says what the log and the status page have to say",
+        reads=[collector, status, tracer],
+        outputs={"errors": int},
+    )
+    lead = human(
+        "lead",
+        "Wake the person on call? Answer page or wait, with a reason if you like.",
+        outputs={"verdict": Literal["page", "wait"]},
+        timeout_seconds=7 * 86400,
+    )
+    pager = program("pager", "close", "paged the person on call", reads=[digest])
+    diary = program("diary", "close", "wrote it down for the morning", reads=[digest])
+    team = flow(
+        "incident",
+        [collector, status, tracer, digest, lead, pager, diary],
+        [
+            [collector, status, tracer] >> digest >> lead,
+            (lead >> pager).when(lead.verdict == "page"),
+            (lead >> diary).when(lead.verdict == "wait"),
+        ],
+        folder=folder,
+    )
+
+    assert coterie.plan(team).content_hash() == coterie.plan(coterie.load(folder / "incident.at")).content_hash()

@@ -10,6 +10,7 @@ outcome = await coterie.run(team, "Why we drink tea")
 import warnings
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from coterie.diagnostics import did_you_mean
@@ -44,7 +45,13 @@ def flow(
 ) -> TypedFlow[T]: ...
 @overload
 def flow(
-    name: str, agents: Sequence[ArrowEnd], arrows: "Sequence[Arrows | ArrowEnd]" = (), /, *, description: str = ""
+    name: str,
+    agents: Sequence[ArrowEnd],
+    arrows: "Sequence[Arrows | ArrowEnd]" = (),
+    /,
+    *,
+    description: str = "",
+    folder: str | Path = "",
 ) -> Topology: ...
 def flow(
     name: str,
@@ -54,6 +61,7 @@ def flow(
     *,
     result: Filling[Any] | None = None,
     description: str = "",
+    folder: str | Path = "",
 ) -> Topology:
     """Build a team whose arrows say who works next.
 
@@ -63,6 +71,7 @@ def flow(
             Without any, all agents start at once.
         result: The agent whose latest answer is the result of a run, with its type; by default the result is that of
             all nodes where the flow ended.
+        folder: Where it finds files and `{here}` is; by default where its functions are imported from.
 
     Raises:
         TopologyError: If the team cannot run; it carries all faults, as for a file. Its warnings are Python warnings.
