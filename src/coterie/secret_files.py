@@ -94,8 +94,8 @@ def in_home(home: Path) -> Iterator[Path]:
         names = set(os.listdir(home))
     except OSError:
         return
-    for entry in (*IN_HOME, *SOCKETS):
-        if entry.partition("/")[0] in names or "*" in entry:
+    for name in names & _by_top().keys():
+        for entry in _by_top()[name]:
             yield from _existing(home, entry)
     yield from (home / name for name in names if is_secret(name))
 
@@ -132,6 +132,15 @@ def _existing(folder: Path, entry: str) -> Iterator[Path]:
         yield from folder.glob(entry)
     elif os.path.lexists(f"{folder}/{entry}"):
         yield folder / entry
+
+
+@cache
+def _by_top() -> dict[str, list[str]]:
+    """The entries of a home by the name that is in the home itself."""
+    found: dict[str, list[str]] = {}
+    for entry in (*IN_HOME, *SOCKETS):
+        found.setdefault(entry.partition("/")[0], []).append(entry)
+    return found
 
 
 @cache

@@ -155,6 +155,19 @@ def test_a_file_that_did_not_exist_is_moved_and_reported(
 
 
 @pytest.mark.slow
+def test_an_agent_makes_its_folder_a_repository_with_settings(tmp_path: Path, sandbox: str, run: Run) -> None:
+    """A later run would take the folder for the root of a repository, and read the overrides in it."""
+    attack = 'git init -q .; mkdir -p .autoloop/overrides; printf "{evil}" > .autoloop/overrides/loop.toml'
+    project(tmp_path, attack)
+    (tmp_path / "work" / ".git").rename(tmp_path / ".git")
+    run()
+
+    assert (tmp_path / "work" / ".git").exists()
+    assert not (tmp_path / "work/.autoloop/overrides").exists()
+    assert list((tmp_path / "work").glob(".autoloop/runs/*/turns/*/left/overrides-*"))
+
+
+@pytest.mark.slow
 def test_a_review_changes_texts_and_no_settings(tmp_path: Path, sandbox: str, run: Run) -> None:
     """Roles, harness and metareview as before; what holds a protecting setting stays."""
     attack = (

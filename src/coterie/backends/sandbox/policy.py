@@ -22,7 +22,7 @@ from coterie.backends.agentside.delivery import BELL
 from coterie.backends.base import Request
 from coterie.backends.coding.needs import sandbox_of, states_of
 from coterie.backends.coding.states import WHOLE, AgentState
-from coterie.backends.sandbox.home import homes_of, named, visible
+from coterie.backends.sandbox.home import homes_of, homes_of_others, named, visible
 from coterie.secret_files import below, in_home, moved, on_system
 
 _CACHES = {"npm_config_cache": "npm", "GOCACHE": "go-build", "UV_CACHE_DIR": "uv"}
@@ -121,7 +121,8 @@ def policy_of(request: Request, env: Mapping[str, str], cwd: Path, folder: Path,
     temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=folder)).resolve()
     private, aliases = dict.fromkeys(_PRIVATE, temporary), {}
     homes = homes_of(env)
-    give(Access.HIDE, *_SHARED, *homes)
+    others = homes_of_others(homes)
+    give(Access.HIDE, *_SHARED, *homes, *others)
     give(Access.READ, *_SERVICES)
     for home in homes:
         for shown, real in visible(home, env):
@@ -162,7 +163,7 @@ def policy_of(request: Request, env: Mapping[str, str], cwd: Path, folder: Path,
     give(Access.READ, *((bell[1].parent,) if bell else ()))
     program = shutil.which(argv[0], path=env.get("PATH")) if argv else None
     needed = dict.fromkeys((request.here, sys.prefix, sys.base_prefix, _SOURCES, program, *argv))
-    hiding = {*map(Path, _SHARED), *homes}
+    hiding = {*map(Path, _SHARED), *homes, *others}
     for path in needed:
         if path and os.path.isabs(path) and os.path.exists(path):
             for way in map(_installation, (Path(path), Path(path).resolve())):

@@ -10,7 +10,7 @@ takes the attempt over, or ends it, after its owner was killed restores it too.
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -40,7 +40,7 @@ class GitState(msgspec.Struct, frozen=True):
 
 
 def remember(
-    folder: Path, absent: Iterable[Path], contents: Mapping[Path, bytes], written: Iterable[Path] = ()
+    folder: Path, absent: Iterable[Path], contents: Mapping[Path, bytes], written: Collection[Path] = ()
 ) -> None:
     """Write down what to restore once the attempt with that *folder* is over, unless an earlier program of it has.
 
@@ -51,7 +51,7 @@ def remember(
         known = GitState(
             [*map(str, absent)],
             {str(path): content for path, content in contents.items()},
-            folders := [*map(str, written)],
+            folders := [str(one) for one in written if not {*one.parents} & {*written}],
             [link for top in folders for link in _links(top)],
         )
         files.write(folder / FILE, msgspec.json.encode(known))
