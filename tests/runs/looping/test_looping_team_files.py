@@ -198,6 +198,20 @@ def test_a_run_ignores_settings_that_did_not_exist_when_it_began(tmp_path: Path,
     assert not (tmp_path / "sprung").exists()
 
 
+def test_what_a_link_leads_to_is_not_put_back(tmp_path: Path) -> None:
+    """An agent replaced a folder of the team by a link to another one, whose file stays."""
+    for name in ("roles", "others"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "solo.md").write_text(name)
+    (tmp_path / "attempt").mkdir()
+    with kept([tmp_path / "roles", tmp_path / "roles" / "solo.md"], tmp_path / "attempt", str, restores=True):
+        (tmp_path / "roles").rename(tmp_path / "old")
+        (tmp_path / "roles").symlink_to("others")
+
+    assert [(tmp_path / name / "solo.md").read_text() for name in ("roles", "others")] == ["roles", "others"]
+    assert not (tmp_path / "roles").is_symlink()
+
+
 @pytest.mark.parametrize("restores", [True, False])
 def test_the_next_owner_does_what_a_killed_one_has_not(tmp_path: Path, restores: bool) -> None:
     """What an attempt left in the team's files is gone before the run reads them again."""
