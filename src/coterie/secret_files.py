@@ -75,6 +75,8 @@ ON_SYSTEM = _entries("""
     /etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/ssh/ssh_host_*_key /etc/ssl/private /etc/letsencrypt
     /etc/kubernetes /etc/rancher /etc/krb5.keytab /etc/wireguard /etc/NetworkManager/system-connections /var/lib/docker
     /var/lib/containers /var/lib/kubelet /var/lib/rancher /var/lib/lxd /var/lib/incus /var/snap/lxd
+    /etc/openvpn /etc/ipsec.secrets /etc/ppp/*-secrets /etc/mysql/debian.cnf /etc/postfix/sasl_passwd*
+    /var/lib/cloud /var/lib/sss/secrets /var/backups/*shadow* /var/run/secrets /var/run/docker.sock
 """)
 """Paths of the machine, sockets that lead to root among them; most can be read by root only."""
 

@@ -67,22 +67,33 @@ def service(around: Neighbourhood) -> Iterator[None]:
     (folder / "docker.sock").unlink()
 
 
+@pytest.fixture
+def shared(around: Neighbourhood) -> Iterator[None]:
+    """Memory that another process of this user shares."""
+    path = Path("/dev/shm") / around.project.name
+    path.write_text("SECRET")
+    yield
+    path.unlink()
+
+
 @pytest.mark.slow
-@pytest.mark.usefixtures("service")
+@pytest.mark.usefixtures("service", "shared")
 def test_no_attack_succeeds(around: Neighbourhood, victim: "subprocess.Popen[bytes]") -> None:
-    """Mounts, namespaces, the kernel, other processes, files and sockets; Landlock does not cover connecting."""
+    """Mounts, namespaces, the kernel, other processes, files and sockets; but for what the page says of Landlock."""
     found = play(around, victim.pid)
 
-    known = {"reach a service by its socket"} if choice.IMPLEMENTATIONS[0].NAME == "landlock" else set()
+    gaps = {"reach a service by its socket", "shared memory of others"}
+    known = gaps if choice.IMPLEMENTATIONS[0].NAME == "landlock" else set()
     assert set(found["succeeded"]) <= known
     assert found["played"] > 100
     assert victim.poll() is None
 
 
-@pytest.mark.usefixtures("service")
+@pytest.mark.usefixtures("service", "shared")
 def test_the_attacks_can_succeed(around: Neighbourhood, victim: "subprocess.Popen[bytes]") -> None:
     """Without a sandbox those that change nothing but the neighbourhood do."""
     names = ["its environment", "its root", "signal it", "soft", "reopen", "list the home", "socket", "its score"]
+    names.append("shared memory of others")
 
     found = play(around, victim.pid, confined=False, only=names)
 

@@ -157,10 +157,10 @@ def policy_of(request: Request, env: Mapping[str, str], cwd: Path, folder: Path,
     ring = request.root.absolute() / BELL if request.root else None
     bell = (ring, Path(os.readlink(ring))) if ring is not None and ring.is_symlink() else None
     network = sandbox_of(request.agent) != "no-network"
-    real = tuple(path.resolve() for path in written)
+    folders = tuple(path.resolve() for path in written)
     caches = _caches(env, Path(env.get("HOME") or Path.home()))
     give(Access.WRITE, *caches.values())
-    policy = SandboxPolicy(rules, temporary, private, {}, aliases, bell, absent, links, real, network, caches)
+    policy = SandboxPolicy(rules, temporary, private, {}, aliases, bell, absent, links, folders, network, caches)
     give(Access.READ, *((bell[1].parent,) if bell else ()))
     program = shutil.which(argv[0], path=env.get("PATH")) if argv else None
     needed = dict.fromkeys((request.here, sys.prefix, sys.base_prefix, _SOURCES, program, *argv))

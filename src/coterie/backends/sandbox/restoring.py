@@ -77,10 +77,10 @@ def restore(folder: Path, say: Callable[[str], object] = str, *, lives: bool = F
             _remove(path)
             with suppress(OSError):
                 path.write_bytes(content)
-    for path in dict.fromkeys(link for top in known.folders for link in _links(top)):
-        if path not in known.links:
-            say(f"sandbox: removed {path}, a link through which git would write elsewhere")
-            _remove(Path(path))
+    for link in [link for top in known.folders for link in _links(top)]:
+        if link not in known.links:
+            say(f"sandbox: removed {link}, a link through which git would write elsewhere")
+            _remove(Path(link))
     if not lives:
         with suppress(OSError):
             (folder / FILE).unlink()
