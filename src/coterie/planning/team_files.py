@@ -30,7 +30,9 @@ def team_files(plan: Plan, env: Mapping[str, str], *, texts: bool = True) -> Ite
         for scope in ("user", "repo"):
             yield from (scope_folder(scope, work_dir, env) / name for name in ("overrides", "profiles"))
             yield override_file(scope, loop.place.preset, work_dir, env)
-        yield from (work_dir / ".autoloop" / name for name in ("overrides", "profiles"))  # should it become a repository
+        yield from (
+            work_dir / ".autoloop" / name for name in ("overrides", "profiles")
+        )  # should it become a repository
     elif plan.folder:
         yield from (path for pattern in _SOURCES for path in sorted(Path(plan.folder).glob(pattern)))
     for agent in plan.agents.values():

@@ -16,6 +16,7 @@ import sandbox_attacks
 from sandboxes import Neighbourhood
 
 from coterie.backends.sandbox import choice
+from coterie.errors import Unconfined
 from coterie.secret_files import ANYWHERE, IN_HOME, ON_SYSTEM, SOCKETS
 
 ATTACKS = Path(sandbox_attacks.__file__)
@@ -87,6 +88,18 @@ def test_no_attack_succeeds(around: Neighbourhood, victim: "subprocess.Popen[byt
     assert set(found["succeeded"]) <= known
     assert found["played"] > 100
     assert victim.poll() is None
+
+
+@pytest.mark.usefixtures("service")
+def test_a_service_that_can_be_reached_is_a_gap(around: Neighbourhood) -> None:
+    """In the home, too: Landlock names it, and an agent that requires a sandbox is refused."""
+    around.sh("true")
+    if choice.IMPLEMENTATIONS[0].NAME != "landlock":
+        assert not around.gaps
+        return
+    assert f"it cannot be kept from using {around.home}/.docker/run/docker.sock" in " ".join(around.gaps)
+    with pytest.raises(Unconfined, match=r"docker\.sock"), around.confined("true", sandbox="required"):
+        pass
 
 
 @pytest.mark.usefixtures("service", "shared")
