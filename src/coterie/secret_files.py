@@ -57,14 +57,16 @@ SOCKETS = _entries(".docker/run .docker/desktop .1password .colima .lima .orbsta
 """Folders in a home with sockets of services that act with the user's keys, or as root."""
 
 ANYWHERE = _entries("""
-    .env .env.* *.env .envrc *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk
-    id_rsa id_dsa id_ecdsa id_ed25519 credentials.json service-account*.json service_account*.json client_secret*.json
+    .env .env.* .env-* .env_* *.env .envrc *.pem *.key *.p8 *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk *.ovpn
+    id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk kubeconfig *.kubeconfig terraform.tfstate*
+    secrets.json secrets.yaml secrets.yml secrets.toml .vault_pass* application_default_credentials.json
+    credentials.json service-account*.json service_account*.json client_secret*.json
     .htpasswd .dockercfg .dev.vars
 """)
 """Names in any folder."""
 
 EXAMPLES = _entries("""
-    *.example *.sample *.template *.dist *.pub example.env sample.env template.env cacert.pem roots.pem
+    *.example *-example *_example *.sample *-sample *.template *.dist *.pub example.env sample.env template.env cacert.pem roots.pem
 """)
 """Names that match and contain no secret."""
 
