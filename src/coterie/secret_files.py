@@ -66,7 +66,8 @@ ANYWHERE = _entries("""
 """Names in any folder."""
 
 EXAMPLES = _entries("""
-    *.example *-example *_example *.sample *-sample *.template *.dist *.pub example.env sample.env template.env cacert.pem roots.pem
+    *.example *-example *_example *.sample *-sample *.template *.dist *.pub
+    example.env sample.env template.env cacert.pem roots.pem
 """)
 """Names that match and contain no secret."""
 
