@@ -20,8 +20,8 @@ from coterie.journal.records import (
     TurnFinished,
     Usage,
 )
+from coterie.kernel.stall import SIGNS
 from coterie.planning.plan import AgentPlan, Limits
-from coterie.runs.driver.stall import SIGNS
 from coterie.runs.messages import guidance, interruption, permission, stop
 
 

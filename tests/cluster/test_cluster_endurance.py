@@ -23,12 +23,12 @@ from coterie.journal.export import Export
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import TurnFinished
 from coterie.journal.runs import RunReader, RunRecord
+from coterie.kernel.fold import Fold
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.backend_setup import local_turns
-from coterie.runs.driver.fold import Fold
-from coterie.runs.driver.shell import Shell
-from coterie.runs.kinds import kind_of
 
 pytestmark = pytest.mark.long
 
@@ -72,7 +72,11 @@ def plans(log: Path, length: int, seconds: float) -> dict[str, Callable[[], Plan
 def alone(plan: Plan, run: str) -> list[RunRecord]:
     """The journals of *plan* on this machine alone."""
     store = MemoryStore()
-    asyncio.run(Shell(store=store, turns=local_turns(), clock=SystemClock()).start(run, plan, {"prompt": "go"}))
+    asyncio.run(
+        Shell(store=store, turns=local_turns(), clock=SystemClock(), make_kind=kind_of).start(
+            run, plan, {"prompt": "go"}
+        )
+    )
     return list(RunReader(store).history(run))
 
 

@@ -24,9 +24,10 @@ from coterie.ids import new_message_id
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptInterrupted, TurnFinished, TurnStarted
 from coterie.journal.runs import RunReader, RunRecord
+from coterie.kernel.ended import Ended
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.shell import Shell
 from coterie.runs.messages import Verdict, answer
 from coterie.runs.messages.tokens import Tokens
 
@@ -38,7 +39,7 @@ def chain(length: int) -> Plan:
 
 def local(plan: Plan, cast: Cast, run: str) -> tuple[Ended, list[RunRecord]]:
     store = MemoryStore()
-    shell = Shell(store=store, turns=cast, clock=SystemClock(), quota="wait", listens=True)
+    shell = Shell(store=store, turns=cast, clock=SystemClock(), make_kind=kind_of, quota="wait", listens=True)
     outcome = asyncio.run(shell.start(run, plan, {"prompt": "go"}))
     return outcome, list(RunReader(store).history(run))
 

@@ -23,7 +23,7 @@ from coterie.journal.export import Export
 from coterie.journal.records import Record
 from coterie.journal.rules import root_of
 from coterie.journal.runs import RunRecord
-from coterie.runs.driver.turns import Turns
+from coterie.kernel.turns import Turns
 
 SOONER = {
     "cluster.workflow.EXPORT_EVERY": 0.0,  # without a timer: those of the server are up to a second late

@@ -77,6 +77,20 @@ def test_an_agent_writes_its_login_and_sessions_of_its_run_only(
     assert made - before <= {tmp_path / "home"}
 
 
+def test_beside_a_database_nothing_that_the_user_runs_is_written(tmp_path: Path) -> None:
+    """Kiro's folder has scripts that the user's shells read, and programs of its own."""
+    own = tmp_path / "home/.local/share/kiro-cli"
+    for name in ("data.sqlite3", "shell/bashrc.pre.bash", "tui.js"):
+        (own / name).parent.mkdir(parents=True, exist_ok=True)
+        (own / name).touch()
+
+    policy = attempt(tmp_path, {}, backend="acp", options={"provider": "kiro"})
+
+    written = {path.name for path in (own, *own.iterdir()) if policy.of(path) is Access.WRITE}
+    assert written == {"kiro-cli", "data.sqlite3"}
+    assert policy.of(own / "data.sqlite3-wal") is Access.WRITE
+
+
 def test_an_agent_without_state_begins_in_a_private_folder(tmp_path: Path) -> None:
     """Nothing is made in the home; a variable leads the agent to the private folder, which has its sessions."""
     policy = attempt(tmp_path, {}, backend="claude-sdk")
