@@ -2,12 +2,16 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from cluster_stage import MemoryExport, Server, node_of
 from stage import Cast, flow
+from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentResponse
+from temporalio.service import RPCError, RPCStatusCode
 
-from coterie.cluster import runs
+from coterie.cluster import releases, runs
 from coterie.cluster.address import ClusterAddress
 from coterie.cluster.labels import PROJECT, STATE, TEAM
 from coterie.cluster.releases import build_id
@@ -18,17 +22,54 @@ from coterie.journal.export import FolderExport
 
 
 def test_a_release_is_its_version_and_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same code has the same name, wherever it lies; another line or another file has another one."""
+    """The same code has the same name, wherever it lies; another line or another file has another one.
+
+    So has another role of a preset, and what Python has compiled has none.
+    """
     named: list[str] = []
-    for at, text in (("a", "1"), ("b", "1"), ("c", "2"), ("d", "1")):
-        (tmp_path / at / "sub").mkdir(parents=True)
+    for at, text in (("a", "1"), ("b", "1"), ("c", "2"), ("d", "1"), ("e", "1")):
+        (tmp_path / at / "sub" / "__pycache__").mkdir(parents=True)
         (tmp_path / at / "__init__.py").touch()
+        (tmp_path / at / "sub" / "role.md").write_text("other" if at == "e" else "same")
+        (tmp_path / at / "sub" / "__pycache__" / "one.pyc").write_text(at)
         (tmp_path / at / "sub" / ("one.py" if at != "d" else "two.py")).write_text(text)
         monkeypatch.setattr("coterie.__file__", str(tmp_path / at / "__init__.py"))
         named.append(build_id.__wrapped__())
     assert named[0] == named[1]
-    assert len({*named}) == 3
+    assert len({*named}) == 4
     assert all(name.startswith("0.") for name in named)
+
+
+def test_a_node_that_the_server_cannot_answer_now_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where many start at once: it must not end, for runs would wait for it. A refusal for good is none of that."""
+    monkeypatch.setattr(releases, "ASK_EVERY", 0.0)
+    busy, lost, refused = (
+        RPCError(said, status, b"")
+        for said, status in (
+            ("too many requests", RPCStatusCode.RESOURCE_EXHAUSTED),
+            ("another node was first", RPCStatusCode.FAILED_PRECONDITION),
+            ("not for you", RPCStatusCode.PERMISSION_DENIED),
+        )
+    )
+    none, other = DescribeWorkerDeploymentResponse(conflict_token=b"1"), DescribeWorkerDeploymentResponse()
+    other.worker_deployment_info.routing_config.current_deployment_version.build_id = "other"
+    script: list[DescribeWorkerDeploymentResponse | RPCError] = [busy, busy, none, lost, other, refused]
+    tokens, said = list[bytes](), list[str]()
+
+    async def answers(asked: Any, retry: bool) -> Any:
+        tokens.append(getattr(asked, "conflict_token", b""))
+        if isinstance(found := script.pop(0), RPCError):
+            raise found
+        return found
+
+    service = SimpleNamespace(describe_worker_deployment=answers, set_worker_deployment_current_version=answers)
+    client: Any = SimpleNamespace(namespace="default", workflow_service=service)
+    assert asyncio.run(releases.claim_current(client, "mine", said.append)) == "other"
+    assert tokens == [b"", b"", b"", b"1", b""]
+    assert len(said) == 1
+    assert "too many requests" in said[0]
+    with pytest.raises(RPCError, match="not for you"):
+        asyncio.run(releases.claim_current(client, "mine"))
 
 
 @pytest.mark.slow

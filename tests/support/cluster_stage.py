@@ -138,7 +138,10 @@ class MemoryExport:
 def serving(
     folder: Path, cluster: str, *words: str, name: str = "node", **environment: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A node as a process, with its files in *folder*; killed at the end of the block if it still lives."""
+    """A node as a process, with its files in *folder*; killed at the end of the block if it still lives.
+
+    What fails in the block shows what the node has said.
+    """
     log = folder / f"{name}.log"
     with log.open("ab") as said:
         process = subprocess.Popen(
@@ -150,16 +153,24 @@ def serving(
         )
     try:
         yield process
+    except BaseException as error:
+        error.add_note(f"--- {log.name}:\n{log.read_text(errors='replace')}")
+        raise
     finally:
         process.kill()
         process.wait()
 
 
 @asynccontextmanager
-async def node_of(server: Server, export: Export, turns: Turns, home: Path, **options: Any) -> AsyncIterator[Client]:
-    """A node in this process, which exports, hears of a cancellation and tries again sooner; its client."""
+async def node_of(
+    server: Server, export: Export, turns: Turns, home: Path, at: str = "", **options: Any
+) -> AsyncIterator[Client]:
+    """A node in this process, which exports, hears of a cancellation and tries again sooner; its client.
+
+    It reaches the server *at* another address, if that is given.
+    """
     converter = DataConverter(payload_converter_class=MsgspecConverter)
-    client = await Client.connect(server.address, data_converter=converter)
+    client = await Client.connect(at or server.address, data_converter=converter)
     with pytest.MonkeyPatch.context() as patch:
         for name, seconds in SOONER.items():
             patch.setattr(f"coterie.{name}", seconds)
@@ -176,5 +187,5 @@ def topics(records: Sequence[RunRecord]) -> list[tuple[str, str, str]]:
     return sorted((one for one in named if one[2] not in ("run.owned", "attempt.launched")), key=lambda one: one[:2])
 
 
-def coterie(*words: str, cwd: Path, cluster: str) -> "subprocess.CompletedProcess[str]":
-    return preforked.run(*words, cwd=cwd, env=os.environ | {"COTERIE_CLUSTER": cluster})
+def coterie(*words: str, cwd: Path, cluster: str, timeout: float = 120.0) -> "subprocess.CompletedProcess[str]":
+    return preforked.run(*words, cwd=cwd, env=os.environ | {"COTERIE_CLUSTER": cluster}, timeout=timeout)

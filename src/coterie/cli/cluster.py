@@ -149,13 +149,14 @@ def serve(
     """
     import asyncio
     import sys
+    from contextlib import suppress
 
     from coterie.cli.signals import drive
     from coterie.cluster.node_secrets import hold_back, secret_paths
 
     hold_back([sys.executable, "-P", "-m", "coterie", *sys.argv[1:]])
     from coterie.cluster.address import connected
-    from coterie.cluster.serve import node, watch_server
+    from coterie.cluster.serve import node
     from coterie.cluster.wire import MsgspecConverter
     from coterie.errors import UsageError
     from coterie.formats.settings.durations import seconds
@@ -184,10 +185,8 @@ def serve(
             ),
         ):
             complain(f"serving {', '.join(queues)} for {address}")
-            try:
-                await watch_server(client, complain)
-            except asyncio.CancelledError:  # its normal end
-                return
+            with suppress(asyncio.CancelledError):  # its normal end
+                await asyncio.Event().wait()
 
     drive(main(), lambda: "no further turn begins; press Ctrl-C again to end at once")
     return 0

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from temporalio import activity
@@ -32,9 +33,10 @@ from coterie.backends.base import (
     decode_request,
     encode_request,
 )
+from coterie.backends.processes import end_orphans
 from coterie.backends.secrets import Secrets
 from coterie.cluster.files import FilesConflict, Head, RunFiles, TurnFiles, WorkTrees
-from coterie.cluster.guard import Guard
+from coterie.cluster.guard import GRACE, Guard
 from coterie.cluster.relay import Relay
 from coterie.cluster.turns import PERMIT, STEER, TURN
 from coterie.cluster.wire import TurnBeat, TurnDone, TurnHeard, pages
@@ -66,6 +68,7 @@ COST_GROWTH = 1.25
 OUTPUT_EVERY = 1.0
 """Seconds between two exports of what an attempt prints."""
 OUTPUT_AT_ONCE = 4 << 20
+_CUT_OFF = "its node was cut off from the server"
 _SHOWN = ("text", "outputs", "reason", "log", "detail", "tool", "payload", "event")
 
 
@@ -95,6 +98,20 @@ class TurnActivities:
         self._files, self._trees = AttemptFolders(Runs(home)), WorkTrees(home / "files", export)
         self._relay = Relay(client, export)
         self._sessions: dict[str, Session] = {}
+        self._running: dict[str, asyncio.Future[Result]] = {}
+        self._ending: set[asyncio.Future[Any]] = set()
+        self._lost: set[str] = set()
+        self.is_cut_off = False
+
+    def cut_off(self) -> None:
+        """Interrupt all attempts, and begin none until *is_cut_off* is false: nobody hears this node any more."""
+        self.is_cut_off = True
+        self._lost.update(self._running)
+        for name, running in self._running.items():
+            interrupting = _interrupted(running, self._sessions.get(name))
+            ending = asyncio.gather(interrupting, end_orphans(name, (), grace=GRACE), return_exceptions=True)
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
 
     @activity.defn(name=TURN)
     async def turn(self, request: Request, place: RunFiles | None) -> TurnDone:
@@ -149,6 +166,8 @@ class TurnActivities:
 
     async def _perform(self, request: Request, attempt: "_Attempt") -> Result:
         name = request.ref.marker
+        if self.is_cut_off:
+            return Failure(kind="lost", reason=_CUT_OFF)
 
         def began(session: Session) -> None:
             self._sessions[name] = session
@@ -159,17 +178,22 @@ class TurnActivities:
         after, folder = stall_after(request.agent), (request.cwd or Path()) / request.agent.cwd
         watching = asyncio.create_task(attempt.watch(self._turns, folder, after)) if after is not None else None
         running = asyncio.ensure_future(ask(lambda: self._turns.start(request, attempt.heard), began))
+        self._running[name] = running
         try:
-            return await asyncio.shield(running)
+            result = await asyncio.shield(running)
         except asyncio.CancelledError:
             result = await _interrupted(running, self._sessions.get(name))
             if (details := activity.cancellation_details()) is not None and details.worker_shutdown:
                 raise ApplicationError("its worker was shut down", type="lost") from None
-            return result
         finally:
             self._sessions.pop(name, None)
+            del self._running[name]
             if watching is not None:
                 watching.cancel()
+        if name in self._lost and isinstance(result, Failure):
+            result = Failure(kind="lost", reason=_CUT_OFF, text=attempt.said, usage=result.usage)
+        self._lost.discard(name)
+        return result
 
     @activity.defn(name=STEER)
     async def steer(self, name: str, text: str) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
@@ -31,8 +32,13 @@ STICKY = timedelta(seconds=2)
 KEEP = 7 * 86_400.0
 """Seconds for which a node keeps files of ended runs."""
 
-LOOK_EVERY = 2.0
+LOOK_EVERY = 1.0
 """Seconds between two looks whether the server answers, and for which an answer is waited for."""
+SAID_AFTER = 2
+"""Looks without an answer, one after the other, after which the server counts as away."""
+CUT_OFF = 7.0
+"""Seconds without an answer after which the turns of this node are lost: their agents are gone when the server, which
+has heard them a second later at most, gives them to others after ten."""
 
 
 class TaskFailures(logging.Handler):
@@ -69,20 +75,29 @@ class TaskFailures(logging.Handler):
             logger.removeHandler(self)
 
 
-async def watch_server(client: Client, tell: Callable[[str], object]) -> None:
-    """Call *tell* when the server stops answering, and when it answers again, until this is cancelled."""
-    answers = True
+async def keep_contact(client: Client, turns: TurnActivities, tell: Callable[[str], object]) -> None:
+    """Look whether the server answers, until this is cancelled; *tell* when it stops and when it answers again.
+
+    After `CUT_OFF` seconds *turns* are lost: the server gives them to other nodes if it is this one that is cut off.
+    """
+    heard, failed = time.monotonic(), 0
     while True:
-        await asyncio.sleep(LOOK_EVERY)
-        was = answers
+        began = time.monotonic()
         try:
             within = timedelta(seconds=LOOK_EVERY)
             await client.workflow_service.get_system_info(GetSystemInfoRequest(), timeout=within)
-            answers = True
         except RPCError:
-            answers = False
-        if answers != was:
-            tell("the server answers again" if answers else "the server does not answer; this node waits for it")
+            failed += 1
+            if failed == SAID_AFTER:
+                tell("the server does not answer; this node waits for it")
+            if failed >= SAID_AFTER and time.monotonic() - heard >= CUT_OFF and not turns.is_cut_off:
+                turns.cut_off()
+                tell("its turns are interrupted: other nodes may have them by now")
+        else:
+            if failed >= SAID_AFTER:
+                tell("the server answers again")
+            heard, failed, turns.is_cut_off = began, 0, False
+        await asyncio.sleep(max(0.0, began + LOOK_EVERY - time.monotonic()))
 
 
 @asynccontextmanager
@@ -125,7 +140,8 @@ async def node(
         guard = await stack.enter_async_context(guarded(tell))
         performing = TurnActivities(client, export, turns, home, name, guard, tuple(hidden))
         stack.push_async_callback(turns.close)
-        stack.callback(asyncio.create_task(keep_clean(client, home, keep)).cancel)
+        for beside in keep_clean(client, home, keep), keep_contact(client, performing, tell):
+            stack.callback(asyncio.create_task(beside).cancel)
         if drives:
             await stack.enter_async_context(
                 Worker(
@@ -149,9 +165,6 @@ async def node(
                 )
             )
             await register(client)
-            if (current := await claim_current(client, release)) != release:
-                change = f"`coterie cluster releases set {release}` gives them to this one"
-                tell(f"this node is of the release {release}, and new runs go to {current}: {change}")
         await stack.enter_async_context(
             Worker(client, task_queue=node_queue(name), activities=[performing.steer, performing.permit])
         )
@@ -167,4 +180,7 @@ async def node(
                     max_heartbeat_throttle_interval=timedelta(seconds=HEARTBEAT_EVERY),  # a cancellation comes with one
                 )
             )
+        if drives and (current := await claim_current(client, release, tell)) != release:
+            change = f"`coterie cluster releases set {release}` gives them to this one"
+            tell(f"this node is of the release {release}, and new runs go to {current}: {change}")
         yield

@@ -142,7 +142,7 @@ async def unserved(client: Client, plan: Plan) -> list[str]:
                     task_queue=TaskQueue(name=name),
                     task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
                 )
-                if (await client.workflow_service.describe_task_queue(asked)).pollers:
+                if (await client.workflow_service.describe_task_queue(asked, retry=True)).pollers:
                     del needed[what]
             if drives and not needed:
                 break
