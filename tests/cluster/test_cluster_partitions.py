@@ -40,7 +40,7 @@ def test_the_turns_of_a_node_that_is_cut_off_are_lost(
     gate.end()
     records = [one for _, one in asyncio.run(export.load(run))]
     assert [(one.turn, one.reason) for one in records if isinstance(one, AttemptInterrupted)] == [("a#1", "lost")]
-    assert [(one.turn, one.text) for one in records if isinstance(one, TurnFinished)][0] == ("a#1", "again")
+    assert next((one.turn, one.text) for one in records if isinstance(one, TurnFinished)) == ("a#1", "again")
     assert said == [
         "the server does not answer; this node waits for it",
         "its turns are interrupted: other nodes may have them by now",

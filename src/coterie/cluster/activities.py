@@ -3,7 +3,7 @@
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,7 @@ from coterie.cluster.relay import Relay
 from coterie.cluster.turns import PERMIT, STEER, TURN
 from coterie.cluster.wire import TurnBeat, TurnDone, TurnHeard, pages
 from coterie.cluster.workflow import EXPORT, HEARD, LOAD, NOTIFY, READ, REREAD, SENDER
-from coterie.errors import ClusterFailed, ExportConflict, GitFailed
+from coterie.errors import ClusterFailed, ExportConflict, GitFailed, Shortage, shortage
 from coterie.journal.export import Export
 from coterie.journal.jsonl import STREAM
 from coterie.journal.records import AnyRecord, AttemptLaunched, ConfigAnswer, ConfigChanged, ConfigKept, RunNotified
@@ -68,6 +68,9 @@ COST_GROWTH = 1.25
 OUTPUT_EVERY = 1.0
 """Seconds between two exports of what an attempt prints."""
 OUTPUT_AT_ONCE = 4 << 20
+SHORT_PAUSE, SHORT_MOST = 3.0, 20
+"""Seconds, for each attempt that a turn has had by now, and so many at most, until a machine that lacks space gives the
+turn back: without a pause it would get it again at once."""
 _CUT_OFF = "its node was cut off from the server"
 _SHOWN = ("text", "outputs", "reason", "log", "detail", "tool", "payload", "event")
 
@@ -81,6 +84,7 @@ class TurnActivities:
         node: The name of the queue on which this node is spoken to.
         guard: Ends what attempts leave behind if this process dies.
         hidden: See `Request.hidden`.
+        tell: Called with notices for the people who operate the node.
     """
 
     def __init__(
@@ -92,8 +96,9 @@ class TurnActivities:
         node: str,
         guard: Guard,
         hidden: tuple[Path, ...] = (),
+        tell: Callable[[str], object] = lambda notice: None,
     ) -> None:
-        self._hidden = hidden
+        self._hidden, self._tell = hidden, tell
         self._client, self._export, self._turns, self._node, self._guard = client, export, turns, node, guard
         self._files, self._trees = AttemptFolders(Runs(home)), WorkTrees(home / "files", export)
         self._relay = Relay(client, export)
@@ -138,8 +143,17 @@ class TurnActivities:
                     elif at is not None and place is not None:
                         result = _as_submitted(result, place, at)
                         head = await at.end(f"{request.turn}, attempt {request.attempt}")
-            except (FilesConflict, GitFailed) as error:
+            except FilesConflict as error:
                 result = Failure(kind="failed", reason=str(error))
+            except (GitFailed, OSError, Shortage) as error:
+                if lacks := shortage(error):
+                    result = Failure(kind="shortage", reason=lacks)
+                elif isinstance(error, GitFailed):
+                    result = Failure(kind="failed", reason=str(error))
+                else:
+                    raise
+            if isinstance(result, Failure) and result.kind == "shortage":
+                result = await self._short(request, result)
             sending.cancel()
             await asyncio.wait([sending])
             await attempt.send_output(self._export)
@@ -149,6 +163,12 @@ class TurnActivities:
         finally:
             beating.cancel()
             sending.cancel()
+
+    async def _short(self, request: Request, result: Failure) -> Failure:
+        """Give the turn back after a while, for this machine lacks what *result* says, and others may have it."""
+        self._tell(f"{request.ref.marker} is given back, for this machine lacks something: {result.reason}")
+        await asyncio.sleep(SHORT_PAUSE * min(request.attempt, SHORT_MOST))
+        return Failure(kind="interrupted", reason=f"its node: {result.reason}", text=result.text, usage=result.usage)
 
     async def _begin(self) -> None:
         """Make sure that the server still wants the turn from this node, before anything of it is begun.

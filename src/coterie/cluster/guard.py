@@ -3,8 +3,8 @@
 The server gives the turns of such a node to others after ten seconds; their agents must not work on beside them. The
 node writes a line for each attempt that begins (`+MARK`) or ends (`-MARK`), and an empty one each second. The guard
 writes the mark of each attempt before it ends its processes, so a node that wakes up in time does not take their end
-for a failure. The guard answers each line; one that has died is replaced within a second, and one that does not answer, as
-it is frozen itself, within a few.
+for a failure. It answers each line: one that has died is replaced within a second, and one that is frozen itself
+within a few.
 """
 
 import asyncio

@@ -41,12 +41,16 @@ CUT_OFF = 7.0
 has heard them a second later at most, gives them to others after ten."""
 
 
-class TaskFailures(logging.Handler):
-    """Notices about workflow tasks that fail here: the server gives them to nodes again, and the run does not go on.
+class Failures(logging.Handler):
+    """Notices, each of one line, about what the library logs as failed here and the server gives to nodes again.
+
+    A run whose workflow task fails does not go on.
 
     Args:
         tell: Called with each.
     """
+
+    _LOGGERS = ("temporalio.worker", "temporalio.activity")
 
     def __init__(self, tell: Callable[[str], object]) -> None:
         super().__init__()
@@ -56,23 +60,26 @@ class TaskFailures(logging.Handler):
         """Report the failure that *record* describes; a replay that differs is only logged as an eviction."""
         error = record.exc_info[1] if record.exc_info else None
         said = f"{record.getMessage()}: {error!r}" if error is not None else record.getMessage()
-        if error is not None or "ondeterminism" in said:
-            self._tell(f"a workflow task failed and is tried again: {' '.join(said.split())}")
+        what = "an activity" if record.name.startswith("temporalio.activity") else "a workflow task"
+        if (error is not None and not isinstance(error, asyncio.CancelledError)) or "ondeterminism" in said:
+            self._tell(f"{what} failed and is tried again: {' '.join(said.split())}")
 
     @contextmanager
     def listens(self) -> Iterator[None]:
         """Take what the library logs, in place of its tracebacks, until the block ends."""
-        logger = logging.getLogger("temporalio.worker")
-        before = logger.propagate
-        logger.addHandler(self)
-        logger.propagate = False
+        loggers = [logging.getLogger(name) for name in self._LOGGERS]
+        before = [logger.propagate for logger in loggers]
+        for logger in loggers:
+            logger.addHandler(self)
+            logger.propagate = False
         logging.getLogger("temporalio.worker._workflow").setLevel(logging.DEBUG)  # evictions
         try:
             yield
         finally:
             logging.getLogger("temporalio.worker._workflow").setLevel(logging.NOTSET)
-            logger.propagate = before
-            logger.removeHandler(self)
+            for logger, propagates in zip(loggers, before, strict=True):
+                logger.propagate = propagates
+                logger.removeHandler(self)
 
 
 async def keep_contact(client: Client, turns: TurnActivities, tell: Callable[[str], object]) -> None:
@@ -136,9 +143,9 @@ async def node(
     name, release = secrets.token_hex(6), release or build_id()
     driving = DriverActivities(export, home)
     async with AsyncExitStack() as stack:
-        stack.enter_context(TaskFailures(tell).listens())
+        stack.enter_context(Failures(tell).listens())
         guard = await stack.enter_async_context(guarded(tell))
-        performing = TurnActivities(client, export, turns, home, name, guard, tuple(hidden))
+        performing = TurnActivities(client, export, turns, home, name, guard, tuple(hidden), tell)
         stack.push_async_callback(turns.close)
         for beside in keep_clean(client, home, keep), keep_contact(client, performing, tell):
             stack.callback(asyncio.create_task(beside).cancel)
