@@ -110,7 +110,7 @@ def _configured() -> str:
 
 def _has_password(url: str) -> bool:
     parts = urlsplit(url)
-    return bool(parts.password) or "password" in parse_qs(parts.query)
+    return bool(parts.password) or not {"password", "sslpassword"}.isdisjoint(parse_qs(parts.query))
 
 
 @asynccontextmanager
