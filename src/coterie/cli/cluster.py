@@ -129,7 +129,7 @@ def serve(
     release: Annotated[
         str,
         typer.Option(
-            "--release", metavar="R", help="The name of this node's release (version and digest of its code)."
+            "--release", metavar="R", help="The name of this node's release (version and digest of its files)."
         ),
     ] = "",
     at_once: Annotated[int, typer.Option(min=1, metavar="N", help="Perform at most N turns of a queue at once.")] = 16,
@@ -139,6 +139,16 @@ def serve(
     keep: Annotated[
         str, typer.Option("--keep", metavar="AGE", help="How long to keep files of ended runs: 7d, 12h or 1d12h.")
     ] = "7d",
+    beat: Annotated[
+        float,
+        typer.Option(
+            min=0.1,
+            max=4,
+            metavar="SECONDS",
+            help="How often a turn shows the server a sign of life. Fewer cost it less, and agents are ended so much "
+            "sooner when this node freezes or is cut off.",
+        ),
+    ] = 1.0,
     cluster: Cluster = None,
 ) -> int:
     """Be a node of a cluster: drive runs that were submitted, and perform the turns of queues.
@@ -181,6 +191,7 @@ def serve(
                 drain=drain,
                 hidden=secret_paths(address.export),
                 keep=longest,
+                beat=beat,
                 tell=complain,
             ),
         ):

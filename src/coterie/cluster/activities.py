@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
@@ -109,7 +110,7 @@ class TurnActivities:
         self.is_cut_off = False
 
     def cut_off(self) -> None:
-        """Interrupt all attempts, and begin none until *is_cut_off* is false: nobody hears this node any more."""
+        """Interrupt all attempts, and begin none until *is_cut_off* is false: the server no longer hears this node."""
         self.is_cut_off = True
         self._lost.update(self._running)
         for name, running in self._running.items():
@@ -316,9 +317,12 @@ class _Attempt:
             self._sent += len(lines)
 
     async def keep_sending(self, export: Export) -> None:
-        """Export what the attempt prints, every second; a failed export is tried again."""
+        """Export what the attempt prints, every second; a failed export is tried again.
+
+        All attempts of the node do that at the same moment, so that the export can write it at once.
+        """
         while True:
-            await asyncio.sleep(OUTPUT_EVERY)
+            await asyncio.sleep(OUTPUT_EVERY - time.monotonic() % OUTPUT_EVERY)
             with suppress(ClusterFailed):
                 await self.send_output(export)
 

@@ -141,9 +141,9 @@ class Guard:
 
 
 @asynccontextmanager
-async def guarded(tell: Callable[[str], object]) -> AsyncIterator[Guard]:
-    """Start a guard for this process, and end it with the block."""
-    guard = Guard(tell)
+async def guarded(tell: Callable[[str], object], silence: float = SILENCE) -> AsyncIterator[Guard]:
+    """Start a guard for this process, and end it with the block; see `Guard`."""
+    guard = Guard(tell, silence)
     beating = asyncio.get_running_loop().create_task(guard.beat())
     try:
         yield guard

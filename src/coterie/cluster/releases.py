@@ -30,7 +30,7 @@ from coterie.cluster.wire import QUEUE
 from coterie.errors import UsageError
 
 ASK_EVERY = 1.0
-"""Seconds until a server that does not take a question about releases now is asked again."""
+"""Seconds between two questions to a server that does not say which release is current."""
 _FINAL = frozenset(
     {
         RPCStatusCode.INVALID_ARGUMENT,
@@ -83,7 +83,7 @@ async def current(client: Client) -> str:
 async def claim_current(client: Client, release: str, tell: Callable[[str], object] = lambda notice: None) -> str:
     """Make *release* current if no other one is, and return the one that is.
 
-    A server that cannot say so now, as when many nodes start at once, is asked again.
+    A server that cannot say so now, as when many nodes start at once, gets the question again.
 
     Args:
         tell: Called with a notice when that happens first.
@@ -104,7 +104,7 @@ async def claim_current(client: Client, release: str, tell: Callable[[str], obje
             if error.status in _FINAL:
                 raise
             if not is_told:
-                tell(f"the server does not say which release is current, and is asked again: {error}")
+                tell(f"the server does not say which release is current; this node asks again: {error}")
             is_told = True
         await asyncio.sleep(ASK_EVERY)
 

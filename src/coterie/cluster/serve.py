@@ -16,7 +16,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from coterie.cluster.activities import HEARTBEAT_EVERY, DriverActivities, TurnActivities
 from coterie.cluster.cleanup import keep_clean
-from coterie.cluster.guard import guarded
+from coterie.cluster.guard import SILENCE, guarded
 from coterie.cluster.labels import register
 from coterie.cluster.releases import build_id, claim_current, pinned
 from coterie.cluster.wire import QUEUE, node_queue, turn_queue
@@ -82,22 +82,23 @@ class Failures(logging.Handler):
                 logger.removeHandler(self)
 
 
-async def keep_contact(client: Client, turns: TurnActivities, tell: Callable[[str], object]) -> None:
+async def keep_contact(client: Client, turns: TurnActivities, tell: Callable[[str], object], within: float) -> None:
     """Look whether the server answers, until this is cancelled; *tell* when it stops and when it answers again.
 
-    After `CUT_OFF` seconds *turns* are lost: the server gives them to other nodes if it is this one that is cut off.
+    After *within* seconds without an answer *turns* are lost: the server gives them to other nodes if it is only this
+    one that is cut off.
     """
     heard, failed = time.monotonic(), 0
     while True:
         began = time.monotonic()
         try:
-            within = timedelta(seconds=LOOK_EVERY)
-            await client.workflow_service.get_system_info(GetSystemInfoRequest(), timeout=within)
+            patience = timedelta(seconds=LOOK_EVERY)
+            await client.workflow_service.get_system_info(GetSystemInfoRequest(), timeout=patience)
         except RPCError:
             failed += 1
             if failed == SAID_AFTER:
                 tell("the server does not answer; this node waits for it")
-            if failed >= SAID_AFTER and time.monotonic() - heard >= CUT_OFF and not turns.is_cut_off:
+            if failed >= SAID_AFTER and time.monotonic() - heard >= within and not turns.is_cut_off:
                 turns.cut_off()
                 tell("its turns are interrupted: other nodes may have them by now")
         else:
@@ -121,6 +122,7 @@ async def node(
     drain: float = 10.0,
     hidden: Sequence[Path] = (),
     keep: float = KEEP,
+    beat: float | None = None,
     tell: Callable[[str], object] = lambda notice: None,
 ) -> AsyncIterator[None]:
     """Serve until the block ends: drive runs, and perform the turns of *queues* with files below *home*.
@@ -133,6 +135,8 @@ async def node(
         hidden: Files and folders that the sandbox hides from the agents here.
         drain: Seconds that turns have to end when the node is left; they are interrupted then.
         keep: Seconds for which files of ended runs are kept below *home*.
+        beat: Seconds between two signs of life of a turn, each of which the server writes down. Its agents are ended so
+            much sooner once this node is frozen or cut off.
         tell: Called with notices for the people who operate the node.
 
     Raises:
@@ -140,14 +144,16 @@ async def node(
     """
     await export.put_blob(b"")  # what cannot be written shows here, not in the first turn
     turns = turns or local_turns()
+    beat = HEARTBEAT_EVERY if beat is None else beat
+    later = max(0.0, beat - HEARTBEAT_EVERY)
     name, release = secrets.token_hex(6), release or build_id()
     driving = DriverActivities(export, home)
     async with AsyncExitStack() as stack:
         stack.enter_context(Failures(tell).listens())
-        guard = await stack.enter_async_context(guarded(tell))
+        guard = await stack.enter_async_context(guarded(tell, SILENCE - later))
         performing = TurnActivities(client, export, turns, home, name, guard, tuple(hidden), tell)
         stack.push_async_callback(turns.close)
-        for beside in keep_clean(client, home, keep), keep_contact(client, performing, tell):
+        for beside in keep_clean(client, home, keep), keep_contact(client, performing, tell, CUT_OFF - later):
             stack.callback(asyncio.create_task(beside).cancel)
         if drives:
             await stack.enter_async_context(
@@ -184,7 +190,7 @@ async def node(
                     max_concurrent_activities=most,
                     max_concurrent_activity_task_polls=POLLS,
                     graceful_shutdown_timeout=timedelta(seconds=drain),
-                    max_heartbeat_throttle_interval=timedelta(seconds=HEARTBEAT_EVERY),  # a cancellation comes with one
+                    max_heartbeat_throttle_interval=timedelta(seconds=beat),  # a cancellation comes with one
                 )
             )
         if drives and (current := await claim_current(client, release, tell)) != release:
