@@ -1,6 +1,7 @@
 """What nodes do for a workflow, without a server: what reaches its history, and what ends it."""
 
 import asyncio
+import errno
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -89,6 +90,19 @@ def test_what_was_launched_is_in_the_result(tmp_path: Path) -> None:
     """So that the next owner can end it."""
     launched = Launched(pid=7, group=7, started="then")
     assert attempted(tmp_path, [launched], Answer())[1].events == (launched,)
+
+
+def test_what_an_attempt_says_counts_also_where_it_cannot_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its program must not notice that the disk of the node is full."""
+
+    def full(*words: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(AttemptFolders, "stream", full)
+    launched = Launched(pid=7, group=7, started="then")
+    assert attempted(tmp_path, [Text(text="so"), launched], Answer())[1].events == (launched,)
 
 
 @bundle(

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cluster_stage import MemoryExport, Server, node_of
@@ -177,7 +178,7 @@ def test_a_run_is_stopped_and_goes_on_when_it_is_resumed(temporal_server: Server
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["agent", "node"])
+@pytest.mark.parametrize("where", ["agent", "make_folder", "secret"])
 def test_a_node_that_lacks_space_gives_the_turn_back(
     temporal_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -186,14 +187,15 @@ def test_a_node_that_lacks_space_gives_the_turn_back(
     full = [OSError(errno.ENOSPC, "No space left on device")] * 4
     answers = [Failure(kind="shortage", reason=str(full.pop())) for _ in range(4 * (where == "agent"))]
     cast, said = Cast({"a": [*answers, Answer(text="done")]}, seconds=0.0), list[str]()
-    make_folder = files.make_folder
+    if where != "agent":
+        works = getattr(files, where)
 
-    def make(path: Path) -> None:
-        if full and path.is_relative_to(tmp_path):
-            raise full.pop()
-        make_folder(path)
+        def fails(path: Path) -> Any:
+            if full and path.is_relative_to(tmp_path):
+                raise full.pop()
+            return works(path)
 
-    monkeypatch.setattr(files, "make_folder", make)
+        monkeypatch.setattr(files, where, fails)
 
     async def main() -> list[Record]:
         export, run = MemoryExport(), tmp_path.name

@@ -32,6 +32,7 @@ pytestmark = pytest.mark.long
 
 FIRST_LONG = "$(( COTERIE_ATTEMPT == 1 ? 3600 : 0 ))"
 """The first attempt does not end by itself while a test waits."""
+PARKED = 50
 WORK = 'echo "$COTERIE_TURN.$COTERIE_ATTEMPT $$" >> "{log}"; sleep {seconds}; echo "$COTERIE_TURN done"'
 
 
@@ -114,7 +115,7 @@ class _Late:
 
 def test_a_turn_longer_than_every_time_out_survives_its_driver(temporal_server: Server, tmp_path: Path) -> None:
     log, export = tmp_path / "log", tmp_path / "export"
-    plan = flow("long -> after", long=worker("long", log, 14.0, queue="hands"), after=worker("after", log, 0.0))
+    plan = flow("long -> after", long=worker("long", log, 11.0, queue="hands"), after=worker("after", log, 0.0))
     plan.agents["after"] = worker("after", log, 0.0, queue="hands")
     cluster = f"{temporal_server.url}?export={export}"
 
@@ -206,7 +207,7 @@ def test_the_server_killed_and_started_again_repeats_nothing(tmp_path: Path) -> 
     assert started(log) == [f"a{k}#1.1" for k in range(8)]
 
 
-def test_three_hundred_parked_runs_are_answered(temporal_server: Server, tmp_path: Path) -> None:
+def test_many_parked_runs_are_answered(temporal_server: Server, tmp_path: Path) -> None:
     plan = flow("boss -> after", boss=AgentPlan(name="boss", kind="human", backend="human"))
 
     async def main() -> None:
@@ -215,12 +216,12 @@ def test_three_hundred_parked_runs_are_answered(temporal_server: Server, tmp_pat
 
         export, cast = MemoryExport(), Cast({}, seconds=0.0)
         async with node_of(temporal_server, export, cast, tmp_path) as client:
-            names = [f"{tmp_path.name}-{k}" for k in range(300)]
+            names = [f"{tmp_path.name}-{k}" for k in range(PARKED)]
             for name in names:
                 await submit(client, export, plan, {"prompt": "go"}, run=name)
             waiting = {run for run, one in _all(export) if isinstance(one, TurnStarted)}
             async with asyncio.timeout(600):
-                while len(waiting) < 300:
+                while len(waiting) < PARKED:
                     await asyncio.sleep(0.2)
                     waiting = {run for run, one in _all(export) if isinstance(one, TurnStarted)}
             began = time.monotonic()
@@ -228,8 +229,8 @@ def test_three_hundred_parked_runs_are_answered(temporal_server: Server, tmp_pat
             assert {verdict.status for verdict in verdicts} == {"accepted"}
             done = await asyncio.wait_for(asyncio.gather(*(ended(client, name) for name in names)), 600)
             assert {one.status for one in done} == {"completed"}
-            print(f"{(time.monotonic() - began) / 300 * 1000:.0f} ms from a question to its end")
-            assert len(cast.asked) == 300
+            print(f"{(time.monotonic() - began) / PARKED * 1000:.0f} ms from a question to its end")
+            assert len(cast.asked) == PARKED
 
     asyncio.run(main())
 
@@ -238,14 +239,14 @@ def _all(export: MemoryExport) -> Sequence[RunRecord]:
     return [(run, record) for (run, _), record in export.records.items()]
 
 
-def test_a_new_link_every_500_events_repeats_nothing(temporal_server: Server, tmp_path: Path) -> None:
-    names = [f"a{k}" for k in range(200)]
+def test_a_new_link_every_200_events_repeats_nothing(temporal_server: Server, tmp_path: Path) -> None:
+    names = [f"a{k}" for k in range(80)]
     plan, cast = flow(" -> ".join(names)), Cast({}, seconds=0.0)
 
     async def main() -> tuple[Ended, Sequence[RunRecord]]:
         export, run = MemoryExport(), tmp_path.name
         async with node_of(temporal_server, export, cast, tmp_path) as client:
-            await submit(client, export, plan, {"prompt": "go"}, run=run, link_events=500)
+            await submit(client, export, plan, {"prompt": "go"}, run=run, link_events=200)
             return await asyncio.wait_for(ended(client, run), 600), await export.load(run)
 
     done, found = asyncio.run(main())
@@ -309,10 +310,9 @@ def test_a_run_stays_with_its_release_and_the_next_link_upgrades(tmp_path: Path)
                     assert await _release(client, "fresh-1") == "1.10"
                     old.kill()
                     before = len(started(log))
-                    await asyncio.sleep(12)
-                    assert len(started(log)) - before <= 1  # no node of another release decides for it
                     stuck = "no node takes it up (release 1.9)"
-                    assert stuck in coterie("runs", cwd=tmp_path, cluster=cluster).stdout
+                    await until(lambda: stuck in coterie("runs", cwd=tmp_path, cluster=cluster).stdout)
+                    assert len(started(log)) - before <= 1  # no node of another release decides for it
                     assert stuck in coterie("attention", cwd=tmp_path, cluster=cluster).stdout
                     await client.get_workflow_handle("pinned-1").terminate("its release is gone")
                     await restart(client, export, "pinned-1")

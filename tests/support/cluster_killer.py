@@ -60,6 +60,9 @@ echo "{says}"
 """It leaves its line in the ledger at once: a line this short is written whole."""
 NODES = ("one", "two", "three")
 FREEZE = (5.0, 15.0)
+"""The least and the most seconds for which a node is frozen or cut off, or its disk full."""
+FAULTS = ["kill", "freeze", "cut_off", "cut_off_export", "cut_off_both"]
+FAULTS += ["fill_disk", "kill_guard", "freeze_guard", "kill_temporal", "kill_database"]
 OVERLAP = 0.5
 """Seconds that the lines of two attempts may overlap: an agent may have asked for the time before it was ended."""
 
@@ -154,7 +157,7 @@ class Node:
         return f"temporal://{self.temporal.place}/default?export={export}"
 
     def start(self) -> None:
-        self.process = self._stack.enter_context(serving(self._folder, self.url, name=self.name))
+        self.process = self._stack.enter_context(serving(self._folder, self.url, "--release", "killed", name=self.name))
 
     def says(self) -> str:
         return (self._folder / f"{self.name}.log").read_text()
@@ -179,12 +182,10 @@ class Faults:
 
     async def come(self, times: int) -> None:
         """Let *times* faults happen, those of different nodes beside each other."""
-        kinds = ["kill", "freeze", "cut_off", "cut_off_export", "freeze_guard", "kill_guard", "fill_disk"]
-        kinds += ["kill_temporal", "kill_database", "cut_off_both"]
         order: list[str] = []
         async with asyncio.TaskGroup() as group:
             for _ in range(times):
-                order = order or self._dice.sample(kinds, len(kinds))
+                order = order or self._dice.sample(FAULTS, len(FAULTS))
                 kind = order.pop()
                 await asyncio.sleep(self._dice.uniform(0.5, 1.5) * self._pace)
                 while not (free := [node for node in self._nodes if not node.busy]):  # noqa: ASYNC110

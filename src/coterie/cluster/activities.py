@@ -42,7 +42,7 @@ from coterie.cluster.relay import Relay
 from coterie.cluster.turns import PERMIT, STEER, TURN
 from coterie.cluster.wire import TurnBeat, TurnDone, TurnHeard, pages
 from coterie.cluster.workflow import EXPORT, HEARD, LOAD, NOTIFY, READ, REREAD, SENDER
-from coterie.errors import ClusterFailed, ExportConflict, GitFailed, Shortage, shortage
+from coterie.errors import ClusterFailed, CoterieError, ExportConflict, GitFailed, shortage
 from coterie.journal.export import Export
 from coterie.journal.jsonl import STREAM
 from coterie.journal.records import AnyRecord, AttemptLaunched, ConfigAnswer, ConfigChanged, ConfigKept, RunNotified
@@ -109,8 +109,12 @@ class TurnActivities:
         self._lost: set[str] = set()
         self.is_cut_off = False
 
-    def cut_off(self) -> None:
-        """Interrupt all attempts, and begin none until *is_cut_off* is false: the server no longer hears this node."""
+    def cut_off(self) -> bool:
+        """Interrupt all attempts, and begin none until *is_cut_off* is false: the server no longer hears this node.
+
+        Returns:
+            Whether there were any.
+        """
         self.is_cut_off = True
         self._lost.update(self._running)
         for name, running in self._running.items():
@@ -118,6 +122,7 @@ class TurnActivities:
             ending = asyncio.gather(interrupting, end_orphans(name, (), grace=GRACE), return_exceptions=True)
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
+        return bool(self._running)
 
     @activity.defn(name=TURN)
     async def turn(self, request: Request, place: RunFiles | None) -> TurnDone:
@@ -144,12 +149,10 @@ class TurnActivities:
                     elif at is not None and place is not None:
                         result = _as_submitted(result, place, at)
                         head = await at.end(f"{request.turn}, attempt {request.attempt}")
-            except FilesConflict as error:
-                result = Failure(kind="failed", reason=str(error))
-            except (GitFailed, OSError, Shortage) as error:
+            except (CoterieError, OSError) as error:
                 if lacks := shortage(error):
                     result = Failure(kind="shortage", reason=lacks)
-                elif isinstance(error, GitFailed):
+                elif isinstance(error, FilesConflict | GitFailed):
                     result = Failure(kind="failed", reason=str(error))
                 else:
                     raise
@@ -263,7 +266,8 @@ class _Attempt:
         request = self._request
         self._count += 1
         event = self._secrets.hide_fields(event, *_SHOWN)
-        self._files.stream(request.run, request.turn, request.attempt, event)
+        with suppress(OSError):  # who watches sees less
+            self._files.stream(request.run, request.turn, request.attempt, event)
         match event:
             case Text(text=text, channel="answer"):
                 self.said = (self.said + text)[-HOW_FAR_MOST:]

@@ -98,8 +98,7 @@ async def keep_contact(client: Client, turns: TurnActivities, tell: Callable[[st
             failed += 1
             if failed == SAID_AFTER:
                 tell("the server does not answer; this node waits for it")
-            if failed >= SAID_AFTER and time.monotonic() - heard >= within and not turns.is_cut_off:
-                turns.cut_off()
+            if failed >= SAID_AFTER and time.monotonic() - heard >= within and not turns.is_cut_off and turns.cut_off():
                 tell("its turns are interrupted: other nodes may have them by now")
         else:
             if failed >= SAID_AFTER:
