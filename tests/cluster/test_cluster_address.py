@@ -8,7 +8,7 @@ from bundles import bundle
 from cluster_stage import Server
 
 from coterie.cli.options import HomeOptions
-from coterie.cluster.address import ClusterAddress, connected
+from coterie.cluster.address import ClusterAddress, connected, reason
 from coterie.cluster.node_secrets import secret_paths
 from coterie.errors import ClusterFailed, UsageError
 from coterie.runs.repository import LocalHome
@@ -107,6 +107,13 @@ def test_a_namespace_that_is_not_there_and_an_export_that_is_away_are_found_out_
         asyncio.run(main(f"temporal://{temporal_server.address}/absent?export=/tmp/none"))
     with pytest.raises(ClusterFailed, match=r"^postgresql://127\.0\.0\.1:9/x: .*Connect"):
         asyncio.run(main(f"temporal://{temporal_server.address}/default?export=postgresql://127.0.0.1:9/x"))
+
+
+def test_of_what_went_wrong_with_a_server_the_last_message_is_said() -> None:
+    """Also where it goes away while a client connects."""
+    said = 'Failed client connect: Status { message: "transport", source: Custom { error: "a broken pipe" } }'
+    assert reason(RuntimeError(said)) == "the server cannot be reached: a broken pipe"
+    assert reason(RuntimeError("Namespace absent\nis not found.")) == "Namespace absent is not found."
 
 
 def test_a_server_that_is_away_is_an_error_that_names_it() -> None:

@@ -117,6 +117,7 @@ def test_files_of_ended_runs_are_removed_after_a_time(tmp_path: Path) -> None:
             at = now - (100 if run == "long unknown" else 0)
             os.utime(tmp_path / folder.format(name), (at, at))
 
+    put(tmp_path, "runs/old/turns.removed/file", "left by a kill")
     assert asyncio.run(remove_ended(client, tmp_path, 50)) == ["long unknown", "old"]
 
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}

@@ -23,7 +23,7 @@ VARIABLE = "COTERIE_CLUSTER"
 """The environment variable with the address of the cluster whose runs commands show."""
 SETTING = "cluster.url"
 _EXPORT = "export="
-_MESSAGE = re.compile(r'ConnectError.*message: "([^"]+)"')
+_MESSAGE = re.compile(r'(?:ConnectError.*message|client connect.*error): "([^"]+)"')
 
 
 @dataclass(frozen=True, slots=True)
