@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from cluster_stage import MemoryExport, Server, node_of
 from stage import Cast, flow
@@ -13,7 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from coterie.cluster import releases, runs
 from coterie.cluster.address import ClusterAddress
-from coterie.cluster.labels import PROJECT, STATE, TEAM
+from coterie.cluster.labels import PROJECT, STATE, TEAM, attributes, summary
 from coterie.cluster.releases import build_id
 from coterie.cluster.runs import ClusterServer
 from coterie.cluster.submit import ended, submit
@@ -101,6 +102,27 @@ def test_a_workflow_task_that_fails_is_reported(
     server.close()
     assert "decides otherwise" in reason
     assert [one for one in said if "a workflow task failed" in one and "decides otherwise" in one]
+
+
+def test_names_that_the_server_would_refuse_are_cut(tmp_path: Path) -> None:
+    """Long ones, and those that are no text: a run must not fail for its label."""
+    plan, given = msgspec.structs.replace(flow("a -> b"), name="é\n" * 300), {"prompt": "x\n\ud800" + "ü" * 500}
+    said = summary(plan, given)
+    assert said.startswith("é é")
+    assert ": x ?üü" in said
+    assert len(said.encode()) <= 400
+
+    class Knows:
+        namespace = "default"
+
+        async def list_search_attributes(self, asked: object) -> Any:
+            return SimpleNamespace(custom_attributes=dict.fromkeys([TEAM.name, PROJECT.name, STATE.name]))
+
+    client: Any = SimpleNamespace(namespace="default", operator_service=Knows())
+    found = asyncio.run(attributes(client, plan, tmp_path / "p\udcff"))
+    assert found is not None
+    assert len(str(found[TEAM]).encode()) <= 200
+    assert found[PROJECT] == "p?"
 
 
 @pytest.mark.slow

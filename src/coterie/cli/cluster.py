@@ -121,8 +121,14 @@ def serve(
         typer.Option("--queue", metavar="Q", help="Perform the turns of agents with this queue (default). Repeatable."),
     ] = None,
     home: Annotated[
-        Path, typer.Option("--home", metavar="DIR", help="Where this node keeps the files of the turns it performs.")
-    ] = Path(".coterie/node"),
+        Path | None,
+        typer.Option(
+            "--home",
+            metavar="DIR",
+            help="Where this node keeps the files of the turns it performs; by default .coterie/node, or the first of "
+            "node-2, node-3 … that no other node has.",
+        ),
+    ] = None,
     no_drive: Annotated[
         bool, typer.Option("--no-drive", help="Perform turns only: other nodes drive the runs.")
     ] = False,
@@ -166,7 +172,7 @@ def serve(
 
     hold_back([sys.executable, "-P", "-m", "coterie", *sys.argv[1:]])
     from coterie.cluster.address import connected
-    from coterie.cluster.serve import node
+    from coterie.cluster.serve import claim_home, node
     from coterie.cluster.wire import MsgspecConverter
     from coterie.errors import UsageError
     from coterie.formats.settings.durations import seconds
@@ -175,7 +181,7 @@ def serve(
     if longest is None or keep.isdigit():  # bare digits would be milliseconds
         raise UsageError(f"--keep {keep!r} is not an age such as 7d, 12h or 1d12h")
     address, queues = _address(cluster), queue or ["default"]
-    home = home.absolute()  # git works in other folders
+    place, held = claim_home(home)
 
     async def main() -> None:
         async with (
@@ -184,7 +190,7 @@ def serve(
                 client,
                 export,
                 queues,
-                home,
+                place,
                 drives=not no_drive,
                 release=release,
                 most=at_once,
@@ -200,6 +206,7 @@ def serve(
                 await asyncio.Event().wait()
 
     drive(main(), lambda: "no further turn begins; press Ctrl-C again to end at once")
+    held.release()
     return 0
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
@@ -14,6 +15,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from coterie import files
 from coterie.cluster.activities import HEARTBEAT_EVERY, DriverActivities, TurnActivities
 from coterie.cluster.cleanup import keep_clean
 from coterie.cluster.guard import SILENCE, guarded
@@ -21,7 +23,9 @@ from coterie.cluster.labels import register
 from coterie.cluster.releases import build_id, claim_current, pinned
 from coterie.cluster.wire import QUEUE, node_queue, turn_queue
 from coterie.cluster.workflow import RunWorkflow
+from coterie.errors import ClusterFailed, RunIsOwned, UsageError
 from coterie.journal.export import Export
+from coterie.journal.lock import RunLock
 from coterie.runs.backend_setup import local_turns
 from coterie.runs.driver.turns import Turns
 
@@ -39,6 +43,33 @@ SAID_AFTER = 2
 CUT_OFF = 7.0
 """Seconds without an answer after which the turns of this node are lost: their agents are gone when the server, which
 has heard them a second later at most, gives them to others after ten."""
+
+
+def claim_home(given: Path | None) -> tuple[Path, RunLock]:
+    """The folder for the files of this node: *given*, or the first free one of `.coterie/node`, `.coterie/node-2` …
+
+    Two nodes in one folder would take each other's turns for those of a run with another owner.
+
+    Returns:
+        The folder, and the lock that keeps it for as long as this process lives.
+
+    Raises:
+        UsageError: If another node has the one that is given.
+        ClusterFailed: If it cannot be made.
+    """
+    for number in count(1):
+        home = (
+            given or Path(".coterie", "node" if number == 1 else f"node-{number}")
+        ).absolute()  # git works elsewhere
+        try:
+            files.make_folder(home)
+            return home, RunLock("of this node", home / "lock")
+        except RunIsOwned:
+            if given is not None:
+                raise UsageError(f"another node keeps its files in {given}: name another folder, --home DIR") from None
+        except OSError as error:
+            raise ClusterFailed(str(home), error.strerror or str(error)) from error
+    raise AssertionError("numbers never end")
 
 
 class Failures(logging.Handler):
