@@ -13,6 +13,7 @@ from asking import agent, request
 from bundles import bundle
 from stage import flow
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
 from coterie.backends.base import Answer, Event, Failure, Launched, Permission, Text, Tool
@@ -37,17 +38,23 @@ class Heard:
 
     def __init__(self) -> None:
         self.signals: list[TurnHeard] = []
+        self.fails: list[RPCStatusCode] = []
 
     def get_workflow_handle(self, run: str) -> Any:
         async def signal(name: str, heard: TurnHeard) -> None:
+            if self.fails:
+                raise RPCError("no", self.fails.pop(0), b"")
             self.signals.append(heard)
 
         return SimpleNamespace(signal=signal)
 
 
-def attempted(folder: Path, events: Sequence[Event], result: Answer | Failure) -> tuple[list[TurnHeard], TurnDone]:
+def attempted(
+    folder: Path, events: Sequence[Event], result: Answer | Failure, *fails: RPCStatusCode
+) -> tuple[list[TurnHeard], TurnDone]:
     """What a workflow hears of an attempt whose agent has a secret in its environment, and its end."""
     client: Any = Heard()
+    client.fails += fails
 
     async def main() -> TurnDone:
         asked = request(agent(env={"API_KEY": SECRET}))
@@ -84,6 +91,17 @@ def test_no_secret_of_an_attempt_reaches_the_history(tmp_path: Path, result: Ans
         assert b"***" in whole
         assert SECRET.encode() not in whole
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and SECRET in path.read_text()]
+
+
+@pytest.mark.parametrize(
+    ("status", "heard"), [(RPCStatusCode.UNKNOWN, 1), (RPCStatusCode.UNAVAILABLE, 1), (RPCStatusCode.NOT_FOUND, 0)]
+)
+def test_a_question_outlasts_a_server_that_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: RPCStatusCode, heard: int
+) -> None:
+    """It is asked for as long as the run goes on: without it no person would know of it."""
+    monkeypatch.setattr("coterie.cluster.activities.HEARTBEAT_EVERY", 0.0)
+    assert len(attempted(tmp_path, [Permission(id="p1", tool="rm")], Answer(), status)[0]) == heard
 
 
 def test_what_was_launched_is_in_the_result(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from cluster_stage import Server, server, serving
 from pattern_play import pattern
 from stage import flow
 from tcp_gate import TcpGate
+from temporalio.service import RPCError
 
 from coterie.backends.processes import any_alive
 from coterie.clock import SystemClock
@@ -305,9 +306,13 @@ def play(
             keeping = asyncio.create_task(suffering.keep_up())
             faulting = asyncio.create_task(suffering.come(faults))
             for run, kind in names.items():
-                await submit(
-                    client, export, made.of(kind), {"prompt": "go"}, run=run, folder=source if kind == "files" else None
-                )
+                place = source if kind == "files" else None
+                while True:
+                    try:
+                        await submit(client, export, made.of(kind), {"prompt": "go"}, run=run, folder=place)
+                        break
+                    except RPCError:  # the server has just been killed
+                        await asyncio.sleep(1)
             ending = {run: asyncio.create_task(done(client, run)) for run in names}
             await asyncio.wait([*ending.values(), faulting], timeout=within)
             keeping.cancel()

@@ -36,6 +36,7 @@ from coterie.backends.base import (
 )
 from coterie.backends.processes import end_orphans
 from coterie.backends.secrets import Secrets
+from coterie.cluster.address import passes
 from coterie.cluster.files import FilesConflict, Head, RunFiles, TurnFiles, WorkTrees
 from coterie.cluster.guard import GRACE, Guard
 from coterie.cluster.relay import Relay
@@ -177,16 +178,21 @@ class TurnActivities:
     async def _begin(self) -> None:
         """Make sure that the server still wants the turn from this node, before anything of it is begun.
 
-        A node that was frozen, or cut off, may get it late; another one has it then.
+        A node that was frozen, or cut off, may get it late; another one has it then. It asks for as long as the server
+        does not answer.
         """
         details = Payloads(payloads=await self._client.data_converter.encode([TurnBeat()]))
         beat = RecordActivityTaskHeartbeatRequest(
             task_token=activity.info().task_token, namespace=self._client.namespace, details=details
         )
-        try:
-            await self._client.workflow_service.record_activity_task_heartbeat(beat, retry=True)
-        except RPCError as error:
-            raise ApplicationError(f"the turn came too late: {error}", type="lost") from None
+        while True:
+            try:
+                await self._client.workflow_service.record_activity_task_heartbeat(beat, retry=True)
+                return
+            except RPCError as error:
+                if not passes(error):
+                    raise ApplicationError(f"the turn came too late: {error}", type="lost") from None
+            await asyncio.sleep(HEARTBEAT_EVERY)
 
     async def _perform(self, request: Request, attempt: "_Attempt") -> Result:
         name = request.ref.marker
@@ -296,8 +302,14 @@ class _Attempt:
         async def signal() -> None:
             for one in earlier:
                 await asyncio.wait([one])
-            with suppress(RPCError):  # the run is over
-                await self._client.get_workflow_handle(root_of(self._request.run)).signal(HEARD, heard)
+            while True:
+                try:
+                    await self._client.get_workflow_handle(root_of(self._request.run)).signal(HEARD, heard)
+                    return
+                except RPCError as error:
+                    if not passes(error):  # the run is over
+                        return
+                await asyncio.sleep(HEARTBEAT_EVERY)
 
         self._telling.append(asyncio.create_task(signal()))
 

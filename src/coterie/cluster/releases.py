@@ -26,20 +26,12 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import WorkerDeploymentConfig
 
 import coterie
+from coterie.cluster.address import passes
 from coterie.cluster.wire import QUEUE
 from coterie.errors import UsageError
 
 ASK_EVERY = 1.0
 """Seconds between two questions to a server that does not say which release is current."""
-_FINAL = frozenset(
-    {
-        RPCStatusCode.INVALID_ARGUMENT,
-        RPCStatusCode.PERMISSION_DENIED,
-        RPCStatusCode.UNAUTHENTICATED,
-        RPCStatusCode.UNIMPLEMENTED,
-    }
-)
-"""What a server says that will say the same again."""
 
 
 class Release(Struct, frozen=True):
@@ -101,7 +93,7 @@ async def claim_current(client: Client, release: str, tell: Callable[[str], obje
                 )  # of nodes that claim it at once, the first one has it
             return known or release
         except RPCError as error:
-            if error.status in _FINAL:
+            if not passes(error) and error.status is not RPCStatusCode.FAILED_PRECONDITION:
                 raise
             if not is_told:
                 tell(f"the server does not say which release is current; this node asks again: {error}")

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -72,6 +73,13 @@ def claim_home(given: Path | None) -> tuple[Path, RunLock]:
     raise AssertionError("numbers never end")
 
 
+def _shortened(message: str) -> str:
+    """*message* with the run and the activity for all that the library says of them."""
+    head, _, fields = message.partition(" ({")
+    names = [found[1] for key in ("workflow_id", "activity_id") if (found := re.search(rf"'{key}': '([^']*)'", fields))]
+    return f"{head} ({' '.join(names)})" if names else message
+
+
 class Failures(logging.Handler):
     """Notices, each of one line, about what the library logs as failed here and the server gives to nodes again.
 
@@ -90,7 +98,8 @@ class Failures(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Report the failure that *record* describes; a replay that differs is only logged as an eviction."""
         error = record.exc_info[1] if record.exc_info else None
-        said = f"{record.getMessage()}: {error!r}" if error is not None else record.getMessage()
+        message = _shortened(record.getMessage())
+        said = f"{message}: {error!r}" if error is not None else message
         what = "an activity" if record.name.startswith("temporalio.activity") else "a workflow task"
         if (error is not None and not isinstance(error, asyncio.CancelledError)) or "ondeterminism" in said:
             self._tell(f"{what} failed and is tried again: {' '.join(said.split())}")
