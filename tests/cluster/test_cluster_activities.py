@@ -12,14 +12,15 @@ import pytest
 from asking import agent, request
 from bundles import bundle
 from stage import flow
+from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
 from coterie.backends.base import Answer, Event, Failure, Launched, Permission, Text, Tool
-from coterie.cluster.activities import DriverActivities, _Attempt
+from coterie.cluster.activities import DriverActivities, TurnActivities, _Attempt
 from coterie.cluster.files import pack
-from coterie.cluster.wire import Begin, TurnDone, TurnHeard
+from coterie.cluster.wire import Begin, MsgspecConverter, TurnDone, TurnHeard
 from coterie.cluster.workflow import RunWorkflow
 from coterie.errors import ClusterFailed, ExportConflict
 from coterie.journal.export import FolderExport
@@ -102,6 +103,29 @@ def test_a_question_outlasts_a_server_that_is_away(
     """It is asked for as long as the run goes on: without it no person would know of it."""
     monkeypatch.setattr("coterie.cluster.activities.HEARTBEAT_EVERY", 0.0)
     assert len(attempted(tmp_path, [Permission(id="p1", tool="rm")], Answer(), status)[0]) == heard
+
+
+def test_a_turn_begins_once_the_server_still_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it does not answer, the node asks on; a refusal means that another one has the turn."""
+    monkeypatch.setattr("coterie.cluster.activities.HEARTBEAT_EVERY", 0.0)
+    answers = [RPCStatusCode.UNKNOWN, RPCStatusCode.CANCELLED, None, RPCStatusCode.NOT_FOUND]
+
+    async def beat(asked: object, retry: bool) -> None:
+        if (status := answers.pop(0)) is not None:
+            raise RPCError("no", status, b"")
+
+    service = SimpleNamespace(record_activity_task_heartbeat=beat)
+    node: Any = SimpleNamespace(
+        _client=SimpleNamespace(
+            namespace="default",
+            workflow_service=service,
+            data_converter=DataConverter(payload_converter_class=MsgspecConverter),
+        )
+    )
+    asyncio.run(ActivityEnvironment().run(TurnActivities._begin, node))
+    assert answers == [RPCStatusCode.NOT_FOUND]
+    with pytest.raises(ApplicationError, match="came too late"):
+        asyncio.run(ActivityEnvironment().run(TurnActivities._begin, node))
 
 
 def test_what_was_launched_is_in_the_result(tmp_path: Path) -> None:
