@@ -16,5 +16,7 @@ def test_all_runs_complete_whatever_fails(tmp_path: Path, monkeypatch: pytest.Mo
         pytest.skip(f"needs PostgreSQL: {why}")
     monkeypatch.setattr(cluster_killer, "FAULTS", LONG)
     monkeypatch.setattr(cluster_killer, "FREEZE", (9.0, 12.0))
-    wrong = cluster_killer.play(tmp_path, runs=12, faults=len(LONG), length=4, ticks=5, pace=2.0, seed=7, within=600.0)
+    wrong = cluster_killer.play(
+        tmp_path, runs=12, faults=len(LONG), length=4, ticks=5, pace=2.0, seed=7, within=300.0, links=40
+    )
     assert wrong == []

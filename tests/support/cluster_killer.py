@@ -40,12 +40,12 @@ from coterie.journal.export import Export
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, TurnFinished
 from coterie.journal.runs import RunReader, RunRecord
+from coterie.kernel.fold import Fold
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.backend_setup import local_turns
-from coterie.runs.driver.fold import Fold
-from coterie.runs.driver.shell import Shell
-from coterie.runs.kinds import kind_of
 
 TICK = 0.2
 AGENT = """
@@ -129,7 +129,8 @@ def ends_alone(kind: str, length: int) -> list[tuple[str, str, str]]:
         before = os.getcwd()
         os.chdir(folder)
         try:
-            asyncio.run(Shell(store=store, turns=local_turns(), clock=SystemClock()).start("r", plan, {"prompt": "go"}))
+            shell = Shell(store=store, turns=local_turns(), clock=SystemClock(), make_kind=kind_of)
+            asyncio.run(shell.start("r", plan, {"prompt": "go"}))
         finally:
             os.chdir(before)
         return ends(list(RunReader(store).history("r")))
@@ -290,7 +291,7 @@ def cluster(folder: Path) -> Iterator[tuple[str, list[Node], Server, Path]]:
 
 
 def play(
-    folder: Path, *, runs: int, faults: int, length: int, ticks: int, pace: float, seed: int, within: float
+    folder: Path, *, runs: int, faults: int, length: int, ticks: int, pace: float, seed: int, within: float, links: int
 ) -> list[str]:
     """Have *runs* runs suffer *faults* faults, check each of them, and return what is wrong."""
     ledger, source, began = folder / "ledger", folder / "source", time.monotonic()
@@ -309,7 +310,8 @@ def play(
                 place = source if kind == "files" else None
                 while True:
                     try:
-                        await submit(client, export, made.of(kind), {"prompt": "go"}, run=run, folder=place)
+                        words = (client, export, made.of(kind), {"prompt": "go"})
+                        await submit(*words, run=run, folder=place, link_events=links)
                         break
                     except RPCError:  # the server has just been killed
                         await asyncio.sleep(1)
@@ -409,6 +411,7 @@ if __name__ == "__main__":
     parser.add_argument("--ticks", type=int, default=10)
     parser.add_argument("--pace", type=float, default=6.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--links", type=int, default=60, help="events of a link of a run's chain of workflows")
     parser.add_argument("--within", type=float, default=1200.0, help="seconds until which all runs end")
     parser.add_argument("--keep", help="the folder to work in, which is kept")
     given = vars(parser.parse_args())

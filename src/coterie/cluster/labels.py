@@ -10,6 +10,7 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.service import RPCError
 
+from coterie.escapes import printable
 from coterie.journal.records import Record, TurnCancelled, TurnFailed, TurnFinished, TurnStarted
 from coterie.planning.plan import Plan
 
@@ -55,7 +56,7 @@ def summary(plan: Plan, given: Mapping[str, Any]) -> str:
 
 def _line(text: str, most: int) -> str:
     """*text* as one line of valid text, of *most* bytes at most."""
-    line = " ".join(text.split()).encode(errors="replace")
+    line = printable(" ".join(text.split()).encode(errors="replace").decode()).encode()
     return line.decode() if len(line) <= most else line[: most - 3].decode(errors="ignore") + "…"
 
 
@@ -82,6 +83,5 @@ class RunDetails:
     def __str__(self) -> str:
         names = ["/".join(filter(None, [run.partition("/")[2], turn])) for run, turn in self._running]
         more = f" and {len(names) - _TURNS} more" if len(names) > _TURNS else ""
-        return (
-            f"{self._summary}\n\n{self._ended} turns ended here; running: {', '.join(names[:_TURNS]) or 'none'}{more}"
-        )
+        running = printable(", ".join(names[:_TURNS])) or "none"
+        return f"{self._summary}\n\n{self._ended} turns ended here; running: {running}{more}"

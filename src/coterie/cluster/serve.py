@@ -27,8 +27,8 @@ from coterie.cluster.workflow import RunWorkflow
 from coterie.errors import ClusterFailed, RunIsOwned, UsageError
 from coterie.journal.export import Export
 from coterie.journal.lock import RunLock
+from coterie.kernel.turns import Turns
 from coterie.runs.backend_setup import local_turns
-from coterie.runs.driver.turns import Turns
 
 POLLS = 2
 """Requests for work that a node has open at a time: if it freezes, the server gives it as many tasks all the same."""
