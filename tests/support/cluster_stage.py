@@ -30,7 +30,7 @@ SOONER = {
     "cluster.activities.HEARTBEAT_EVERY": 0.05,
     "cluster.activities.OUTPUT_EVERY": 0.05,
     "cluster.serve.HEARTBEAT_EVERY": 0.05,
-    "runs.driver.retries.BACKOFF_FIRST": 0.05,
+    "kernel.retries.BACKOFF_FIRST": 0.05,
 }
 """Times that the tests do not wait for, in seconds."""
 WITHIN = 120.0
