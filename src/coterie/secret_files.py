@@ -22,7 +22,8 @@ IN_HOME = _entries("""
     .config/exoscale .s3cfg .boto .config/rclone .config/restic .terraform.d .terraformrc .pulumi .ansible .fly .vercel
     .config/fly .config/netlify .config/heroku .config/stripe .config/.wrangler .wrangler .config/configstore
     .local/share/com.vercel.cli .config/helm .config/argocd .databrickscfg .snowflake .snowsql .kaggle .huggingface
-    .cache/huggingface/token .config/openai .config/anthropic .config/solana .pgpass .my.cnf .mylogin.cnf .mongorc.js
+    .cache/huggingface/token .config/openai .config/anthropic .config/solana .config/temporalio
+    .pgpass .pg_service.conf .postgresql .my.cnf .mylogin.cnf .mongorc.js
     .docker/config.json .config/containers/auth.json .npmrc .yarnrc .yarnrc.yml .pypirc .pip/pip.conf
     .config/pip/pip.conf .config/pypoetry .local/share/uv/credentials .gem/credentials .local/share/gem/credentials
     .bundle/config .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .ivy2/.credentials
