@@ -23,8 +23,8 @@ from coterie.journal.memory import MemoryStore
 from coterie.journal.records import Record
 from coterie.journal.runs import history
 from coterie.patterns.rows.fold import RowFold
-from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.projection import Projection
+from coterie.patterns.rows.tables import upgrade
 from coterie.planning.plan import Limits, Plan
 from coterie.runs.driver.shell import Shell
 from coterie.runs.kinds import Observe

@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     from coterie.patterns.rows.enums import ExecutionStatus as ExecutionStatus
     from coterie.patterns.rows.enums import MessageType as MessageType
     from coterie.patterns.rows.enums import TopologyType as TopologyType
-    from coterie.patterns.rows.migrations import upgrade as upgrade
     from coterie.patterns.rows.models import AgentInstance as AgentInstance
     from coterie.patterns.rows.models import AgentType as AgentType
     from coterie.patterns.rows.models import Execution as Execution
@@ -89,6 +88,7 @@ if TYPE_CHECKING:
     from coterie.patterns.rows.schemas import TopologyCreate as TopologyCreate
     from coterie.patterns.rows.schemas import TopologyRead as TopologyRead
     from coterie.patterns.rows.schemas import TopologyUpdate as TopologyUpdate
+    from coterie.patterns.rows.tables import upgrade as upgrade
 
 _EXPORTS = {
     "coterie.engines.generator": "AgentFailed PatternFailed Question Tell Together",
@@ -119,7 +119,7 @@ _EXPORTS = {
     "coterie.patterns.rows.enums": (
         "AgentRole AggregationMethod ConsensusMethod ExecutionStatus MessageType TopologyType"
     ),
-    "coterie.patterns.rows.migrations": "upgrade",
+    "coterie.patterns.rows.tables": "upgrade",
     "coterie.patterns.rows.models": "AgentInstance AgentType Execution Message Result Topology TopologyMembership",
     "coterie.patterns.rows.projection": "Projection project",
     "coterie.patterns.rows.schemas": (
@@ -128,7 +128,7 @@ _EXPORTS = {
     ),
 }
 _MODULES = {name: module for module, names in _EXPORTS.items() for name in names.split()}
-_SQL = ("aiosqlite", "alembic", "asyncpg", "greenlet", "pydantic", "sqlalchemy", "sqlmodel")
+_SQL = ("aiosqlite", "asyncpg", "greenlet", "pydantic", "sqlalchemy", "sqlmodel")
 
 __all__ = sorted(_MODULES)
 
