@@ -20,10 +20,10 @@ from coterie.backends.base import (
     Unknown,
 )
 from coterie.clock import VirtualClock
-from coterie.engines.patterns.stance import agreement
 from coterie.errors import UsageError
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, TurnFinished
+from coterie.patterns.builtin.stance import agreement
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
 from coterie.runs.driver.shell import Shell
 from coterie.testing.simulated_agents import RIGHT, Assumptions, SimulatedAgents, SimulatedTurn, Skill, is_right

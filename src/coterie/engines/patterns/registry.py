@@ -154,7 +154,7 @@ def definition(type: str) -> PatternDefinition:
         UsageError: If it is unknown.
     """
     if type in KINDS and type not in _REGISTERED:
-        import_module(f"coterie.engines.patterns.{type}")
+        import_module(f"coterie.patterns.builtin.{type}")
     if type in _REGISTERED:
         return _REGISTERED[type]
     if ":" in type:

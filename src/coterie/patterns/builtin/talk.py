@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from coterie.engines.generator import PatternFailed, Question, Tell
-from coterie.engines.patterns.stance import agreement
 from coterie.journal.records import TurnFinished
+from coterie.patterns.builtin.stance import agreement
 from coterie.planning.plan import Wanted
 from coterie.topology.patterns.configs import DebateSettings
 from coterie.topology.patterns.slots import SIDES

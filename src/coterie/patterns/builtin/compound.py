@@ -14,11 +14,11 @@ from typing import Any, assert_never
 from msgspec import Struct
 
 from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Together
-from coterie.engines.patterns.pipeline import PipelineResult
 from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind, said
 from coterie.engines.patterns.shown import as_json, request
 from coterie.journal.records import TurnFinished
+from coterie.patterns.builtin.pipeline import PipelineResult
 from coterie.topology.patterns.configs import CompoundSettings, CrossCheckSettings
 from coterie.topology.patterns.inputs import ORIGINAL, task_of
 from coterie.topology.patterns.kinds import KINDS

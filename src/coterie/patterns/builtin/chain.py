@@ -10,12 +10,13 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
-from coterie.engines.patterns import chain_prompts, structured
-from coterie.engines.patterns.chain_jobs import CUT, Strategy, Subtask, SubtaskResult, failures, leaves, parts, tree
+from coterie.engines.patterns import structured
 from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternResult, SlotFailure, loss, one_kind, said
 from coterie.engines.patterns.structured import Answered
 from coterie.journal.records import TurnFinished
+from coterie.patterns.builtin import chain_prompts
+from coterie.patterns.builtin.chain_jobs import CUT, Strategy, Subtask, SubtaskResult, failures, leaves, parts, tree
 from coterie.planning.plan import Wanted
 from coterie.topology.patterns.configs import ChainSettings
 from coterie.topology.patterns.inputs import task_of

@@ -17,8 +17,8 @@ from coterie.engines.patterns.answers import normalise
 from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternResult
 from coterie.engines.patterns.sections import sections
-from coterie.engines.patterns.talk import OPPONENT, PROPONENT, Argument, Talk, said
 from coterie.journal.records import TurnFinished
+from coterie.patterns.builtin.talk import OPPONENT, PROPONENT, Argument, Talk, said
 from coterie.planning.plan import Wanted
 from coterie.topology.patterns.configs import DebateSettings
 from coterie.topology.patterns.inputs import task_of

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coterie.engines.patterns.chain_jobs import Strategy, Subtask
 from coterie.engines.patterns.result import SlotFailure
 from coterie.engines.patterns.shown import as_json
+from coterie.patterns.builtin.chain_jobs import Strategy, Subtask
 
 
 def plan(task: str) -> str:
