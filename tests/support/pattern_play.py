@@ -25,11 +25,11 @@ from coterie.engines.patterns.engine import team_of
 from coterie.engines.patterns.registry import Calls, definition
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, Record, Usage
+from coterie.patterns.builtin.pipeline import PipelineSettings
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
 from coterie.runs.driver.ended import Ended
 from coterie.runs.driver.shell import Shell
-from coterie.topology.patterns.configs import PipelineSettings
 from coterie.topology.patterns.kinds import KINDS, faults, read_config
 
 Says = Callable[[str, Request], tuple[Result, float]]

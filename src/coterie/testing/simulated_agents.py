@@ -19,9 +19,11 @@ from coterie.backends.base import Answer, Failure, OnEvent, Request, Result, Ses
 from coterie.backends.pending import Pending
 from coterie.backends.scripted import path_of
 from coterie.errors import UsageError
+from coterie.patterns.builtin.crosscheck import PRIMARY
+from coterie.patterns.builtin.debate import OPPONENT, PROPONENT, SIDES
+from coterie.patterns.builtin.ensemble import AGGREGATOR
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan, Wanted
-from coterie.topology.patterns.slots import AGGREGATOR, PRIMARY, SIDES
 
 RIGHT = "[right]"
 """The right answer to every question."""
@@ -29,7 +31,6 @@ RIGHT = "[right]"
 _ANSWER = re.compile(r"\[(?:right|wrong \d+)\]")
 _AGREES = "agreement: 1"
 _COUNTED = re.compile(r"_\d+\Z")
-_PROPONENT, _OPPONENT = SIDES
 _EIGHT = struct.Struct("<8Q")
 
 
@@ -173,12 +174,12 @@ class SimulatedAgents:
         match asked.pattern:
             case "debate" if "answer" not in names:
                 if slot in SIDES:
-                    stands = RIGHT if (slot == _PROPONENT) == proponent_is_right else "[wrong 1]"
+                    stands = RIGHT if (slot == PROPONENT) == proponent_is_right else "[wrong 1]"
                     gives_in = shown and draw.conform < self._assumptions.conformity
                     agrees = gives_in or _AGREES in asked.prompt  # with a side that gave in
                     return f"It is {stands}.\n{_AGREES if agrees else 'agreement: 0'}"
                 chosen = self._choose(skill, draw, shown)
-                winner = _PROPONENT if (chosen == RIGHT) == proponent_is_right else _OPPONENT
+                winner = PROPONENT if (chosen == RIGHT) == proponent_is_right else OPPONENT
                 return f"SUMMARY: both were heard\nVERDICT: {winner}\nCONCLUSION: {chosen}"
             case "ensemble" if slot == AGGREGATOR:
                 return self._choose(skill, draw, shown)

@@ -22,10 +22,11 @@ from coterie.patterns.reference.mixins.base import BaseMixin
 from coterie.patterns.reference.models import ask_model
 from coterie.patterns.reference.program_run import ProgramRun, load_mixins, playing
 from coterie.patterns.rows.configs import AgentConfig, accept
-from coterie.patterns.rows.enums import MessageType, TopologyType
+from coterie.patterns.rows.enums import MessageType
 from coterie.patterns.rows.kinds import refused
 from coterie.patterns.rows.models import AgentInstance, AgentType, Execution, Message, Result, Topology, unexpired
 from coterie.planning.plan import Limits
+from coterie.topology.patterns.kinds import TopologyType
 
 if TYPE_CHECKING:
     from coterie.backends.human import AskHuman

@@ -4,10 +4,10 @@ from coterie.errors import PatternRefused
 from coterie.patterns.reference.base import BaseTopology
 from coterie.patterns.reference.program_run import HUMAN
 from coterie.patterns.rows.configs import AgentConfig
-from coterie.patterns.rows.enums import TopologyType
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.program import AgentDefinition, ProgramPlan
 from coterie.topology.composition import MAX_DEPTH
+from coterie.topology.patterns.kinds import TopologyType
 
 
 def plan_of(topology: BaseTopology, correlation: str = "", above: tuple[BaseTopology, ...] = ()) -> Plan:

@@ -5,8 +5,8 @@ from typing import Any, ClassVar, TypeVar
 
 from coterie.errors import PatternRefused
 from coterie.patterns.reference.base import BaseTopology, check_class
-from coterie.patterns.rows.enums import TopologyType
 from coterie.patterns.rows.models import AgentType, Topology, unexpired
+from coterie.topology.patterns.kinds import TopologyType
 
 T = TypeVar("T", bound=type[BaseTopology])
 
