@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from coterie.patterns.reference.invocation import ExecutionContext as ExecutionContext
     from coterie.patterns.reference.mixins.approval import HumanInLoopMixin as HumanInLoopMixin
     from coterie.patterns.reference.mixins.base import BaseMixin as BaseMixin
-    from coterie.patterns.reference.mixins.base import MixinRegistry as MixinRegistry
     from coterie.patterns.reference.mixins.base import ReplyRefused as ReplyRefused
     from coterie.patterns.reference.mixins.base import Vetoed as Vetoed
-    from coterie.patterns.reference.mixins.base import mixin as mixin
     from coterie.patterns.reference.mixins.memory import MemoryMixin as MemoryMixin
     from coterie.patterns.reference.mixins.reasoning import ReasoningMixin as ReasoningMixin
+    from coterie.patterns.reference.mixins.registry import MixinRegistry as MixinRegistry
+    from coterie.patterns.reference.mixins.registry import mixin as mixin
     from coterie.patterns.reference.mixins.structured import StructuredOutputMixin as StructuredOutputMixin
     from coterie.patterns.reference.mixins.tools import ToolUseMixin as ToolUseMixin
     from coterie.patterns.reference.registry import TopologyRegistry as TopologyRegistry
@@ -124,8 +124,9 @@ _EXPORTS = {
     "coterie.patterns.reference.calls": "current_call",
     "coterie.patterns.reference.invocation": "AgentInvocationResult ExecutionContext",
     "coterie.patterns.reference.mixins.approval": "HumanInLoopMixin",
-    "coterie.patterns.reference.mixins.base": "BaseMixin MixinRegistry ReplyRefused Vetoed mixin",
+    "coterie.patterns.reference.mixins.base": "BaseMixin ReplyRefused Vetoed",
     "coterie.patterns.reference.mixins.memory": "MemoryMixin",
+    "coterie.patterns.reference.mixins.registry": "MixinRegistry mixin",
     "coterie.patterns.reference.mixins.reasoning": "ReasoningMixin",
     "coterie.patterns.reference.mixins.structured": "StructuredOutputMixin",
     "coterie.patterns.reference.mixins.tools": "ToolUseMixin",

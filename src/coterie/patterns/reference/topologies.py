@@ -12,10 +12,12 @@ from coterie.engines.patterns.registry import Team, definition
 from coterie.engines.patterns.result import PatternResult
 from coterie.errors import CollaborationFailed, PatternRefused
 from coterie.patterns.reference.base import BaseTopology
+from coterie.patterns.reference.collaboration import Collaboration
 from coterie.patterns.reference.driver import Driver
 from coterie.patterns.reference.invocation import ExecutionContext
-from coterie.patterns.reference.mixins.base import BaseMixin, MixinRegistry
-from coterie.patterns.reference.program_run import load_mixins
+from coterie.patterns.reference.mixins.base import BaseMixin
+from coterie.patterns.reference.mixins.registry import MixinRegistry, load_mixins
+from coterie.patterns.reference.registry import TopologyRegistry
 from coterie.patterns.rows.configs import CONFIGS, AgentConfig, class_word
 from coterie.patterns.rows.models import AgentInstance, AgentType, Topology
 from coterie.topology.patterns.configs import Config
@@ -142,14 +144,13 @@ class CompoundTopology(PatternTopology):
         sub_topologies: Mapping[str, BaseTopology] | None = None,
     ) -> None:
         super().__init__(topology, agents, db_session)
-        self._sub_topologies: dict[str, BaseTopology] = dict(sub_topologies or {})
-        self._cycle = ""
+        self._sub_topologies |= sub_topologies or {}
 
-    def team(self, name: str) -> BaseTopology | None:
+    def team(self, name: str) -> Collaboration | None:
         """The sub-topology of that name."""
         return self._sub_topologies.get(name)
 
-    def teams(self) -> Mapping[str, BaseTopology]:
+    def teams(self) -> Mapping[str, Collaboration]:
         """The sub-topologies, in their order."""
         return {name: self._sub_topologies[name] for name in self._slots()}
 
@@ -166,7 +167,13 @@ class CompoundTopology(PatternTopology):
                     raise PatternRefused(f"sub-topology {name!r}: {refused}") from None
 
     def _slots(self) -> tuple[str, ...]:
-        return tuple(name for name in self.compound_config.sub_topologies if name in self._sub_topologies)
+        return tuple(name for name in self._sub_names() if name in self._sub_topologies)
+
+    def _sub_names(self) -> tuple[str, ...]:
+        return tuple(self.compound_config.sub_topologies)
+
+    def _make_team(self, topology: Topology, agents: Mapping[str, AgentType]) -> Collaboration:
+        return TopologyRegistry.create(topology, agents, self.db_session)
 
 
 def _derived(topology_type: TopologyType) -> type[PatternTopology]:
