@@ -19,9 +19,6 @@ from coterie.backends.base import Answer, Failure, OnEvent, Request, Result, Ses
 from coterie.backends.pending import Pending
 from coterie.backends.scripted import path_of
 from coterie.errors import UsageError
-from coterie.patterns.builtin.crosscheck import PRIMARY
-from coterie.patterns.builtin.debate import OPPONENT, PROPONENT, SIDES
-from coterie.patterns.builtin.ensemble import AGGREGATOR
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan, Wanted
 
@@ -30,6 +27,8 @@ RIGHT = "[right]"
 
 _ANSWER = re.compile(r"\[(?:right|wrong \d+)\]")
 _AGREES = "agreement: 1"
+_PROPONENT, _OPPONENT, _PRIMARY, _AGGREGATOR = "proponent", "opponent", "primary", "aggregator"
+"""The slots whose agents do not just answer."""
 _COUNTED = re.compile(r"_\d+\Z")
 _EIGHT = struct.Struct("<8Q")
 
@@ -173,20 +172,20 @@ class SimulatedAgents:
             return _json({"approach": "by halves", "subtasks": ["the first half", "the second half"]})
         match asked.pattern:
             case "debate" if "answer" not in names:
-                if slot in SIDES:
-                    stands = RIGHT if (slot == PROPONENT) == proponent_is_right else "[wrong 1]"
+                if slot in (_PROPONENT, _OPPONENT):
+                    stands = RIGHT if (slot == _PROPONENT) == proponent_is_right else "[wrong 1]"
                     gives_in = shown and draw.conform < self._assumptions.conformity
                     agrees = gives_in or _AGREES in asked.prompt  # with a side that gave in
                     return f"It is {stands}.\n{_AGREES if agrees else 'agreement: 0'}"
                 chosen = self._choose(skill, draw, shown)
-                winner = PROPONENT if (chosen == RIGHT) == proponent_is_right else OPPONENT
+                winner = _PROPONENT if (chosen == RIGHT) == proponent_is_right else _OPPONENT
                 return f"SUMMARY: both were heard\nVERDICT: {winner}\nCONCLUSION: {chosen}"
-            case "ensemble" if slot == AGGREGATOR:
+            case _ if slot == _AGGREGATOR:
                 return self._choose(skill, draw, shown)
             case "chain" | "pipeline" | "delegation" | "compound":
                 return self._work(skill, draw, shown)
             case _:
-                others = shown if slot != PRIMARY else []  # a primary is shown the issues of its own answer
+                others = shown if slot != _PRIMARY else []  # a primary is shown the issues of its own answer
                 return self._answer(skill, draw, others, names)
 
     def _answer(self, skill: Skill, draw: "_Draws", shown: Sequence[str], names: set[str]) -> str:
