@@ -22,8 +22,8 @@ from coterie.ids import folder_name
 from coterie.journal.export import Export
 from coterie.journal.records import Record, TreeSaved
 from coterie.journal.rules import root_of
+from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.kinds import kind_of
 from coterie.secret_files import is_secret
 from coterie.workspace.trees import git
 from coterie.workspace.trees.git import CompletedCall, Repository, in_thread

@@ -13,9 +13,9 @@ from coterie.backends.coding.needs import CODING, sandbox_of
 from coterie.backends.coding.needs import missing as missing_of_coding
 from coterie.diagnostics import error
 from coterie.errors import TopologyError
+from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.driver.turns import LocalTurns
-from coterie.runs.kinds import kind_of
+from coterie.runs.local_turns import LocalTurns
 from coterie.topology.coding import REQUIRED
 from coterie.waits import waiting
 

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 
 WHOLE = "."
-"""As a login: the folder itself is written, since it holds a database and nothing that is obeyed."""
+"""As a login: the folder itself, with a database in it; of what is there only *scratch* is written."""
 
 
 class AgentState(Struct, frozen=True):
@@ -60,7 +60,7 @@ STATES: Mapping[str, tuple[AgentState, ...]] = {
     ),
     "kiro": (
         AgentState(".kiro", sessions="sessions"),
-        AgentState(".local/share/kiro-cli", login=WHOLE),
+        AgentState(".local/share/kiro-cli", login=WHOLE, scratch="*.sqlite3* history* *.lock"),
         AgentState(".aws/sso/cache", login="kiro-auth-token.json", scratch="*"),
     ),
     "goose": (
