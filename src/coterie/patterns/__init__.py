@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from coterie.patterns.rows.schemas import TopologyRead as TopologyRead
     from coterie.patterns.rows.schemas import TopologyUpdate as TopologyUpdate
     from coterie.patterns.rows.tables import upgrade as upgrade
-    from coterie.topology.patterns.kinds import TopologyType as TopologyType
+    from coterie.topology.patterns.names import TopologyType as TopologyType
 
     # As they are derived from the patterns.
     class ChainOfCommandConfig(StrictConfig): ...
@@ -141,7 +141,7 @@ _EXPORTS = {
     ),
     "coterie.patterns.rows.enums": ("AgentRole AggregationMethod ConsensusMethod ExecutionStatus MessageType"),
     "coterie.patterns.rows.tables": "upgrade",
-    "coterie.topology.patterns.kinds": "TopologyType",
+    "coterie.topology.patterns.names": "TopologyType",
     "coterie.patterns.rows.models": "AgentInstance AgentType Execution Message Result Topology TopologyMembership",
     "coterie.patterns.rows.projection": "Projection project",
     "coterie.patterns.rows.schemas": (

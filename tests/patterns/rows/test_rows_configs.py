@@ -21,7 +21,8 @@ from coterie.patterns.rows.configs import (
     typed_config,
 )
 from coterie.patterns.rows.enums import AggregationMethod, ConsensusMethod
-from coterie.topology.patterns.kinds import KINDS, TopologyType, read_config
+from coterie.topology.patterns.kinds import KINDS, read_config
+from coterie.topology.patterns.names import TopologyType
 
 TYPES = list(TopologyType)
 VALUES = st.one_of(

@@ -27,7 +27,7 @@ from coterie.patterns.rows.fold import LEFT, LET_GO, RowFold, RowUpdate
 from coterie.planning.loop import ParallelPlan
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, to_json
 from coterie.planning.program import AgentDefinition, ProgramPlan
-from coterie.topology.patterns.kinds import TopologyType
+from coterie.topology.patterns.names import TopologyType
 
 Tables = dict[str, dict[UUID, dict[str, Any]]]
 

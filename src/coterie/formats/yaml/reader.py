@@ -27,8 +27,9 @@ from coterie.topology.checks.names import fallback_of
 from coterie.topology.checks.patterns import NAME_HINT, asked, is_name
 from coterie.topology.composition import MAX_DEPTH
 from coterie.topology.model import Agent, Topology
-from coterie.topology.patterns.kinds import kind_of, words
+from coterie.topology.patterns.kinds import kind_of
 from coterie.topology.patterns.model import Pattern, Slot
+from coterie.topology.patterns.names import words
 
 _PATTERN = ("type", "name", "description", "config", "slots")
 _PARTS = ("pattern", "agents", "supervision")

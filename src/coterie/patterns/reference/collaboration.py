@@ -21,7 +21,7 @@ from coterie.patterns.rows.configs import AgentConfig, accept
 from coterie.patterns.rows.enums import MessageType
 from coterie.patterns.rows.kinds import refused
 from coterie.patterns.rows.models import AgentInstance, AgentType, Message, Result, Topology, unexpired
-from coterie.topology.patterns.kinds import TopologyType
+from coterie.topology.patterns.names import TopologyType
 
 _ANSWERS = ("topology_type", "config_class", "tools", "_call_llm")
 """The attributes that a subclass may define without losing `pure`."""

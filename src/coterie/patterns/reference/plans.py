@@ -7,7 +7,7 @@ from coterie.patterns.rows.configs import AgentConfig
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.program import AgentDefinition, ProgramPlan
 from coterie.topology.composition import MAX_DEPTH
-from coterie.topology.patterns.kinds import TopologyType
+from coterie.topology.patterns.names import TopologyType
 
 
 def plan_of(topology: Collaboration, correlation: str = "", above: tuple[Collaboration, ...] = ()) -> Plan:

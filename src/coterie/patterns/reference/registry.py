@@ -8,7 +8,7 @@ from coterie.errors import PatternRefused
 from coterie.patterns.reference.base import BaseTopology
 from coterie.patterns.reference.collaboration import check_class
 from coterie.patterns.rows.models import AgentType, Topology, unexpired
-from coterie.topology.patterns.kinds import TopologyType
+from coterie.topology.patterns.names import TopologyType
 
 _OURS = "coterie.patterns.reference.topologies"
 """The module of the built-in classes, which are loaded when they are needed: they are made with this one."""

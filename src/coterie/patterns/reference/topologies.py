@@ -21,7 +21,8 @@ from coterie.patterns.reference.registry import TopologyRegistry
 from coterie.patterns.rows.configs import CONFIGS, AgentConfig, class_word
 from coterie.patterns.rows.models import AgentInstance, AgentType, Topology
 from coterie.topology.patterns.configs import Config
-from coterie.topology.patterns.kinds import KINDS, PatternSpec, TopologyType, faults, read_config
+from coterie.topology.patterns.kinds import KINDS, PatternSpec, faults, read_config
+from coterie.topology.patterns.names import TopologyType
 
 C = TypeVar("C", bound=SQLModel)
 

@@ -16,7 +16,8 @@ from coterie.errors import PatternRefused
 from coterie.patterns.rows.enums import AggregationMethod, ConsensusMethod
 from coterie.patterns.rows.kinds import Object, refused
 from coterie.topology.patterns.configs import Aggregation, Consensus
-from coterie.topology.patterns.kinds import KINDS, TopologyType, read_config
+from coterie.topology.patterns.kinds import KINDS, read_config
+from coterie.topology.patterns.names import TopologyType
 
 Flag = Annotated[bool, Strict()]
 Whole = Annotated[int, Strict()]

@@ -16,7 +16,8 @@ from coterie.patterns.rows.kinds import as_text
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.program import AgentDefinition, ProgramPlan
-from coterie.topology.patterns.kinds import KINDS, TopologyType
+from coterie.topology.patterns.kinds import KINDS
+from coterie.topology.patterns.names import TopologyType
 
 Values = dict[str, Any]
 """The columns of a row, by name."""

@@ -1,4 +1,4 @@
-"""The names of the built-in patterns, and what each is: its module is loaded when a file or a plan uses it.
+"""What each built-in pattern is: its module is loaded when a file or a plan uses it.
 
 Messages contain those of the reference, `Debate requires 'mediator' slot`, because programs search for them.
 """
@@ -6,7 +6,6 @@ Messages contain those of the reference, `Debate requires 'mediator' slot`, beca
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cache
 from importlib import import_module
 from typing import Any, Literal, get_args, get_origin
@@ -16,6 +15,7 @@ import msgspec
 from coterie.diagnostics import Severity, did_you_mean
 from coterie.topology.patterns.configs import Config
 from coterie.topology.patterns.faults import Fault
+from coterie.topology.patterns.names import TYPES, TopologyType
 
 _MODULES = "coterie.patterns.builtin"
 """The package of the patterns. It stands after the engines, so a pattern is loaded by its name."""
@@ -24,27 +24,12 @@ COMMON = ("text", "failures", "warnings", "usage")
 """The keys of every result."""
 
 
-class TopologyType(StrEnum):
-    """The type of a team: each has a module of its stored name. Files may also use the member's name."""
-
-    DEBATE = "debate"
-    CHAIN_OF_COMMAND = "chain"
-    DELEGATION = "delegation"
-    ENSEMBLE = "ensemble"
-    PIPELINE = "pipeline"
-    CROSS_CHECK = "crosscheck"
-    COMPOUND = "compound"
-
-
-_BY_WORD = {word: one.value for one in TopologyType for word in (one.value, one.name.lower())}
-
-
 @dataclass(frozen=True, slots=True)
 class PatternSpec:
     """One pattern type.
 
     Attributes:
-        name: As it is stored: `debate`, `chain`, `delegation`, `ensemble`, `pipeline`, `crosscheck`, `compound`.
+        name: As it is stored, and the name of its module.
         title: As people read it.
         config: The class of its configuration.
         about: What it does, in one line.
@@ -78,7 +63,7 @@ class PatternSpec:
     @property
     def words(self) -> tuple[str, ...]:
         """Its name and other accepted ones."""
-        return tuple(word for word, name in _BY_WORD.items() if name == self.name)
+        return tuple(word for word, name in TYPES.items() if name == self.name)
 
 
 class _BuiltIn(Mapping[str, PatternSpec]):
@@ -97,7 +82,7 @@ class _BuiltIn(Mapping[str, PatternSpec]):
         return len(TopologyType)
 
     def __contains__(self, name: object) -> bool:
-        return name in _BY_WORD.values()
+        return name in TYPES.values()
 
 
 KINDS: Mapping[str, PatternSpec] = _BuiltIn()
@@ -105,12 +90,7 @@ KINDS: Mapping[str, PatternSpec] = _BuiltIn()
 
 def kind_of(word: str) -> PatternSpec | None:
     """The type named *word* (`chain_of_command` as well as `chain`), or None."""
-    return KINDS[_BY_WORD[word]] if word in _BY_WORD else None
-
-
-def words() -> tuple[str, ...]:
-    """Every name of a type."""
-    return tuple(_BY_WORD)
+    return KINDS[TYPES[word]] if word in TYPES else None
 
 
 @cache
