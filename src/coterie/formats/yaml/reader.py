@@ -27,8 +27,9 @@ from coterie.topology.checks.names import fallback_of
 from coterie.topology.checks.patterns import NAME_HINT, asked, is_name
 from coterie.topology.composition import MAX_DEPTH
 from coterie.topology.model import Agent, Topology
-from coterie.topology.patterns.kinds import words
+from coterie.topology.patterns.kinds import kind_of
 from coterie.topology.patterns.model import Pattern, Slot
+from coterie.topology.patterns.names import words
 
 _PATTERN = ("type", "name", "description", "config", "slots")
 _PARTS = ("pattern", "agents", "supervision")
@@ -124,7 +125,7 @@ class _Reader:
             hint = f"write type: debate, or another of {', '.join(words())}"
             self._report(error("unknown-type", "the pattern has no type", key, hint))
         found = list(self._slots(fields.table("slots", "write {proponent: AGENT}")))
-        found += self._mediator(kind, config, [slot.name for slot, _ in found])
+        found += self._named_slot(kind, config, [slot.name for slot, _ in found])
         slots = tuple(slot for slot, _ in found)
         nodes = {agent.name: agent for agent in agents}
         for _, filler in found:
@@ -182,10 +183,12 @@ class _Reader:
         filler = self._agent(name, overridden(self._tables[agent], without(table, ("agent",))), key)
         yield _slot(slot, name, filler, key), filler
 
-    def _mediator(self, kind: str, config: Table, slots: Sequence[str]) -> Iterator[tuple[Slot, Filler]]:
-        """The slot of the agent that `mediator_agent_name` names, if no slot has it yet."""
-        named = config.entries.get("mediator_agent_name")
-        if kind != "debate" or not isinstance(named, Leaf) or "mediator" in slots or named.value in slots:
+    def _named_slot(self, kind: str, config: Table, slots: Sequence[str]) -> Iterator[tuple[Slot, Filler]]:
+        """The slot of the agent that a setting names, `mediator_agent_name`, if no slot has it yet."""
+        known = kind_of(kind)
+        setting, slot = known.named_slot if known is not None else ("", "")
+        named = config.entries.get(setting)
+        if not isinstance(named, Leaf) or slot in slots or named.value in slots:
             return
         if isinstance(named.value, str) and (filler := self._named(named.value, named.span)) is not None:
             yield _slot(named.value, named.value, filler, named.span), filler

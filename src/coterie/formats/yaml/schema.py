@@ -98,4 +98,4 @@ def schema() -> dict[str, Any]:
 
 
 def _words(*kinds: PatternSpec) -> list[str]:
-    return [word for kind in kinds or KINDS.values() for word in (kind.name, *kind.aliases)]
+    return [word for kind in kinds or KINDS.values() for word in kind.words]

@@ -7,28 +7,123 @@ no team gets an empty question. The run's own input travels along as `original_i
 far and the question that it answers, and checks that answer.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, assert_never
+from typing import Any, Literal, assert_never
 
 from msgspec import Struct
 
+from coterie.diagnostics import did_you_mean
 from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Together
-from coterie.engines.patterns.pipeline import PipelineResult
 from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind, said
 from coterie.engines.patterns.shown import as_json, request
 from coterie.journal.records import TurnFinished
-from coterie.topology.patterns.configs import CompoundSettings, CrossCheckSettings
+from coterie.patterns.builtin.pipeline import PipelineResult
+from coterie.patterns.constructors import Filler, make_team
+from coterie.topology.model import ArrowGroup, Topology
+from coterie.topology.patterns import faults
+from coterie.topology.patterns.configs import (
+    Config,
+    Idle,
+    Positive,
+    arrow,
+)
+from coterie.topology.patterns.faults import Fault
 from coterie.topology.patterns.inputs import ORIGINAL, task_of
-from coterie.topology.patterns.kinds import KINDS
-from coterie.topology.patterns.outputs import keys_of
-from coterie.topology.patterns.slots import subs
+from coterie.topology.patterns.kinds import KINDS, PatternSpec, keys_of
+
+
+class CompoundSettings(Config, frozen=True, kw_only=True):
+    """Composition of teams on one input.
+
+    Attributes:
+        sub_topologies: The slots in order; empty: in declaration order.
+        composition_type: `sequential`: each gets the output of the previous one; `parallel`: all get the same input;
+            `conditional`: only the one that the input's `route_to` names runs, else the first.
+        failure_policy: In parallel: `all` must complete, or `any` of them.
+        mapping: By sub-topology: input key to key of the previous output; `text` is the previous output's text.
+        max_concurrency: Maximum sub-topologies that run at once; None: unlimited.
+    """
+
+    sub_topologies: tuple[str, ...] = ()
+    composition_type: Literal["sequential", "parallel", "conditional"] = "sequential"
+
+    failure_policy: Literal["all", "any"] = "all"
+    mapping: dict[str, dict[str, str]] = {}
+    max_concurrency: Positive | None = None
+
+    def slot_faults(self, names: Sequence[str]) -> Iterator[Fault]:
+        """Every sub-topology of a compound exists."""
+        found = subs(self, names)
+        if not found:
+            yield Fault("missing-slot", "Compound requires at least one sub-topology", "slots")
+        for sub in dict.fromkeys(found):
+            if sub not in names:
+                hint = did_you_mean(sub, names)
+                yield Fault("missing-slot", f"Sub-topology not found: {sub}", "config.sub_topologies", hint=hint)
+        for sub in self.mapping:
+            if sub not in found:
+                yield faults.no_such("config.mapping", sub, found)
+        yield from faults.spare("sub-topology", names, found)
+
+    def idle_settings(self, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Idle]:
+        """Settings without effect beside others."""
+        composed = self.composition_type
+        why = f"composition_type is {composed}"
+        yield composed != "sequential" and bool(self.mapping), "mapping", why
+        for name in ("failure_policy", "max_concurrency"):
+            yield composed != "parallel" and name in written, name, why
+
+    def handoffs(self, names: Sequence[str]) -> Iterator[ArrowGroup]:
+        """Who hands on to whom."""
+        if self.composition_type == "sequential":
+            for one, following in pairwise(subs(self, names)):
+                yield arrow(one, (following,))
+
+    def input_faults(
+        self, title: str, keys: Sequence[str], capabilities: Mapping[str, Sequence[str]], given: Mapping[str, Any]
+    ) -> Iterator[Fault]:
+        """A route must be known."""
+        route, known = given.get("route_to"), subs(self, tuple(capabilities))
+        if self.composition_type == "conditional" and route not in (None, "", *known):
+            yield Fault("bad-route", f"Invalid route: {route}", hint=f"known sub-topologies: {', '.join(known)}")
+
+    def plan_faults(self, names: Sequence[str], outputs: Mapping[str, Sequence[str]]) -> Iterator[Fault]:
+        """A mapped key must be one that the previous team outputs, where that is known."""
+        for before, name in pairwise(subs(self, names)):
+            known = outputs.get(before)
+            for key, source in self.mapping.get(name, {}).items():
+                if known is not None and source not in known:
+                    message = f"{key!r} of {name!r} is mapped from {source!r}, which {before!r} does not output"
+                    hint = did_you_mean(source, known) or f"its outputs: {', '.join(known)}"
+                    yield Fault("bad-mapping", message, f"config.mapping.{name}.{key}", hint=hint)
+
+    def same_input(self, names: Sequence[str], given: Mapping[str, Any]) -> Iterator[str]:
+        """All teams side by side, the chosen one, or the first of a sequence unless its input is mapped."""
+        found = subs(self, names)
+        match self.composition_type:
+            case "parallel":
+                yield from found if self.failure_policy == "all" else ()
+            case "conditional":
+                yield given.get("route_to") or found[0]
+            case _:
+                yield from (name for name in found[:1] if name not in self.mapping)
+
+    def takes_all(self, names: Sequence[str], takes: Mapping[str, bool]) -> bool:
+        """If the teams do that get its input."""
+        found = subs(self, names)
+        return all(takes.get(name, False) for name in (found[:1] if self.composition_type == "sequential" else found))
+
+
+def subs(config: CompoundSettings, names: Sequence[str]) -> tuple[str, ...]:
+    """The sub-topologies of a compound, in order."""
+    return config.sub_topologies or tuple(names)
+
 
 TEXT = "text"
 """The name of the previous team's text in a mapping."""
 
-_KIND_OF = {kind.config: kind.name for kind in KINDS.values()}
 _OF_PIPELINE = frozenset(PipelineResult.__struct_fields__) - frozenset(PatternResult.__struct_fields__)
 _DEEPEST = 100
 """The depth to which outputs are searched for the result of a pipeline; teams nest less deeply."""
@@ -72,6 +167,18 @@ class ConditionalResult(PatternResult, frozen=True, kw_only=True):
     output: dict[str, Any]
 
 
+def compound(
+    teams: Mapping[str, Filler], /, *, name: str = "compound", description: str = "", **config: Any
+) -> Topology:
+    """Several teams work on one input: one after the other, side by side, or the one that `route_to` names.
+
+    Args:
+        teams: By name, in their order.
+        config: Fields of `CompoundConfig`: `composition_type`, `mapping`, …
+    """
+    return make_team("compound", teams, config, name, description)
+
+
 def calls(team: Team, **numbers: Any) -> Calls:
     """Count the turns: each team runs once; of a conditional only one does, the first unless *route* names another."""
     config: CompoundSettings = team.config
@@ -87,8 +194,17 @@ def calls(team: Team, **numbers: Any) -> Calls:
             assert_never(config.composition_type)
 
 
-@pattern(KINDS["compound"], calls=calls)
-def compound(team: Team, given: dict[str, Any]) -> Conversation:
+SPEC = PatternSpec(
+    "compound",
+    "Compound",
+    CompoundSettings,
+    "A combination of topologies; each is a separate execution.",
+    results=(SequentialResult, ParallelResult, ConditionalResult),
+)
+
+
+@pattern(SPEC, calls=calls)
+def play(team: Team, given: dict[str, Any]) -> Conversation:
     """Run the teams as the composition defines."""
     config: CompoundSettings = team.config
     match config.composition_type:
@@ -175,7 +291,7 @@ def _checks(team: Team, name: str) -> bool:
     mapped = config.mapping.get(name, {})
     return (
         name in team.subs
-        and isinstance(team.subs[name].config, CrossCheckSettings)
+        and team.subs[name].config.checks_answers
         and not any(key in mapped for key in team.keys(name))
     )
 
@@ -188,10 +304,15 @@ def _check_mapping(team: Team) -> None:
     """
     config: CompoundSettings = team.config
     for before, name in pairwise(subs(config, team.slots)):
-        kind = _KIND_OF.get(type(team.subs[before].config)) if before in team.subs else None
+        kind = _kind_of(team.subs[before]) if before in team.subs else None
         for key, source in config.mapping.get(name, {}).items():
             if kind is not None and source not in (known := keys_of(kind)):
                 raise PatternFailed(f"mapping.{name}.{key} wants {source!r}, and {before} gives {', '.join(known)}")
+
+
+def _kind_of(team: Team) -> str | None:
+    """The built-in pattern of *team*."""
+    return next((kind.name for kind in KINDS.values() if kind.config is type(team.config)), None)
 
 
 def _mapped(team: Team, name: str, before: Mapping[str, Any], text: str) -> dict[str, Any]:

@@ -3,21 +3,149 @@
 No task is dropped: one that finds no worker, or that fails, is in the result with the reason.
 """
 
-from collections.abc import Generator
-from typing import Any, assert_never
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, assert_never
 
 from msgspec import Struct
 
+from coterie.diagnostics import Severity
 from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
 from coterie.engines.patterns import structured
 from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternResult, SlotFailure, loss, one_kind, said
 from coterie.engines.patterns.structured import Answered
+from coterie.patterns.constructors import Filler, make_team
 from coterie.planning.plan import Wanted
-from coterie.topology.patterns.configs import DelegationSettings
-from coterie.topology.patterns.inputs import Task, tasks_of
-from coterie.topology.patterns.kinds import KINDS
-from coterie.topology.patterns.slots import COORDINATOR, workers
+from coterie.topology.model import ArrowGroup, Topology
+from coterie.topology.patterns import faults
+from coterie.topology.patterns.configs import (
+    Config,
+    Idle,
+    Positive,
+    arrow,
+)
+from coterie.topology.patterns.faults import Fault
+from coterie.topology.patterns.inputs import task_of, text_of
+from coterie.topology.patterns.kinds import PatternSpec
+
+COORDINATOR = "coordinator"
+_REQUIRED = "required_capabilities"
+
+
+class DelegationSettings(Config, frozen=True, kw_only=True):
+    """Assignment of tasks to agents.
+
+    Attributes:
+        routing_strategy: `capability_match`: an agent with all required capabilities; `coordinator`: the one that
+            the slot `coordinator` names; `round_robin`: the next.
+        load_balance: Among several candidates choose the one with the fewest tasks so far; otherwise the first.
+        fallback_agent_name: The slot that gets tasks no other slot can do.
+        max_concurrency: Maximum tasks that run at once; None: unlimited.
+    """
+
+    routing_strategy: Literal["capability_match", "coordinator", "round_robin"] = "capability_match"
+    load_balance: bool = True
+    fallback_agent_name: str | None = None
+
+    max_concurrency: Positive | None = None
+
+    def slot_faults(self, names: Sequence[str]) -> Iterator[Fault]:
+        """A delegation has workers, and a coordinator if the coordinator routes."""
+        if not workers(names):
+            yield Fault("missing-slot", "Delegation requires at least one agent beside the coordinator", "slots")
+        if self.routing_strategy == "coordinator" and COORDINATOR not in names:
+            yield faults.missing("Delegation requires 'coordinator' slot", COORDINATOR, names)
+        elif self.routing_strategy != "coordinator" and COORDINATOR in names:
+            message = f"the slot 'coordinator' is never called: routing_strategy is {self.routing_strategy}"
+            yield Fault("spare-slot", message, f"slots.{COORDINATOR}", Severity.WARNING)
+        fallback = self.fallback_agent_name
+        if fallback is not None and fallback not in workers(names):
+            yield faults.no_such("config.fallback_agent_name", fallback, workers(names))
+
+    def idle_settings(self, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Idle]:
+        """Settings without effect beside others."""
+        routing = self.routing_strategy
+        why = f"routing_strategy is {routing}"
+        yield routing != "capability_match" and "load_balance" in written, "load_balance", why
+        falls_back = self.fallback_agent_name is not None
+        yield routing == "round_robin" and falls_back, "fallback_agent_name", why
+
+    def handoffs(self, names: Sequence[str]) -> Iterator[ArrowGroup]:
+        """Who hands on to whom."""
+        if self.routing_strategy == "coordinator":
+            yield arrow(COORDINATOR, workers(names), what="one of them")
+
+    def input_faults(
+        self, title: str, keys: Sequence[str], capabilities: Mapping[str, Sequence[str]], given: Mapping[str, Any]
+    ) -> Iterator[Fault]:
+        """The tasks must be readable, and one of them have a worker."""
+        several, required = given.get("tasks"), given.get(_REQUIRED, ())
+        listed = several is None or isinstance(several, list | tuple)
+        if not (listed and all(isinstance(one, str) or _is_entry(one) for one in several or ())):
+            message = "`tasks` must be a list of texts, or of {task, required_capabilities}"
+            yield Fault("bad-input", message, hint="--input 'tasks:=[\"…\"]'")
+            return
+        if not (_is_list_of_texts(required) and _is_list_of_texts(_requirement(given.get("task")))):
+            hint = "--input 'required_capabilities:=[\"…\"]'"
+            yield Fault("bad-input", "`required_capabilities` must be a list of texts", hint=hint)
+            return
+        tasks = tasks_of(given)
+        if not all(_entry(task).text.strip() for task in several or ()):
+            yield Fault("bad-input", "one of `tasks` is empty")
+        elif not tasks:
+            yield Fault("missing-input", "Delegation needs an input `task` or `tasks`", hint="--input task=…")
+        elif self.routing_strategy == "capability_match" and self.fallback_agent_name is None:
+            able = [set(capabilities[name]) for name in workers(tuple(capabilities))]
+            if not any(set(task.required) <= has for task in tasks for has in able):
+                wanted = ", ".join(dict.fromkeys(name for task in tasks for name in task.required))
+                hint = "give a slot these capabilities, or set fallback_agent_name"
+                yield Fault("no-match", f"no agent has the capabilities {wanted}", hint=hint)
+
+
+def workers(names: Sequence[str]) -> tuple[str, ...]:
+    """The slots that may get a task in a delegation: all but the coordinator."""
+    return tuple(name for name in names if name != COORDINATOR)
+
+
+class Task(NamedTuple):
+    """A task of a delegation, and the capabilities that it requires."""
+
+    text: str
+    required: tuple[str, ...] = ()
+
+
+def tasks_of(given: Mapping[str, Any]) -> tuple[Task, ...]:
+    """The tasks of a delegation: `task`, then `tasks`; without either, the input's common task.
+
+    A task requires its own capabilities and those required of all.
+    """
+    common = tuple(given.get(_REQUIRED) or ())
+    one = _entry(given.get("task"))
+    entries = [*([one] if one.text.strip() else []), *map(_entry, given.get("tasks") or ())]
+    if not entries and (task := task_of((), given)):
+        entries = [Task(task)]
+    return tuple(Task(text, tuple(dict.fromkeys((*common, *required)))) for text, required in entries)
+
+
+def _entry(value: Any) -> Task:
+    """The task that *value* is: a text, or `{task, required_capabilities}`."""
+    if _is_entry(value):
+        return Task(value["task"], tuple(_requirement(value)))
+    return Task(text_of(value))
+
+
+def _is_entry(value: Any) -> bool:
+    if not (isinstance(value, dict) and value.keys() <= {"task", _REQUIRED}):
+        return False
+    return isinstance(value.get("task"), str) and _is_list_of_texts(_requirement(value))
+
+
+def _requirement(value: Any) -> Any:
+    return value.get(_REQUIRED, ()) if isinstance(value, dict) else ()
+
+
+def _is_list_of_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
 
 
 class Done(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -66,6 +194,25 @@ class _Order(Struct, frozen=True):
 _Routing = Generator[Question | Together | Tell, Any, list[_Order]]
 
 
+def delegation(
+    slots: Mapping[str, Filler],
+    /,
+    *,
+    coordinator: Filler | None = None,
+    name: str = "delegation",
+    description: str = "",
+    **config: Any,
+) -> Topology:
+    """Each task goes to one worker that can do it; the input is a `task` or `tasks`.
+
+    Args:
+        coordinator: Chooses the worker, with `routing_strategy="coordinator"`.
+        config: Fields of `DelegationConfig`: `routing_strategy`, `load_balance`, …
+    """
+    first = {"coordinator": coordinator} if coordinator is not None else {}
+    return make_team("delegation", {**first, **slots}, config, name, description)
+
+
 def calls(team: Team, **numbers: Any) -> Calls:
     """Count the turns: one for each of the *tasks*, a number, in all slots together; a coordinator has one or two for
     each.
@@ -80,8 +227,21 @@ def calls(team: Team, **numbers: Any) -> Calls:
     return Calls(usual, most)
 
 
-@pattern(KINDS["delegation"], calls=calls)
-def delegation(team: Team, given: dict[str, Any]) -> Conversation:
+SPEC = PatternSpec(
+    "delegation",
+    "Delegation",
+    DelegationSettings,
+    "Each task goes to an able worker. A capability that is not a mixin is a skill for routing.",
+    keys=("task", "tasks"),
+    results=(DelegationResult,),
+    roles={COORDINATOR: "coordinator"},
+    is_per_task=True,
+    has_skills=True,
+)
+
+
+@pattern(SPEC, calls=calls)
+def play(team: Team, given: dict[str, Any]) -> Conversation:
     """Assign the tasks, then run them all at once."""
     config: DelegationSettings = team.config
     tasks = tasks_of(given)

@@ -20,7 +20,7 @@ from coterie.kernel.children import reply_of
 from coterie.kinds import kind_of
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.testing.simulated_agents import SimulatedAgents, SimulatedTurn, turn_number
+from coterie.testing.simulated_agents import Assumptions, SimulatedAgents, SimulatedTurn, is_right, turn_number
 
 
 class Played(Struct, frozen=True):
@@ -67,6 +67,25 @@ def pattern_of(plan: Plan) -> PatternPlan:
     if not isinstance(plan.coordination, PatternPlan):
         raise UsageError(f"{plan.name} is not a pattern: only patterns can be simulated with agents of known accuracy")
     return plan.coordination
+
+
+class Measured(Struct, frozen=True):
+    """Calls for each question, the share of right answers, and the share of questions without an answer."""
+
+    calls: float
+    accuracy: float
+    failed: float
+
+
+def measure(plan: Plan, assumptions: Assumptions, *, runs: int, seed: int = 0) -> Measured:
+    """Ask the team of *plan* that many questions."""
+    agents = SimulatedAgents(plan, assumptions, seed)
+    played = [play(plan, agents, str(question)) for question in range(runs)]
+    return Measured(
+        calls=sum(one.calls for one in played) / runs,
+        accuracy=sum(is_right(one.text) for one in played) / runs,
+        failed=sum(bool(one.reason) for one in played) / runs,
+    )
 
 
 class _Run:

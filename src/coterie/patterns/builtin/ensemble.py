@@ -4,11 +4,12 @@ All members are called at once, each `samples` times. In every further layer the
 one and may improve on them. Failed answers are tolerated up to a threshold.
 """
 
-from collections.abc import Generator, Iterator, Sequence
-from typing import Any, assert_never
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, assert_never
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from coterie.diagnostics import Severity
 from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
 from coterie.engines.patterns import structured
 from coterie.engines.patterns.aggregation import Aggregate, Candidate, average, best_of, concat, needed, vote, weighted
@@ -16,11 +17,104 @@ from coterie.engines.patterns.diversity import spread
 from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind
 from coterie.journal.records import TurnFinished
+from coterie.patterns.constructors import Filler, make_team
 from coterie.planning.plan import Wanted
-from coterie.topology.patterns.configs import EnsembleSettings
+from coterie.topology.model import ArrowGroup, Topology
+from coterie.topology.patterns import faults
+from coterie.topology.patterns.configs import (
+    Aggregation,
+    Config,
+    Idle,
+    Positive,
+    Probability,
+    Share,
+    UpToTen,
+    Weights,
+    arrow,
+)
+from coterie.topology.patterns.faults import Fault
 from coterie.topology.patterns.inputs import task_of
-from coterie.topology.patterns.kinds import KINDS
-from coterie.topology.patterns.slots import AGGREGATOR, members
+from coterie.topology.patterns.kinds import PatternSpec
+
+AGGREGATOR = "aggregator"
+
+
+class EnsembleSettings(Config, frozen=True, kw_only=True):
+    """How several answers are combined into one.
+
+    Attributes:
+        aggregation_method: `vote`: the most frequent answer; `weighted`: the one with the most weight; `average`:
+            the mean of the numbers; `best_of`: the most confident answer; `concat`: all, one after another;
+            `synthesis`: the answer of the slot `aggregator`.
+        diversity_weight: How strongly the order of answers shown to the aggregator favours different ones.
+        failure_threshold: The largest share of members that may fail.
+        samples: Calls per member.
+        layers: Rounds of a mixture of agents: from the second on, each member sees the previous round's answers.
+        stop_when_decided: Call no further member once the rest could not change the vote.
+        weights: Weight of a confidence: `log_odds` is correct for independent voters, `linear` is the confidence
+            itself, `uniform` ignores it.
+        accuracy: Measured accuracy of each slot; used instead of the confidence it reports.
+        average: `mean`, `median`, or `trimmed` (the mean without the outer fifths).
+        max_concurrency: Maximum members called at once; None: unlimited.
+    """
+
+    aggregation_method: Aggregation = "synthesis"
+    diversity_weight: Share = 0.3
+    failure_threshold: Share = 0.5
+
+    samples: Annotated[int, Meta(ge=1, le=100)] = 1
+    layers: UpToTen = 1
+    stop_when_decided: bool = False
+    weights: Weights = "log_odds"
+    accuracy: dict[str, Probability] = {}
+    average: Literal["mean", "median", "trimmed"] = "mean"
+    max_concurrency: Positive | None = None
+
+    def slot_faults(self, names: Sequence[str]) -> Iterator[Fault]:
+        """An ensemble has members of one kind, and may have an aggregator."""
+        found = members(names)
+        if not found:
+            yield Fault(
+                "missing-slot", "Ensemble requires at least one ensemble agent", "slots", hint="add `ensemble_0`"
+            )
+        yield from faults.foreign("Ensemble", names, (*found, AGGREGATOR))
+        yield from faults.strangers("config.accuracy", self.accuracy, found)
+        if AGGREGATOR in names and self.aggregation_method != "synthesis":
+            message = f"the slot 'aggregator' is never called: aggregation_method is {self.aggregation_method}"
+            yield Fault("spare-slot", message, f"slots.{AGGREGATOR}", Severity.WARNING)
+        if self.stop_when_decided and self.aggregation_method not in ("vote", "weighted"):
+            message = f"stop_when_decided needs a vote, but aggregation_method is {self.aggregation_method!r}"
+            yield Fault("bad-config", message, "config.stop_when_decided", hint="use vote or weighted")
+
+    def idle_settings(self, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Idle]:
+        """Settings without effect beside others."""
+        method = self.aggregation_method
+        uniform = method == "weighted" and self.weights == "uniform"
+        unread = method != "synthesis" or AGGREGATOR not in names
+        yield method != "weighted" and "weights" in written, "weights", "aggregation_method is not weighted"
+        why = "weights are uniform" if uniform else "aggregation_method is neither weighted nor best_of"
+        yield bool(self.accuracy) and (uniform or method not in ("weighted", "best_of")), "accuracy", why
+        yield method != "average" and "average" in written, "average", "aggregation_method is not average"
+        why = "there is no aggregator to read the answers"
+        yield unread and "diversity_weight" in written, "diversity_weight", why
+
+    def handoffs(self, names: Sequence[str]) -> Iterator[ArrowGroup]:
+        """Who hands on to whom."""
+        if self.aggregation_method == "synthesis":
+            for name in members(names):
+                yield arrow(name, (AGGREGATOR,))
+
+    def idle_stop(self, names: Sequence[str]) -> str:
+        """The last of fewer than three answers may decide."""
+        idle = self.stop_when_decided and len(members(names)) * self.samples < 3
+        return "the last of fewer than three answers can still change the vote" if idle else ""
+
+
+def members(names: Sequence[str]) -> tuple[str, ...]:
+    """The members of an ensemble: the slots that begin with `ensemble`, else all but `aggregator`."""
+    named = tuple(name for name in names if name.startswith("ensemble"))
+    return named or tuple(name for name in names if name != AGGREGATOR)
+
 
 _SURE = (Wanted(name="answer", type="text"), Wanted(name="confidence", type="number"))
 
@@ -64,6 +158,22 @@ class EnsembleResult(PatternResult, frozen=True, kw_only=True):
     tie: bool = False
 
 
+def ensemble(
+    *members: Filler, aggregator: Filler | None = None, name: str = "ensemble", description: str = "", **config: Any
+) -> Topology:
+    """Several members answer the same `prompt`, and their answers are combined.
+
+    Args:
+        members: In the order in which their answers count; their slots are `ensemble_0`, `ensemble_1`, …
+        aggregator: Combines the answers, for methods that do not count votes.
+        config: Fields of `EnsembleConfig`: `aggregation_method`, `samples`, …
+    """
+    slots: dict[str, Filler] = {f"ensemble_{n}": member for n, member in enumerate(members)}
+    if aggregator is not None:
+        slots["aggregator"] = aggregator
+    return make_team("ensemble", slots, config, name, description)
+
+
 def calls(team: Team, **numbers: Any) -> Calls:
     """Count the turns: each member answers `samples` times in each layer, an aggregator once."""
     config: EnsembleSettings = team.config
@@ -73,11 +183,24 @@ def calls(team: Team, **numbers: Any) -> Calls:
     return Calls(turns, turns)
 
 
-@pattern(KINDS["ensemble"], calls=calls)
-def ensemble(team: Team, given: dict[str, Any]) -> Conversation:
+SPEC = PatternSpec(
+    "ensemble",
+    "Ensemble",
+    EnsembleSettings,
+    "Several members answer independently, and their answers are combined.",
+    keys=("prompt",),
+    results=(EnsembleResult,),
+    roles={"ensemble": "specialist", AGGREGATOR: "synthesizer"},
+    stops_early="stop_when_decided",
+    python_hints={"add `ensemble_0`": "pass its members one by one"},
+)
+
+
+@pattern(SPEC, calls=calls)
+def play(team: Team, given: dict[str, Any]) -> Conversation:
     """Call the members layer by layer, then combine the answers of the last."""
     config: EnsembleSettings = team.config
-    task = task_of(KINDS["ensemble"].keys, given)
+    task = task_of(SPEC.keys, given)
     failures, answers = list[SlotFailure](), list[Candidate]()
     for layer in range(1, config.layers + 1):
         answers, failed = yield from _layer(team, _prompt(task, answers), layer)

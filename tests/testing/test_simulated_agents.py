@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from pattern_play import pattern
+from pattern_trials import given_to, play
 
 from coterie.backends.base import (
     NO_ABILITIES,
@@ -19,15 +20,13 @@ from coterie.backends.base import (
     Unknown,
 )
 from coterie.clock import VirtualClock
-from coterie.engines.patterns.stance import agreement
 from coterie.errors import UsageError
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, TurnFinished
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
+from coterie.patterns.builtin.stance import agreement
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
-from coterie.testing.lab import play
-from coterie.testing.lab.trials import given_to
 from coterie.testing.simulated_agents import RIGHT, Assumptions, SimulatedAgents, SimulatedTurn, Skill, is_right
 
 pytestmark = pytest.mark.once
@@ -222,7 +221,7 @@ TEAMS = {
 
 
 @pytest.mark.parametrize("name", TEAMS)
-def test_the_laboratory_plays_what_a_run_would_be(name: str) -> None:
+def test_an_engine_alone_plays_what_a_run_would_be(name: str) -> None:
     """The answer, the outputs and the calls of a whole run with journal and shell, question by question."""
     plan = TEAMS[name]
     assumed = Assumptions(

@@ -3,18 +3,85 @@
 Retries of a stage are part of its agent's plan; the pattern only sees the final reply.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from msgspec import Struct
 
+from coterie.diagnostics import did_you_mean
 from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Tell
 from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternResult, said
 from coterie.engines.patterns.shown import as_json
 from coterie.journal.records import TurnFinished
-from coterie.topology.patterns.configs import CompoundSettings, PipelineSettings
-from coterie.topology.patterns.kinds import KINDS
-from coterie.topology.patterns.slots import stages, subs
+from coterie.patterns.constructors import Filler, make_team
+from coterie.topology.model import ArrowGroup, Topology
+from coterie.topology.patterns import faults
+from coterie.topology.patterns.configs import (
+    Config,
+    Idle,
+    Natural,
+    arrow,
+)
+from coterie.topology.patterns.faults import Fault
+from coterie.topology.patterns.kinds import PatternSpec
+
+
+class PipelineSettings(Config, frozen=True, kw_only=True):
+    """Order of the stages, and retries.
+
+    Attributes:
+        stages: The slots in order; empty: in declaration order.
+        checkpoint_after: Stages whose input and output are kept in the result.
+        retry_failed_stages: Whether *max_stage_retries* applies; otherwise each agent's own retries do.
+        max_stage_retries: Retries of a stage, with *retry_failed_stages*; the agent's own are not added.
+    """
+
+    stages: tuple[str, ...] = ()
+    checkpoint_after: tuple[str, ...] = ()
+    retry_failed_stages: bool = True
+    max_stage_retries: Natural = 2
+
+    def slot_faults(self, names: Sequence[str]) -> Iterator[Fault]:
+        """Every stage of a pipeline has an agent."""
+        found = stages(self, names)
+        if not found:
+            yield Fault("missing-slot", "Pipeline requires at least one stage", "slots")
+        for stage in dict.fromkeys(found):
+            if stage not in names:
+                hint = did_you_mean(stage, names)
+                yield Fault("missing-slot", f"No agent for stage: {stage}", "config.stages", hint=hint)
+            if found.count(stage) > 1:
+                yield Fault("bad-config", f"stages names {stage!r} more than once", "config.stages")
+        for stage in self.checkpoint_after:
+            if stage not in found:
+                yield faults.no_such("config.checkpoint_after", stage, found)
+        yield from faults.spare("stage", names, found)
+
+    def idle_settings(self, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Idle]:
+        """Settings without effect beside others."""
+        retried = self.retry_failed_stages
+        why = "retry_failed_stages is false"
+        yield not retried and "max_stage_retries" in written, "max_stage_retries", why
+
+    def handoffs(self, names: Sequence[str]) -> Iterator[ArrowGroup]:
+        """Who hands on to whom."""
+        for one, following in pairwise(stages(self, names)):
+            yield arrow(one, (following,))
+
+    def takes_all(self, names: Sequence[str], takes: Mapping[str, bool]) -> bool:
+        """Each stage gets all that the pipeline got."""
+        return True
+
+    def all_retries(self) -> int | None:
+        """Those of a stage, if they apply."""
+        return self.max_stage_retries if self.retry_failed_stages else None
+
+
+def stages(config: PipelineSettings, names: Sequence[str]) -> tuple[str, ...]:
+    """The stages of a pipeline, in order."""
+    return config.stages or tuple(names)
 
 
 class StageResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -41,14 +108,31 @@ class PipelineResult(PatternResult, frozen=True, kw_only=True):
     final_output: dict[str, Any]
 
 
+def pipeline(
+    slots: Mapping[str, Filler], /, *, name: str = "pipeline", description: str = "", **config: Any
+) -> Topology:
+    """Each stage works on the output of the previous one.
+
+    Args:
+        slots: The stages by name, in their order.
+        config: Fields of `PipelineConfig`: `max_stage_retries`, `checkpoint_after`, …
+    """
+    return make_team("pipeline", slots, config, name, description)
+
+
 def calls(team: Team, **numbers: Any) -> Calls:
     """Count the turns: one for every stage."""
     turns = dict.fromkeys(stages(team.config, team.slots), 1)
     return Calls(turns, turns)
 
 
-@pattern(KINDS["pipeline"], calls=calls)
-def pipeline(team: Team, given: dict[str, Any]) -> Conversation:
+SPEC = PatternSpec(
+    "pipeline", "Pipeline", PipelineSettings, "Stages, one after the other.", results=(PipelineResult,), retries=0
+)
+
+
+@pattern(SPEC, calls=calls)
+def play(team: Team, given: dict[str, Any]) -> Conversation:
     """Run each stage on the output of the previous one; a failed stage fails the pipeline."""
     config: PipelineSettings = team.config
     order = stages(config, team.slots)
@@ -98,15 +182,8 @@ def _question(team: Team, stage: str, shown: dict[str, Any]) -> Question:
 
 def _takes_all(team: Team) -> bool:
     """Whether *team* accepts any input: a pipeline, or a compound whose first teams do."""
-    match team.config:
-        case PipelineSettings():
-            return True
-        case CompoundSettings():
-            names = subs(team.config, team.slots)
-            first = names[:1] if team.config.composition_type == "sequential" else names
-            return all(name in team.subs and _takes_all(team.subs[name]) for name in first)
-        case _:
-            return False
+    takes: bool = team.config.takes_all(team.slots, {name: _takes_all(sub) for name, sub in team.subs.items()})
+    return takes
 
 
 def _prompt(stage: str, shown: dict[str, Any]) -> str:

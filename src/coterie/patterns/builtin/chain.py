@@ -7,20 +7,99 @@ gets a list of what is still not done when it combines the results.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Annotated, Any
 
+from msgspec import Meta
+
+from coterie.diagnostics import Severity
 from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
-from coterie.engines.patterns import chain_prompts, structured
-from coterie.engines.patterns.chain_jobs import CUT, Strategy, Subtask, SubtaskResult, failures, leaves, parts, tree
+from coterie.engines.patterns import structured
 from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternResult, SlotFailure, loss, one_kind, said
+from coterie.engines.patterns.shown import as_json
 from coterie.engines.patterns.structured import Answered
 from coterie.journal.records import TurnFinished
+from coterie.patterns.builtin.chain_jobs import CUT, Strategy, Subtask, SubtaskResult, failures, leaves, parts, tree
+from coterie.patterns.constructors import Filler, make_team
 from coterie.planning.plan import Wanted
-from coterie.topology.patterns.configs import ChainSettings
+from coterie.topology.model import ArrowGroup, Topology
+from coterie.topology.patterns import faults
+from coterie.topology.patterns.configs import (
+    Config,
+    Positive,
+    Share,
+    arrow,
+)
+from coterie.topology.patterns.faults import Fault
 from coterie.topology.patterns.inputs import task_of
-from coterie.topology.patterns.kinds import KINDS
-from coterie.topology.patterns.slots import by_level
+from coterie.topology.patterns.kinds import PatternSpec
+
+
+class ChainSettings(Config, frozen=True, kw_only=True):
+    """Levels of a chain of command, delegation depth and escalation.
+
+    Attributes:
+        authority_levels: From the top down; a slot belongs to the level it is named after (`worker_2`).
+        escalation_threshold: A result with less confidence goes back to the delegating agent.
+        max_delegation_depth: How often a task may be delegated further.
+        max_subtasks: Maximum subtasks of one plan; further ones are ignored.
+        max_concurrency: Maximum subtasks of one level that run at once; None: unlimited.
+    """
+
+    authority_levels: Annotated[tuple[str, ...], Meta(min_length=1, max_length=100)] = (
+        "commander",
+        "lieutenant",
+        "worker",
+    )
+    escalation_threshold: Share = 0.5
+    max_delegation_depth: Positive = 3
+
+    max_subtasks: Positive = 10
+    max_concurrency: Positive | None = None
+
+    def slot_faults(self, names: Sequence[str]) -> Iterator[Fault]:
+        """A chain has an agent at the top level and one at a lower level."""
+        levels = self.authority_levels
+        if repeated := [level for level in dict.fromkeys(levels) if levels.count(level) > 1 or not level]:
+            message = f"authority_levels must be different names, but repeats {', '.join(map(repr, repeated))}"
+            yield Fault("bad-config", message, "config.authority_levels")
+            return
+        found = by_level(levels, names)
+        if not found[levels[0]]:
+            hint = f"name a slot {levels[0]!r}"
+            yield Fault("missing-slot", f"No agent assigned to top level: {levels[0]}", "slots", hint=hint)
+        if len(levels) > 1 and not any(found[level] for level in levels[1:]):
+            message = f"no level below {levels[0]!r} has an agent to do the work"
+            yield Fault("missing-slot", message, "slots", hint=f"name a slot {levels[-1]!r}")
+        else:
+            for level in levels[1:]:
+                if not found[level]:
+                    message = f"no slot belongs to level {level!r}, which is skipped"
+                    yield Fault("empty-level", message, "config.authority_levels", Severity.WARNING)
+        yield from faults.foreign("Chain of command", names, [name for level in found.values() for name in level])
+
+    def handoffs(self, names: Sequence[str]) -> Iterator[ArrowGroup]:
+        """Who hands on to whom."""
+        levels = [slots for slots in by_level(self.authority_levels, names).values() if slots]
+        for above, below in pairwise(levels):
+            for name in above:
+                yield arrow(name, below, what="delegates")
+        for name in levels[-1] if len(levels) > 1 else ():
+            yield arrow(name, levels[0][:1], 1, "results")
+
+
+def by_level(levels: Sequence[str], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The slots of each level: those named after it, `worker` or `worker_2`, the longest level's name first."""
+    longest = sorted(levels, key=len, reverse=True)
+    found: dict[str, list[str]] = {level: [] for level in levels}
+    for name in names:
+        for level in longest:
+            if name == level or name.startswith(f"{level}_"):
+                found[level].append(name)
+                break
+    return {level: tuple(slots) for level, slots in found.items()}
+
 
 _NAMED = 20
 """How many of the subtasks beyond the limit a message names."""
@@ -53,6 +132,18 @@ class ChainResult(PatternResult, frozen=True, kw_only=True):
     parts: tuple[SubtaskResult, ...]
 
 
+def chain_of_command(
+    slots: Mapping[str, Filler], /, *, name: str = "chain", description: str = "", **config: Any
+) -> Topology:
+    """Upper levels plan and delegate, lower ones work; the input is a `task`.
+
+    Args:
+        slots: The agents, each named after its level: `commander`, `lieutenant_1`, `worker_2`.
+        config: Fields of `ChainConfig`: `authority_levels`, `escalation_threshold`, …
+    """
+    return make_team("chain", slots, config, name, description)
+
+
 def calls(team: Team, **numbers: Any) -> Calls:
     """Count the turns: the top plans and combines; below it each subtask takes one turn, or at most four when
     escalated.
@@ -80,11 +171,22 @@ def calls(team: Team, **numbers: Any) -> Calls:
     return counted
 
 
-@pattern(KINDS["chain"], calls=calls)
-def chain(team: Team, given: dict[str, Any]) -> Conversation:
+SPEC = PatternSpec(
+    "chain",
+    "Chain of command",
+    ChainSettings,
+    "A commander plans, others work, the commander combines the results.",
+    keys=("task",),
+    results=(ChainResult,),
+    roles={"commander": "coordinator"},
+)
+
+
+@pattern(SPEC, calls=calls)
+def play(team: Team, given: dict[str, Any]) -> Conversation:
     """Plan, delegate level by level, and combine the results."""
     config: ChainSettings = team.config
-    task = task_of(KINDS["chain"].keys, given)
+    task = task_of(SPEC.keys, given)
     top, ranks = _ranks(config, team.slots)
     command = _Command(team, config, task)
     strategy = yield from command.plan(top)
@@ -102,7 +204,7 @@ def chain(team: Team, given: dict[str, Any]) -> Conversation:
     results = tree(jobs)
     cut = (SlotFailure(top, CUT, command.cut),) if command.cut else ()
     lost = (*cut, *failures(jobs))
-    final: TurnFinished = yield Question(top, chain_prompts.synthesis(task, strategy, results, lost))
+    final: TurnFinished = yield Question(top, _synthesis_prompt(task, strategy, results, lost))
     return ChainResult(
         text=final.text,
         task=task,
@@ -135,7 +237,7 @@ class _Command:
 
         A plan without subtasks is one subtask, its approach.
         """
-        question = Question(top, chain_prompts.plan(self._task))
+        question = Question(top, _plan_prompt(self._task))
         answer = yield from structured.ask(question, _PLAN, prose=True, instead=_APPROACH)
         value = self._value(top, answer)
         subtasks, self.cut = self._counted(value, value.get("approach", "").strip() or self._task)
@@ -166,7 +268,7 @@ class _Command:
         for job in stuck:
             job.escalated = job.trouble
             yield Tell(job.slot, job.superior, "escalation", {"task": job.task, "reason": job.trouble}, depth)
-        questions = [Question(job.superior, chain_prompts.escalation(job, slots)) for job in stuck]
+        questions = [Question(job.superior, _escalation_prompt(job, slots)) for job in stuck]
         replies = yield Together(*questions, most=self._config.max_concurrency)
         again: dict[str, Subtask] = {}
         for job, reply in zip(stuck, replies, strict=True):
@@ -203,7 +305,7 @@ class _Command:
                 if (came := self._usable(job, reply)) is not None:
                     job.result, job.confidence, job.done_by = said(came), structured.confidence(came), job.slot
             return
-        questions = [Question(job.slot, chain_prompts.split(job.task, self._task)) for job in jobs]
+        questions = [Question(job.slot, _split_prompt(job.task, self._task)) for job in jobs]
         answers = yield from structured.ask_all(questions, _SPLIT, most=most, prose=True)
         for job, answer in zip(jobs, answers, strict=True):
             if isinstance(answer, AgentFailed):
@@ -213,9 +315,7 @@ class _Command:
                 job.jobs, job.done_by = self.jobs(subtasks, job.slot, job.id), job.slot
 
     def _to_do(self, job: Subtask) -> Question:
-        return Question(
-            job.slot, chain_prompts.work(job.task, self._task), given={self._team.keys(job.slot)[0]: job.task}
-        )
+        return Question(job.slot, _work_prompt(job.task, self._task), given={self._team.keys(job.slot)[0]: job.task})
 
     def _usable(self, job: Subtask, reply: TurnFinished | AgentFailed) -> TurnFinished | None:
         """Return *reply* if it is usable; otherwise record in *job* what is wrong with it."""
@@ -270,3 +370,64 @@ def _warnings(config: ChainSettings, names: Sequence[str]) -> Iterator[str]:
     filled = [level for level, slots in list(found.items())[1:] if slots]
     for level in filled[config.max_delegation_depth :]:
         yield f"level {level!r} had no work: max_delegation_depth is {config.max_delegation_depth}"
+
+
+def _plan_prompt(task: str) -> str:
+    """The prompt for a strategy."""
+    return (
+        f"You command a team. This is its task:\n\n{task}\n\n"
+        "Say how you go about it, which subtasks the team is to do, independent of each other, and how you will know "
+        "that it is done. Answer with JSON:\n"
+        '{"approach": "…", "subtasks": ["…", "…"], "success_criteria": ["…"]}'
+    )
+
+
+def _split_prompt(task: str, whole: str) -> str:
+    """The prompt that divides *task*, a part of the *whole*."""
+    return (
+        f"You were given this task to coordinate:\n\n{task}\n\n{_part_of(task, whole)}"
+        "Divide it into pieces of work for your people, independent of each other. Answer with JSON:\n"
+        '{"subtasks": ["…", "…"]}\n'
+        "If it cannot be done, begin your answer with `BLOCKED:` and say why."
+    )
+
+
+def _work_prompt(task: str, whole: str) -> str:
+    """The prompt that has *task* done, a part of the *whole*."""
+    return (
+        f"This task is yours:\n\n{task}\n\n{_part_of(task, whole)}"
+        "Do it, and give the result with all that matters about it. If you can tell how sure you are, end with a line "
+        "`confidence: X`, X from 0 to 1. If you cannot do it, begin your answer with `BLOCKED:` and say why."
+    )
+
+
+def _escalation_prompt(job: Subtask, slots: Sequence[str]) -> str:
+    """The prompt to the superior of an escalated subtask."""
+    what = job.result or "\n".join(f"- {below.task}" for below in job.jobs)
+    came = f"\n\nThis is what came:\n\n{what}" if what else ""
+    return (
+        f"You gave this task to {job.slot}:\n\n{job.task}\n\nIt came back: {job.escalated}.{came}\n\n"
+        "Either do it yourself and answer with the result, or have somebody try again and answer with nothing but "
+        f'JSON: {{"reassign_to": "one of {", ".join(slots)}"}}.'
+    )
+
+
+def _synthesis_prompt(
+    task: str, strategy: Strategy, results: Mapping[str, Any], failures: Sequence[SlotFailure]
+) -> str:
+    """The prompt that combines *results* and names what is missing."""
+    parts = [f"This was the task:\n\n{task}"]
+    if strategy.approach:
+        parts.append(f"You went about it like this:\n\n{strategy.approach}")
+    if strategy.success_criteria:
+        parts.append("It is done when:\n\n" + "\n".join(f"- {one}" for one in strategy.success_criteria))
+    parts.append(f"Your team's results, as JSON:\n\n{as_json(results)}")
+    if failures:
+        lost = "\n".join(f"- {one.slot}: {one.reason}" for one in failures)
+        parts.append(f"These parts were not done; say so where it matters:\n\n{lost}")
+    parts.append("Put them together into the final result.")
+    return "\n\n".join(parts)
+
+
+def _part_of(task: str, whole: str) -> str:
+    return "" if task == whole else f"It is a part of this task:\n\n{whole}\n\n"

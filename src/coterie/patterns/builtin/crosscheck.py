@@ -6,10 +6,10 @@ No checker sees another's verdict. A checker that fails, or gives no valid verdi
 rejected answer may go back to the primary with all issues, and is then checked again.
 """
 
-from collections.abc import Generator, Sequence
-from typing import Any
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar
 
-from msgspec import structs
+from msgspec import Meta, structs
 
 from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
 from coterie.engines.patterns.consensus import CheckVerdict, ConsensusResult, decide, needed
@@ -17,11 +17,113 @@ from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind
 from coterie.engines.patterns.structured import REPAIRS, Answered, ask, ask_all, confidence
 from coterie.journal.records import TurnFinished
+from coterie.patterns.constructors import Filler, make_team
 from coterie.planning.plan import Wanted
-from coterie.topology.patterns.configs import CrossCheckSettings
+from coterie.topology.model import ArrowGroup, Topology
+from coterie.topology.patterns import faults
+from coterie.topology.patterns.configs import (
+    Config,
+    Consensus,
+    Idle,
+    Positive,
+    Probability,
+    Weights,
+    arrow,
+)
+from coterie.topology.patterns.faults import Fault
 from coterie.topology.patterns.inputs import task_of
-from coterie.topology.patterns.kinds import KINDS
-from coterie.topology.patterns.slots import MEDIATOR, PRIMARY, checkers
+from coterie.topology.patterns.kinds import PatternSpec
+
+PRIMARY, CHECKER, MEDIATOR = "primary", "checker", "mediator"
+TWO_CHECKERS = "add checker_0 and checker_1, or one `checker`, which is called num_checkers times"
+
+
+class CrossCheckSettings(Config, frozen=True, kw_only=True):
+    """Checkers of an answer, and how their verdicts are combined.
+
+    Attributes:
+        num_checkers: How often a single slot named `checker` is called, each time independently.
+        consensus_method: `majority`: more approve than reject; `unanimous`: none rejects; `weighted`: the approvals
+            weigh more; `mediator`: the slot `mediator` decides; `first_agree`: the first side with a quorum.
+        require_unanimous_for_approval: A single rejection rejects, whatever the method.
+        checker_specializations: The i-th is added to the prompt of checker i.
+        quorum: Required number of verdicts; a checker that fails abstains.
+        weights: Weight of a confidence with the method `weighted`, as in an ensemble.
+        accuracy: Measured accuracy of each slot; used instead of the confidence it reports.
+        max_revisions: How often a rejected answer goes back to the primary, with the issues, and is checked again.
+        stop_when_decided: Call no further checker once the rest could not change the decision.
+        max_concurrency: Maximum checkers called at once; None: unlimited.
+    """
+
+    checks_answers: ClassVar[bool] = True
+
+    num_checkers: Annotated[int, Meta(ge=2, le=10)] = 3
+    consensus_method: Consensus = "majority"
+    require_unanimous_for_approval: bool = False
+    checker_specializations: tuple[str, ...] = ()
+
+    quorum: Positive = 2
+    weights: Weights = "log_odds"
+    accuracy: dict[str, Probability] = {}
+    max_revisions: Annotated[int, Meta(ge=0, le=10)] = 0
+    stop_when_decided: bool = False
+    max_concurrency: Positive | None = None
+
+    def slot_faults(self, names: Sequence[str]) -> Iterator[Fault]:
+        """A cross-check has a primary and at least two checkers, or one that is called several times."""
+        found = checkers(self, names)
+        if PRIMARY not in names:
+            yield faults.missing("Cross-check requires 'primary' agent", PRIMARY, names)
+        if len(found) < 2:
+            hint = "add checker_0 and checker_1, or one `checker`, which is called num_checkers times"
+            yield Fault("missing-slot", "Cross-check requires at least 2 checkers", "slots", hint=hint)
+        elif self.quorum > len(found):
+            message = f"quorum is {self.quorum}, but there are {len(found)} checkers"
+            yield Fault("bad-config", message, "config.quorum")
+        mediates = self.consensus_method == "mediator"
+        if mediates and MEDIATOR not in names:
+            yield faults.missing("Cross-check by a mediator requires 'mediator' slot", MEDIATOR, names)
+        yield from faults.foreign("Cross-check", names, (PRIMARY, *found, *([MEDIATOR] if mediates else [])))
+        yield from faults.strangers("config.accuracy", self.accuracy, found)
+        if len(self.checker_specializations) > len(found) >= 2:
+            message = f"there are {len(self.checker_specializations)} specializations for {len(found)} checkers"
+            yield Fault("bad-config", message, "config.checker_specializations")
+
+    def idle_settings(self, written: Mapping[str, Any], names: Sequence[str]) -> Iterator[Idle]:
+        """Settings without effect beside others."""
+        method = self.consensus_method
+        weighted, rejects = method == "weighted", self.require_unanimous_for_approval
+        why = "weights are uniform" if weighted else "consensus_method is not weighted"
+        yield bool(self.accuracy) and not (weighted and self.weights != "uniform"), "accuracy", why
+        why = "consensus_method is unanimous"
+        yield rejects and method == "unanimous", "require_unanimous_for_approval", why
+        why = "the mediator reads all verdicts before it decides"
+        yield self.stop_when_decided and method == "mediator", "stop_when_decided", why
+        single = set(checkers(self, names)) == {CHECKER}
+        why = "it applies only to a single slot named `checker`"
+        yield not single and "num_checkers" in written, "num_checkers", why
+        yield not weighted and "weights" in written, "weights", "consensus_method is not weighted"
+
+    def handoffs(self, names: Sequence[str]) -> Iterator[ArrowGroup]:
+        """Who hands on to whom."""
+        voices = tuple(dict.fromkeys(checkers(self, names)))
+        yield arrow(PRIMARY, voices)
+        for name in voices:
+            yield arrow(name, (MEDIATOR,))
+            if self.max_revisions:
+                yield arrow(name, (PRIMARY,), self.max_revisions, "rejected")
+
+    def idle_stop(self, names: Sequence[str]) -> str:
+        """The last of fewer than three verdicts may decide."""
+        idle = self.stop_when_decided and len(checkers(self, names)) < 3
+        return "the last of fewer than three verdicts can still change the decision" if idle else ""
+
+
+def checkers(config: CrossCheckSettings, names: Sequence[str]) -> tuple[str, ...]:
+    """The checkers' slots in order; a single slot named `checker` is repeated as often as it is called."""
+    found = tuple(name for name in names if name.startswith(CHECKER))
+    return (CHECKER,) * config.num_checkers if found == (CHECKER,) else found
+
 
 _FIELDS = (
     Wanted(name="approved", type="boolean"),
@@ -60,6 +162,29 @@ class CrossCheckResult(PatternResult, frozen=True, kw_only=True):
     revisions: int = 0
 
 
+def cross_check(
+    primary: Filler,
+    /,
+    *checkers: Filler,
+    mediator: Filler | None = None,
+    name: str = "crosscheck",
+    description: str = "",
+    **config: Any,
+) -> Topology:
+    """A primary answers a `prompt`, checkers judge the answer.
+
+    Args:
+        checkers: Their slots are `checker_0`, `checker_1`, …; a single one is called `num_checkers` times.
+        mediator: Decides, with `consensus_method="mediator"`.
+        config: Fields of `CrossCheckConfig`: `consensus_method`, `max_revisions`, …
+    """
+    slots: dict[str, Filler] = {"primary": primary}
+    slots |= {"checker": checkers[0]} if len(checkers) == 1 else {f"checker_{n}": one for n, one in enumerate(checkers)}
+    if mediator is not None:
+        slots["mediator"] = mediator
+    return make_team("crosscheck", slots, config, name, description)
+
+
 def calls(team: Team, **numbers: Any) -> Calls:
     """Count the turns: primary, checkers and mediator answer once; at most, each verdict takes two turns after each
     revision.
@@ -79,8 +204,21 @@ def calls(team: Team, **numbers: Any) -> Calls:
     )
 
 
-@pattern(KINDS["crosscheck"], calls=calls)
-def crosscheck(team: Team, given: dict[str, Any]) -> Conversation:
+SPEC = PatternSpec(
+    "crosscheck",
+    "Cross-check",
+    CrossCheckSettings,
+    "A primary answers, others check the answer.",
+    keys=("prompt",),
+    results=(CrossCheckResult,),
+    roles={CHECKER: "reviewer", MEDIATOR: "synthesizer"},
+    stops_early="stop_when_decided",
+    python_hints={TWO_CHECKERS: "pass two checkers, or one, which is called num_checkers times"},
+)
+
+
+@pattern(SPEC, calls=calls)
+def play(team: Team, given: dict[str, Any]) -> Conversation:
     """Answer, check, and revise a rejected answer up to the allowed number of times.
 
     An input with an `answer` and a `question` gets that answer checked: the primary is only called for revisions.
@@ -88,7 +226,7 @@ def crosscheck(team: Team, given: dict[str, Any]) -> Conversation:
     config: CrossCheckSettings = team.config
     question, output = (task_of((key,), {key: given.get(key)}) for key in ("question", "answer"))
     if not (question and output) or team.version < 2:
-        question, output = task_of(KINDS["crosscheck"].keys, given), ""
+        question, output = task_of(SPEC.keys, given), ""
     review = CheckedAnswer(question, config, checkers(config, team.slots))
     if not output:
         answer: TurnFinished = yield Question(PRIMARY, review.task)

@@ -1,4 +1,4 @@
-"""Tables are made by migrations, and are what the models say."""
+"""Tables are made from the models, once, and those of a newer version are refused."""
 
 import asyncio
 import sqlite3
@@ -7,74 +7,55 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Column, Connection, Integer, MetaData, Table, text
+from sqlalchemy import Connection, inspect, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlmodel import SQLModel
 
 from coterie.errors import RowsFailed, UsageError
-from coterie.patterns.rows import migrations, models
+from coterie.patterns.rows import models
+from coterie.patterns.rows import tables as rows_tables
 from coterie.patterns.rows.engine import open_engine
-from coterie.patterns.rows.migrations import HEAD, VERSIONS, upgrade, version
-
-OURS = {
-    str(model.__tablename__)
-    for model in vars(models).values()
-    if isinstance(model, type) and issubclass(model, models.Row) and model is not models.Row
-}
+from coterie.patterns.rows.tables import HEAD, TABLES, VERSIONS, is_current, upgrade
 
 
-def ours() -> MetaData:
-    """The models' tables, without those that other code put beside them."""
-    metadata = MetaData()
-    for name in sorted(OURS):
-        SQLModel.metadata.tables[name].to_metadata(metadata)
-    return metadata
+def tables(url: str) -> set[str]:
+    """The tables in the database at *url*; it must be up to date."""
 
+    def look(connection: Connection) -> set[str]:
+        assert is_current(connection)
+        return set(inspect(connection).get_table_names())
 
-def difference(url: str, wanted: MetaData) -> list[object]:
-    """What a migration would have to do to the database at *url*."""
-
-    def compare(connection: Connection) -> list[object]:
-        assert version(connection) == HEAD
-        options = {"version_table": VERSIONS, "compare_server_default": True}
-        return list(compare_metadata(MigrationContext.configure(connection, opts=options), wanted))
-
-    async def look() -> list[object]:
+    async def looked() -> set[str]:
         engine = open_engine(url)
         async with engine.connect() as connection:
-            found = await connection.run_sync(compare)
+            found = await connection.run_sync(look)
         await engine.dispose()
         return found
 
-    return asyncio.run(look())
+    return asyncio.run(looked())
 
 
-def test_models_and_migrations_agree(new_database: Callable[[], str]) -> None:
-    """Nothing is left to migrate."""
-    assert len(OURS) == 7
-    assert difference(new_database(), ours()) == []
+OURS = {table.name for table in TABLES}
 
 
-def test_a_difference_would_be_found(new_database: Callable[[], str]) -> None:
-    """A new column, a new table, another type."""
-    wanted = ours()
-    wanted.tables["messages"].append_column(Column("priority", Integer))
-    Table("rumours", wanted, Column("id", Integer, primary_key=True))
-    wanted.tables["executions"].c.error.type = Integer()
+def test_every_model_of_a_row_has_its_table(new_database: Callable[[], str]) -> None:
+    """Seven, and one for their version; those of an application are its own."""
+    rows = {one for one in vars(models).values() if isinstance(one, type) and issubclass(one, models.Row)}
 
-    assert len(difference(new_database(), wanted)) == 3
+    assert {str(one.__tablename__) for one in rows - {models.Row}} == OURS
+    assert tables(new_database()) == {*OURS, VERSIONS}
 
 
-def test_the_last_migration_is_named() -> None:
-    """What is up to date is found out without Alembic."""
-    config = Config()
-    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+def test_tables_of_a_newer_coterie_are_refused(tmp_path: Path) -> None:
+    """Before anything is written; the error says what to do."""
+    path = tmp_path / "newer.sqlite"
+    asyncio.run(upgrade(path))
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"UPDATE {VERSIONS} SET version_num = '0002'")
+        connection.commit()
 
-    assert ScriptDirectory.from_config(config).get_heads() == [HEAD]
+    with pytest.raises(RowsFailed, match="have version 0002, and this coterie knows 0001: use a newer coterie"):
+        asyncio.run(upgrade(path))
 
 
 def test_tables_that_the_models_made_are_taken_over(tmp_path: Path) -> None:
@@ -84,12 +65,12 @@ def test_tables_that_the_models_made_are_taken_over(tmp_path: Path) -> None:
     async def made() -> None:
         engine = open_engine(url)
         async with engine.begin() as connection:
-            await connection.run_sync(ours().create_all)
+            await connection.run_sync(SQLModel.metadata.create_all, TABLES)
         await engine.dispose()
         await upgrade(url)
 
     asyncio.run(made())
-    assert difference(url, ours()) == []
+    assert tables(url) == {*OURS, VERSIONS}
 
 
 def test_many_may_bring_one_database_up_to_date(tmp_path: Path) -> None:
@@ -105,7 +86,7 @@ def test_many_may_bring_one_database_up_to_date(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_an_engine_of_the_callers_migrates_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_of_the_callers_makes_all_tables_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver's own way would let each table count at once, and two processes make it at the same time."""
     path = tmp_path / "new.sqlite"
 
@@ -126,13 +107,13 @@ def test_an_engine_of_the_callers_migrates_all_or_nothing(tmp_path: Path, monkey
             await engine.dispose()
 
     with monkeypatch.context() as patch:
-        patch.setattr(migrations, "migrate", fails)
+        patch.setattr(rows_tables, "make", fails)
         with pytest.raises(RowsFailed, match="the power is gone"):
             asyncio.run(upgraded())
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == []
     asyncio.run(upgraded())
-    assert difference(f"sqlite:///{path}", ours()) == []
+    assert tables(f"sqlite:///{path}") == {*OURS, VERSIONS}
 
 
 def test_many_may_bring_one_postgres_up_to_date(bare_postgres: Callable[[], str]) -> None:
@@ -143,7 +124,7 @@ def test_many_may_bring_one_postgres_up_to_date(bare_postgres: Callable[[], str]
         await asyncio.gather(*(upgrade(url) for _ in range(5)))
 
     asyncio.run(all_at_once())
-    assert difference(url, ours()) == []
+    assert tables(url) == {*OURS, VERSIONS}
 
 
 def test_a_database_that_cannot_be_reached_is_told_of(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from pattern_play import pattern
+from pattern_trials import measure, play
 
 from coterie.engines.patterns.aggregation import Candidate, weighted
 from coterie.engines.patterns.consensus import CheckVerdict, decide
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.testing.lab import measure, play
 from coterie.testing.simulated_agents import RIGHT, Assumptions, SimulatedAgents, Skill, is_right
 from coterie.topology.patterns.configs import Weights
 
@@ -42,13 +42,13 @@ def test_condorcet_more_voters_of_accuracy_07_are_right_more_often(voters: int, 
     binomial = sum(math.comb(voters, k) * 0.7**k * 0.3 ** (voters - k) for k in range(voters // 2 + 1, voters + 1))
     assert binomial == pytest.approx(truth, abs=0.0005)
 
-    found = measure("vote", vote(voters, stop_when_decided=True), skilled(0.7), runs=200, seed=SEED)
+    found = measure(vote(voters, stop_when_decided=True), skilled(0.7), runs=200, seed=SEED)
     assert found.accuracy == near(truth, 200)
 
 
 def test_condorcet_voters_who_are_mostly_wrong_are_wrong_together() -> None:
     """Accuracy .4 falls to .267 with nine."""
-    assert measure("vote", vote(9), skilled(0.4), runs=200, seed=SEED).accuracy == near(0.267, 200)
+    assert measure(vote(9), skilled(0.4), runs=200, seed=SEED).accuracy == near(0.267, 200)
 
 
 @pytest.mark.parametrize(("correlation", "truth"), [(0.3, 0.896), (0.6, 0.812)])
@@ -56,13 +56,13 @@ def test_voters_who_err_together_are_fewer_than_they_seem(correlation: float, tr
     """25 with a shared draw."""
     plan, assumed = vote(25, stop_when_decided=True), skilled(0.7, correlation=correlation)
 
-    assert measure("vote", plan, assumed, runs=150, seed=SEED).accuracy == near(truth, 150)
+    assert measure(plan, assumed, runs=150, seed=SEED).accuracy == near(truth, 150)
 
 
 @pytest.mark.parametrize(("voters", "truth"), [(5, 0.460), (15, 0.754)])
 def test_a_plurality_finds_what_few_know_when_errors_scatter(voters: int, truth: float) -> None:
     """Accuracy .3, ten wrong answers; there a draw decided a tie, here the first answer wins."""
-    found = measure("vote", vote(voters), skilled(0.3, wrong=10), runs=400, seed=SEED)
+    found = measure(vote(voters), skilled(0.3, wrong=10), runs=400, seed=SEED)
 
     assert found.accuracy == pytest.approx(truth, abs=0.06)
 
@@ -115,7 +115,7 @@ def test_an_expert_among_four_is_heard_with_log_odds() -> None:
         (by_words, boasting, 0.804),
         (by_record, boasting, 0.950),
     ):
-        assert measure("", team, assumed, runs=150, seed=SEED).accuracy == near(truth, 150)
+        assert measure(team, assumed, runs=150, seed=SEED).accuracy == near(truth, 150)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_checking_and_revising_twice(checkers: int, truth: float) -> None:
     """A primary of .7, checkers that approve .9 of what is right and reject .7 of what is wrong."""
     assumed = Assumptions(skill=Skill(0.9, 0.7), skills={"primary": Skill(0.7)})
 
-    assert measure("", _checked(checkers), assumed, runs=250, seed=SEED).accuracy == near(truth, 250)
+    assert measure(_checked(checkers), assumed, runs=250, seed=SEED).accuracy == near(truth, 250)
 
 
 def _checked(checkers: int) -> Plan:
@@ -228,7 +228,7 @@ def test_ten_stages_of_which_a_fifth_fails_need_retries(retries: int, truth: flo
     """What a pipeline loses to failures, and gets back."""
     plan = pattern("pipeline", [f"stage_{n}" for n in range(10)], max_stage_retries=retries)
 
-    found = measure("", plan, skilled(1.0, failures=0.2), runs=300, seed=SEED)
+    found = measure(plan, skilled(1.0, failures=0.2), runs=300, seed=SEED)
 
     assert found.accuracy == near(truth, 300)
     assert found.failed == pytest.approx(1 - found.accuracy)
