@@ -15,7 +15,7 @@ from coterie.backends.sandbox import choice
 from coterie.formats.settings.keys import keys
 from coterie.formats.settings.protection import PROTECTING
 from coterie.planning.loop import ParallelPlan
-from coterie.planning.loops.resolve import plan_folder
+from coterie.planning.loops.folder import plan_folder
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.protection import strictest
 

@@ -18,7 +18,7 @@ from sampled import sampled
 from coterie.footprint import SETTLED, Footprint
 from coterie.journal.records import ConfigAnswer, ConfigChanged, ConfigHeld, ConfigKept, ConfigRejected
 from coterie.planning.loop import LoopGiven
-from coterie.planning.loops.resolve import plan_folder, reread
+from coterie.planning.loops.folder import plan_folder, reread
 from coterie.planning.plan import Plan, from_json
 from coterie.runs.kinds import LastReading
 from coterie.runs.kinds.loop.reload import read_again
