@@ -16,9 +16,10 @@ pytestmark = pytest.mark.once
 SRC = Path(__file__).parents[1] / "src"
 
 LINE = (
-    {"clock", "ids", "diagnostics", "escapes", "files", "secret_files", "waits"},
+    {"clock", "ids", "diagnostics", "escapes", "files", "waits"},
     {"footprint", "errors"},
     {"topology"},
+    {"options"},
     {"formats"},
     {"planning"},
     {"journal"},

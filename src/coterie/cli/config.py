@@ -91,7 +91,7 @@ def unset(
 
 def _tell_loops(name: str) -> None:
     """Tell the running loops of this directory that an operator has changed the setting *name*, if it protects."""
-    from coterie.formats.settings.protection import PROTECTING
+    from coterie.options.protection import PROTECTING
     from coterie.runs import index, messages
     from coterie.runs.repository import run_in
 

@@ -25,10 +25,10 @@ from msgspec import Meta
 
 from coterie.diagnostics import did_you_mean, error
 from coterie.errors import TopologyError, UsageError
+from coterie.options.backends import CODING
 from coterie.planning.extension import CODING_KEYS
 from coterie.planning.models import SETTINGS
 from coterie.topology.checks import check
-from coterie.topology.coding import CODING
 from coterie.topology.model import Agent, Topology
 from coterie.topology.patterns.configs import Config, Natural
 from coterie.topology.patterns.kinds import read_config

@@ -6,8 +6,8 @@ from typing import Any
 from msgspec import Struct
 
 from coterie.diagnostics import error
+from coterie.options.backends import CODING, READERS
 from coterie.planning.extension import BACKENDS, CODING_KEYS, Extension, Report
-from coterie.topology.coding import CODING, READERS
 
 
 class BackendChoice(Struct, frozen=True, kw_only=True):

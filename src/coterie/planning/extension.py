@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
+from coterie.options.backends import ATTENTION_POLICIES, BUILT_IN, CODING, INTERRUPT_POLICIES, SANDBOXES
 from coterie.planning.providers import VARIABLE
-from coterie.topology.coding import ATTENTION_POLICIES, BUILT_IN, CODING, INTERRUPT_POLICIES, SANDBOXES
 from coterie.topology.conditions import as_text, is_number
 
 BACKENDS = frozenset({"human", "scripted"}) | BUILT_IN | CODING

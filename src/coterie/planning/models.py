@@ -13,12 +13,12 @@ import msgspec
 from msgspec import Struct
 
 from coterie.diagnostics import Diagnostic, did_you_mean, error, warning
+from coterie.options.backends import CODING, READERS, readers_of
 from coterie.planning.extension import Extension, Report
 from coterie.planning.permissions import BUILT_IN, READING, Permissions, read_rules
 from coterie.planning.providers import VARIABLE, Unclear, choose_provider
 from coterie.topology.block import NOTHING, Block
 from coterie.topology.checks.facts import listing, title
-from coterie.topology.coding import CODING, READERS, readers_of
 from coterie.topology.conditions import is_number
 from coterie.topology.model import Agent, Orchestrator, Topology
 

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from coterie.formats.settings.protection import PROTECTING, AsStrict, same
+from coterie.options.backends import CODING
+from coterie.options.protection import PROTECTING, AsStrict, same
 from coterie.planning.loop import REVIEW, LoopPlan
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.topology.coding import CODING
 
 Held = tuple[str, str, str]
 """A setting with its old value, which stays, and the new one, which is weaker."""

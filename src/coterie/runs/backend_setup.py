@@ -13,10 +13,10 @@ from coterie.backends.coding.needs import CODING, sandbox_of
 from coterie.backends.coding.needs import missing as missing_of_coding
 from coterie.diagnostics import error
 from coterie.errors import TopologyError
+from coterie.options.backends import REQUIRED
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.driver.turns import LocalTurns
 from coterie.runs.kinds import kind_of
-from coterie.topology.coding import REQUIRED
 from coterie.waits import waiting
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import sandbox_attacks
 from sandboxes import Neighbourhood
 
 from coterie.backends.sandbox import choice
-from coterie.secret_files import ANYWHERE, IN_HOME, ON_SYSTEM, SOCKETS
+from coterie.options.secret_files import ANYWHERE, IN_HOME, ON_SYSTEM, SOCKETS
 
 ATTACKS = Path(sandbox_attacks.__file__)
 

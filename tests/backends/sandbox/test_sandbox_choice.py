@@ -16,9 +16,9 @@ from coterie.backends.sandbox import choice
 from coterie.backends.sandbox.policy import SandboxPolicy
 from coterie.cli import app
 from coterie.errors import TopologyError
+from coterie.options.backends import REQUIRED
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.runs.backend_setup import unconfined
-from coterie.topology.coding import REQUIRED
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from coterie.backends.sandbox import choice
 from coterie.formats.settings.keys import keys
-from coterie.formats.settings.protection import PROTECTING
+from coterie.options.protection import PROTECTING
 from coterie.planning.loop import ParallelPlan
 from coterie.planning.loops.folder import plan_folder
 from coterie.planning.plan import AgentPlan, Plan

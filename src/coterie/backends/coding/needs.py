@@ -9,8 +9,8 @@ from typing import cast
 from msgspec import Struct
 
 from coterie.backends.base import Backend
-from coterie.backends.coding.states import STATES, AgentState, states_in
 from coterie.diagnostics import Diagnostic, error
+from coterie.options.states import STATES, AgentState, states_in
 from coterie.planning.plan import AgentPlan
 
 Which = Callable[[str], str | None]

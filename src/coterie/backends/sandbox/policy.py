@@ -21,9 +21,9 @@ from coterie.backends.agentside.client import NOTES_FOLDER, OUTBOX, TEMPORARY
 from coterie.backends.agentside.delivery import BELL
 from coterie.backends.base import Request
 from coterie.backends.coding.needs import sandbox_of, states_of
-from coterie.backends.coding.states import WHOLE, AgentState
 from coterie.backends.sandbox.home import homes_of, named, visible
-from coterie.secret_files import in_home, on_system
+from coterie.options.secret_files import in_home, on_system
+from coterie.options.states import WHOLE, AgentState
 
 _CACHES = {"npm_config_cache": "npm", "GOCACHE": "go-build", "UV_CACHE_DIR": "uv"}
 """Variables that name the cache of a tool which does not work without one that it can write, with a folder's name."""

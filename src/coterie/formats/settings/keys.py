@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from msgspec import Struct
 from msgspec.structs import fields
 
-from coterie.topology.coding import ATTENTION_POLICIES, INTERRUPT_POLICIES, SANDBOXES
+from coterie.options.backends import ATTENTION_POLICIES, INTERRUPT_POLICIES, SANDBOXES
 
 
 @dataclass(frozen=True, slots=True)

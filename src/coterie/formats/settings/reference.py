@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from coterie.formats.settings.keys import SECTIONS, Key, keys
-from coterie.formats.settings.protection import PROTECTING
+from coterie.options.protection import PROTECTING
 
 HEAD = """\
 # Settings

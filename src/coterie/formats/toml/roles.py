@@ -5,8 +5,8 @@ from typing import Any
 
 from coterie.diagnostics import Fix, Span, did_you_mean, is_within_two_letters
 from coterie.formats.toml.document import TomlDocument, shown
+from coterie.options.backends import ATTENTION_POLICIES, GUARDS, INTERRUPT_POLICIES, NO_GUARD, SANDBOXES
 from coterie.topology import expressions
-from coterie.topology.coding import ATTENTION_POLICIES, GUARDS, INTERRUPT_POLICIES, NO_GUARD, SANDBOXES
 from coterie.topology.events import is_pattern
 from coterie.topology.loop import Handoff, Loop, Role
 

@@ -10,8 +10,8 @@ from coterie.diagnostics import Span, did_you_mean, error
 from coterie.formats.prompts import read_prompt
 from coterie.formats.yaml.document import Leaf, Report, Table, merged, plain, without
 from coterie.formats.yaml.fields import TableReader
+from coterie.options.backends import CODING
 from coterie.topology.checks.facts import UNREADABLE, listing
-from coterie.topology.coding import CODING
 from coterie.topology.model import Agent, Topology
 
 BACKENDS = ("human", "model", "command", "scripted", *sorted(CODING))

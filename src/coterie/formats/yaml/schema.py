@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from coterie.formats.yaml.agents import BACKENDS, ENTRIES
+from coterie.options.backends import ATTENTION_POLICIES, INTERRUPT_POLICIES, SANDBOXES
 from coterie.topology.checks.patterns import FUNCTION
-from coterie.topology.coding import ATTENTION_POLICIES, INTERRUPT_POLICIES, SANDBOXES
 from coterie.topology.patterns.kinds import KINDS, PatternSpec
 
 _TEXT = {"type": "string", "minLength": 1}

@@ -11,6 +11,7 @@ from coterie.diagnostics import Diagnostic, error, warning
 from coterie.formats.settings import Settings
 from coterie.formats.settings.keys import DEFAULT
 from coterie.formats.settings.layers import COMMAND_LINE, GIVEN
+from coterie.options.backends import CODING, READERS, readers_of
 from coterie.planning.loop import GLOBAL, REVIEW, LoopGiven
 from coterie.planning.loops import backends
 from coterie.planning.loops.backends import BackendSpec, Layer, NoArguments, UnknownKind
@@ -18,7 +19,6 @@ from coterie.planning.loops.texts import Report, TextLocation, place_of
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.providers import Unclear, choose_provider
 from coterie.topology.checks.facts import listing
-from coterie.topology.coding import CODING, READERS, readers_of
 from coterie.topology.loop import Loop, Role
 
 __all__ = ["BackendSources", "loop_agents"]

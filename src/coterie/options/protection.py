@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coterie.topology.coding import SANDBOXES
+from coterie.options.backends import SANDBOXES
 
 AsStrict = Callable[[Any, Any], bool]
 """Whether the second value is at least as strict as the first."""
