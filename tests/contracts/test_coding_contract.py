@@ -37,7 +37,7 @@ from coterie.backends.base import (
     Used,
 )
 from coterie.backends.coding.attempt import Deadlines
-from coterie.backends.coding.needs import CODING
+from coterie.backends.needs import CODING
 from coterie.backends.processes import end_orphans
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import AttemptInterrupted

@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coterie.backends.coding.needs import CODING
+from coterie.backends.coding.probes import AgentProbe, probes
+from coterie.backends.needs import CODING
 from coterie.runs import agent_probes
-from coterie.runs.agent_probes import AgentProbe, probes
 
 CLAUDE = """\
 #!/bin/sh

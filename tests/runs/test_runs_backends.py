@@ -7,8 +7,8 @@ from asking import agent, asked, request
 from bundles import bundle
 
 from coterie.backends.base import Answer
-from coterie.backends.coding.needs import CODING
 from coterie.backends.models.backend import ModelBackend
+from coterie.backends.needs import CODING
 from coterie.clock import VirtualClock
 from coterie.options.backends import CODING as NAMES
 from coterie.planning import BACKENDS

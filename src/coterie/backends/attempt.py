@@ -21,7 +21,7 @@ from coterie.backends import reported, wrapper
 from coterie.backends.agentside import keeper
 from coterie.backends.agentside.client import ATTEMPT_FOLDER, MESSAGE, NOTES_FOLDER, OWN, RUN_FOLDER, TOKEN
 from coterie.backends.base import Request
-from coterie.backends.coding.needs import sandbox_of
+from coterie.backends.needs import sandbox_of
 from coterie.backends.processes import MARK
 from coterie.backends.sandbox import restoring
 from coterie.backends.secrets import without_secrets

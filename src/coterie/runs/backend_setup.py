@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from coterie.backends.attempt import variables_of
 from coterie.backends.base import Backend, Request
-from coterie.backends.coding.needs import CODING, sandbox_of
-from coterie.backends.coding.needs import missing as missing_of_coding
+from coterie.backends.needs import CODING, sandbox_of
+from coterie.backends.needs import missing as missing_of_coding
 from coterie.diagnostics import error
 from coterie.errors import TopologyError
 from coterie.options.backends import REQUIRED

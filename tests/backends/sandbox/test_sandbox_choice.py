@@ -10,8 +10,8 @@ import asking
 import pytest
 
 from coterie.backends.base import Answer, Failure
-from coterie.backends.coding.needs import CODING
 from coterie.backends.command import CommandBackend
+from coterie.backends.needs import CODING
 from coterie.backends.sandbox import choice
 from coterie.backends.sandbox.policy import SandboxPolicy
 from coterie.cli import app

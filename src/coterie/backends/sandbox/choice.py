@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from coterie.backends.base import Request
-from coterie.backends.coding.needs import sandbox_of
+from coterie.backends.needs import sandbox_of
 from coterie.backends.processes import unmarked
 from coterie.backends.sandbox import bwrap, landlock, trial
 from coterie.backends.sandbox.policy import Access, SandboxPolicy, policy_of

@@ -20,7 +20,7 @@ from coterie.backends import agentside
 from coterie.backends.agentside.client import NOTES_FOLDER, OUTBOX, TEMPORARY
 from coterie.backends.agentside.delivery import BELL
 from coterie.backends.base import Request
-from coterie.backends.coding.needs import sandbox_of, states_of
+from coterie.backends.needs import sandbox_of, states_of
 from coterie.backends.sandbox.home import homes_of, named, visible
 from coterie.options.secret_files import in_home, on_system
 from coterie.options.states import WHOLE, AgentState

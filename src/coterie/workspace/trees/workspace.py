@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from coterie import files
-from coterie.backends.coding.needs import sandbox_of
+from coterie.backends.needs import sandbox_of
 from coterie.backends.sandbox.choice import working
 from coterie.errors import CoterieError, shortage
 from coterie.journal.records import TreeAttested, TreeMade, TreePosition, TreeSaved, TreesJoined

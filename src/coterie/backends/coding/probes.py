@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from coterie.backends.coding.needs import CODING
+from coterie.backends.needs import CODING
 from coterie.backends.sandbox.policy import caches_in
 from coterie.planning.loops.backends import PROVIDERS
 
