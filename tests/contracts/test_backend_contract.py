@@ -18,8 +18,8 @@ from coterie.backends.base import FAILURES, Answer, Backend, Failure, Request
 from coterie.backends.command import CommandBackend
 from coterie.backends.human import HumanBackend
 from coterie.backends.models.backend import ModelBackend
-from coterie.backends.needs import CODING
 from coterie.backends.scripted import ScriptedBackend
+from coterie.options.backends import CODING
 from coterie.planning.plan import AgentPlan
 
 

@@ -8,8 +8,8 @@ from bundles import bundle
 
 from coterie.backends.base import Answer
 from coterie.backends.models.backend import ModelBackend
-from coterie.backends.needs import CODING
 from coterie.clock import VirtualClock
+from coterie.options.backends import CODING
 from coterie.options.backends import CODING as NAMES
 from coterie.planning import BACKENDS
 from coterie.planning.plan import FlowPlan, Plan, Wanted

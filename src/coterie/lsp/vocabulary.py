@@ -11,7 +11,8 @@ from coterie.formats.at.language.spec import BlockSpec, Entries, FieldSpec
 from coterie.formats.at.nodes import OUTPUT_TYPES
 from coterie.formats.at.schemas import TYPES as SCHEMA_TYPES
 from coterie.lsp.context import Path
-from coterie.planning.extension import AGENT_KEYS, BACKENDS, CHOICES, DEFAULT_KEYS, HUMAN_KEYS, PROCESS_KEYS
+from coterie.options.backends import BACKENDS
+from coterie.planning.extension import AGENT_KEYS, CHOICES, DEFAULT_KEYS, HUMAN_KEYS, PROCESS_KEYS
 from coterie.topology.checks.operation import PATTERNS
 
 _COTERIE = {"agent": AGENT_KEYS, "orchestrator": AGENT_KEYS, "human": HUMAN_KEYS, "": DEFAULT_KEYS}

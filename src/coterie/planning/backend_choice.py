@@ -6,8 +6,8 @@ from typing import Any
 from msgspec import Struct
 
 from coterie.diagnostics import error
-from coterie.options.backends import CODING, READERS
-from coterie.planning.extension import BACKENDS, CODING_KEYS, Extension, Report
+from coterie.options.backends import BACKENDS, CODING, READERS
+from coterie.planning.extension import CODING_KEYS, Extension, Report
 
 
 class BackendChoice(Struct, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ def flag_of_run(text: str | None) -> Mapping[str, Any]:
     """
     if not text:
         return {}
-    if text in BACKENDS - CODING:
+    if text in BACKENDS - CODING.keys():
         return {"kind": text}
     from coterie.planning.loops.backends import of_flag  # imported on demand: it loads the settings of loops
 

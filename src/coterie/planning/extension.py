@@ -8,12 +8,9 @@ from typing import Any
 from msgspec import Struct
 
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, warning
-from coterie.options.backends import ATTENTION_POLICIES, BUILT_IN, CODING, INTERRUPT_POLICIES, SANDBOXES
+from coterie.options.backends import ATTENTION_POLICIES, BACKENDS, INTERRUPT_POLICIES, SANDBOXES, backend_hint
 from coterie.planning.providers import VARIABLE
 from coterie.topology.conditions import as_text, is_number
-
-BACKENDS = frozenset({"human", "scripted"}) | BUILT_IN | CODING
-"""The names of all backends."""
 
 Report = Callable[[Diagnostic], None]
 
@@ -157,11 +154,6 @@ def known_backend(name: Any) -> str:
     if not isinstance(name, str) or name not in BACKENDS:
         raise _Wrong("a backend", "unknown-backend", backend_hint(str(name)))
     return name
-
-
-def backend_hint(name: str) -> str:
-    """A hint for the unknown backend *name*."""
-    return did_you_mean(name, BACKENDS) or f"known backends: {', '.join(sorted(BACKENDS))}"
 
 
 def _command(value: Any) -> tuple[str, ...]:

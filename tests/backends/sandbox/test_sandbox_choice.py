@@ -11,12 +11,11 @@ import pytest
 
 from coterie.backends.base import Answer, Failure
 from coterie.backends.command import CommandBackend
-from coterie.backends.needs import CODING
 from coterie.backends.sandbox import choice
 from coterie.backends.sandbox.policy import SandboxPolicy
 from coterie.cli import app
 from coterie.errors import TopologyError
-from coterie.options.backends import REQUIRED
+from coterie.options.backends import CODING, REQUIRED
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.runs.backend_setup import unconfined
 

@@ -11,7 +11,7 @@ from coterie.diagnostics import Diagnostic, error, warning
 from coterie.formats.settings import Settings
 from coterie.formats.settings.keys import DEFAULT
 from coterie.formats.settings.layers import COMMAND_LINE, GIVEN
-from coterie.options.backends import CODING, READERS, readers_of
+from coterie.options.backends import CODING, KINDS, READERS, REGISTRY, readers_of
 from coterie.planning.loop import GLOBAL, REVIEW, LoopGiven
 from coterie.planning.loops import backends
 from coterie.planning.loops.backends import BackendSpec, Layer, NoArguments, UnknownKind
@@ -146,9 +146,9 @@ def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place_of_field: 
         report(place_of_field("kind").locate(error("unknown-backend", str(wrong))))
         return
     agents[name] = agent = agent_plan(name, spec)
-    if spec.kind == "acp" and not spec.command:
-        message = f"no command configured for the ACP provider {spec.provider!r} of {name!r}"
-        hint = 'use -b acp:NAME:COMMAND, or write backend.command = "program"'
+    if REGISTRY[spec.kind].providers and not spec.command:
+        message = f"no command configured for the {spec.kind.upper()} provider {spec.provider!r} of {name!r}"
+        hint = f'use -b {spec.kind}:NAME:COMMAND, or write backend.command = "program"'
         report(place_of_field("command").locate(error("no-command", message, hint=hint)))
     if spec.kind == "command" and spec.prompt_mode == "acp":
         message = f"{name!r} is a command, which cannot take its prompt by 'acp': the prompt is passed as an argument"
@@ -157,10 +157,10 @@ def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place_of_field: 
                 warning("bad-prompt-mode", message, hint='write prompt_mode = "arg" or "stdin"')
             )
         )
-    if (provider := layer.get("provider")) and spec.kind not in ("acp", "model"):
+    if (provider := layer.get("provider")) and "provider" not in REGISTRY[spec.kind].reads:
         message = f"the provider {provider!r} has no effect: the backend is of kind {spec.kind!r}"
         report(place_of_field("provider").locate(warning("idle-provider", message, hint='write kind = "acp"')))
-    if layer.get("args") and spec.kind not in backends.TAKES_ARGUMENTS:
+    if layer.get("args") and not REGISTRY[spec.kind].takes_arguments:
         message = f"the arguments of {name!r} have no effect: a backend of kind {spec.kind!r} takes no arguments"
         report(
             place_of_field("args").locate(
@@ -172,7 +172,7 @@ def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place_of_field: 
         if spec.kind not in READERS[key]:
             message = f"{field} = {value} of {name!r} has no effect: it is for {readers_of(key)}, not {spec.kind!r}"
             report(place_of_field(field).locate(warning("idle-setting", message, hint="remove it for this backend")))
-    if spec.kind not in {"resume": CODING, "adopt": ("command",)}.get(spec.on_interrupt, backends.KINDS):
+    if spec.kind not in {"resume": CODING, "adopt": ("command",)}.get(spec.on_interrupt, KINDS):
         message = f"on_interrupt = {spec.on_interrupt!r} of {name!r} counts as 'retry' with the backend {spec.kind!r}"
         report(place_of_field("on_interrupt").locate(warning("idle-setting", message, hint="remove it")))
     if spec.kind == "model" and isinstance(chosen := choose_provider(spec.model, agent.options), Unclear):
@@ -217,7 +217,7 @@ def agent_plan(name: str, spec: BackendSpec) -> AgentPlan:
         case _:
             options: dict[str, Any] = {"trust_all_tools": spec.trust_all_tools}
             options |= {key: value for key in ("provider", "agent") if (value := getattr(spec, key))}
-            argv = (spec.command,) if spec.kind == "claude-sdk" else spec.argv
+            argv = spec.argv if REGISTRY[spec.kind].takes_arguments else (spec.command,)
             return msgspec.structs.replace(agent, argv=argv, options=options | agent.options)
 
 
