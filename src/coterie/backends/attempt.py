@@ -25,8 +25,8 @@ from coterie.backends.needs import sandbox_of
 from coterie.backends.processes import MARK
 from coterie.backends.sandbox import restoring
 from coterie.backends.secrets import without_secrets
+from coterie.options.values import VARIABLE
 from coterie.planning.plan import AgentPlan
-from coterie.planning.providers import VARIABLE
 
 TURN_FILE = "turn.json"
 PROMPT_FILE = "prompt.md"

@@ -6,8 +6,9 @@ from typing import Any
 from msgspec import Struct
 
 from coterie.diagnostics import error
-from coterie.options.backends import BACKENDS, CODING, READERS
-from coterie.planning.extension import CODING_KEYS, Extension, Report
+from coterie.options.agents import BY_KEY, CODING_KEYS, READERS
+from coterie.options.backends import BACKENDS, CODING
+from coterie.planning.extension import Extension, Report
 
 
 class BackendChoice(Struct, frozen=True, kw_only=True):
@@ -100,7 +101,7 @@ def coding_options(backend: str, own: Extension, default: Extension) -> dict[str
         blocks = (own, default) if backend in READERS[key] else (own,) if of_team else ()
         value = next((value for block in blocks if (value := getattr(block, name)) not in ("", None, ())), None)
         if value is not None:
-            found["agent" if key == "mode" else name] = list(map(list, value)) if key == "gates" else value
+            found[BY_KEY[key].loop or name] = list(map(list, value)) if key == "gates" else value
     return found
 
 

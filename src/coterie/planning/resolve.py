@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from coterie.diagnostics import Diagnostic, Span, error, of_part
 from coterie.errors import TopologyError, UsageError
+from coterie.options.agents import DEFAULT_KEYS
 from coterie.options.backends import BACKENDS, backend_hint
 from coterie.planning import gates
 from coterie.planning.agents import Setting, asked_of, needed_of, plan_node, with_child
 from coterie.planning.backend_choice import flag_of_run
-from coterie.planning.extension import DEFAULT_KEYS, Report, read_extension
+from coterie.planning.extension import Report, read_extension
 from coterie.planning.files import find
 from coterie.planning.notes import sentences
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan

@@ -17,7 +17,7 @@ from coterie.backends.sandbox import bwrap, landlock, trial
 from coterie.backends.sandbox.policy import Access, SandboxPolicy, policy_of
 from coterie.backends.sandbox.restoring import remember, restore
 from coterie.errors import Unconfined
-from coterie.options.backends import REQUIRED
+from coterie.options.agents import REQUIRED
 
 PATIENCE = 10.0
 """Seconds that the trial of an implementation may take; a nested sandbox can hang."""

@@ -16,7 +16,7 @@ from coterie.formats import bounds
 from coterie.formats.settings.conversion import InvalidSetting, convert
 from coterie.formats.settings.grammar import Assignment, read
 from coterie.formats.settings.keys import DEFAULT, SECTIONS, Origin, Settings, keys
-from coterie.options.backends import GUARDS, NO_GUARD
+from coterie.options.agents import GUARDS, NO_GUARD
 
 USER, PROJECT = "user", "project"
 USER_OVERRIDE, REPO_OVERRIDE, COMMAND_LINE = "user override", "repo override", "command line"

@@ -5,37 +5,28 @@ name of the command.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
 from coterie.diagnostics import did_you_mean
 from coterie.formats.settings import Settings
-from coterie.formats.settings.keys import DEFAULT, BackendSettings
+from coterie.formats.settings.keys import DEFAULT
+from coterie.options.agents import LOOP_OPTIONS, PLAN_OPTIONS
 from coterie.options.backends import BACKENDS, GENERIC, KINDS, PROVIDERS, REGISTRY, of_program, provider_of
 
 Layer = Mapping[str, Any]
-"""Fields of a layer: `kind`, `provider`, `command`, `args`, `prompt_mode`, `timeout`, `trust_all_tools`, `agent`,
-`model`, `sandbox`, `attention`, `attention_timeout`, `attention_policy`, `stall_after`,
-`on_interrupt`, `queue`."""
+"""Options of a layer, as in `LOOP_OPTIONS`."""
 
-TIMEOUT = BackendSettings().timeout
+TIMEOUT = float(LOOP_OPTIONS["timeout"].default)
 """Default timeout of a call, in seconds."""
 SKIP_PERMISSIONS = "--dangerously-skip-permissions"
 
-_FIELDS = (
-    "kind",
-    "provider",
-    "prompt_mode",
-    "agent",
-    "model",
-    "sandbox",
-    "attention",
-    "attention_policy",
-    "on_interrupt",
-    "queue",
-)
 _CLAUDE = "claude"
+_FURTHER = tuple(
+    name for name in LOOP_OPTIONS if name in PLAN_OPTIONS and name not in ("provider", "agent", "trust_all_tools")
+)
+"""Options that a plan has as they are."""
 
 
 class UnknownKind(ValueError):
@@ -64,6 +55,7 @@ class BackendSpec:
         args: Arguments of the command, including those that a `claude` command needs.
         prompt_mode: `arg`, `stdin`, `file` or `acp`.
         timeout: Seconds one call may take; None for a human: unlimited.
+        options: Its other options, by their names in a plan; its kind may not read all of them.
         type: The class of an agent in Python; *ask* is the name of one in the system around the loop.
     """
 
@@ -76,13 +68,9 @@ class BackendSpec:
     trust_all_tools: bool = True
     agent: str = ""
     model: str = ""
-    sandbox: str = ""
-    attention: str = ""
-    attention_timeout: float | None = None
-    attention_policy: str = ""
-    stall_after: float | None = None
     on_interrupt: str = ""
     queue: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     type: str = ""
     ask: str = ""
@@ -95,26 +83,18 @@ class BackendSpec:
 
 def of_settings(settings: Settings) -> Layer:
     """The backend settings."""
-    backend = settings.backend
-    layer: dict[str, Any] = {name: value for name in _FIELDS if (value := getattr(backend, name))}
-    if settings.origins["backend.command"].layer != DEFAULT:
-        layer["command"] = backend.command
-    if backend.args is not None:
-        layer["args"] = backend.args
-    for name in ("timeout", "attention_timeout"):
-        if settings.origins[f"backend.{name}_ms"].layer != DEFAULT:
-            layer[name] = getattr(backend, name)
-    if backend.stall_after is not None:
-        layer["stall_after"] = backend.stall_after
-    return layer | {"trust_all_tools": backend.trust_all_tools}
+    layer = {
+        name: settings.value(option.in_settings)
+        for name, option in LOOP_OPTIONS.items()
+        if option.in_settings in settings.origins and settings.origins[option.in_settings].layer != DEFAULT
+    }
+    return {name: value for name, value in layer.items() if value not in ("", None)}
 
 
 def of_review(settings: Settings) -> Layer:
     """The backend settings of reviews, over those of iterations."""
-    review = settings.review
-    names = (*_FIELDS, "command", "args", "trust_all_tools", "attention_timeout", "stall_after")
-    layer = {name: value for name in names if (value := getattr(review, name)) is not None}
-    return layer | {"timeout": review.timeout}
+    values = ((name, getattr(settings.review, name, None)) for name in LOOP_OPTIONS)
+    return {name: value for name, value in values if value is not None}
 
 
 def of_flag(text: str) -> Layer:
@@ -203,9 +183,8 @@ def settle(layer: Layer) -> BackendSpec:
         prompt_mode=str(layer.get("prompt_mode") or entry.prompt_mode),
         timeout=layer.get("timeout", None if kind == "human" else TIMEOUT),
         trust_all_tools=trusts,
-        attention_timeout=layer.get("attention_timeout"),
-        stall_after=layer.get("stall_after"),
-        **{name: str(layer.get(name, "")) for name in _FIELDS if name not in ("kind", "provider", "prompt_mode")},
+        options={name: value for name in _FURTHER if (value := layer.get(name)) not in ("", None)},
+        **{name: str(layer.get(name, "")) for name in ("agent", "model", "on_interrupt", "queue")},
     )
 
 
