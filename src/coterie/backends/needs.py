@@ -4,8 +4,8 @@ import shutil
 from collections.abc import Callable, Iterable
 
 from coterie.diagnostics import Diagnostic, error
-from coterie.options.backends import CODING
-from coterie.options.states import AgentState, states_in
+from coterie.options.backends import CODING, states_in
+from coterie.options.states import AgentState
 from coterie.planning.plan import AgentPlan
 
 Which = Callable[[str], str | None]

@@ -3,7 +3,7 @@
 The differences between backends are an entry here and the methods of its class, which an attempt loads.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import PurePath
@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from coterie.diagnostics import did_you_mean
-from coterie.options.states import STATES, AgentState
+from coterie.options.states import OTHERS, AgentState
 
 GENERIC = "generic"
 """The provider of a program that has no entry."""
@@ -89,7 +89,18 @@ REGISTRY: Mapping[str, BackendEntry] = {
         library="claude_agent_sdk",
         extra="claude",
         is_bundled=True,
-        states=STATES["claude"],
+        states=(
+            AgentState(
+                ".claude",
+                "CLAUDE_CONFIG_DIR",
+                ".credentials.json",
+                "projects",
+                "todos tasks sessions session-env shell-snapshots file-history history.jsonl statsig telemetry debug "
+                "traces logs cache backups image-cache paste-cache downloads plans",
+                ".claude.json",
+                ".credentials.json",
+            ),
+        ),
         probe="coterie.backends.coding.probes:claude",
     ),
     "pi": BackendEntry(
@@ -100,7 +111,7 @@ REGISTRY: Mapping[str, BackendEntry] = {
         takes_arguments=True,
         program="pi",
         install="npm install -g @earendil-works/pi-coding-agent",
-        states=STATES["pi"],
+        states=(AgentState(".pi/agent", "PI_CODING_AGENT_DIR", "auth.json", scratch="sessions", secrets="auth.json"),),
     ),
     "acp": BackendEntry(
         path="coterie.backends.coding.acp:AcpBackend",
@@ -146,6 +157,10 @@ PROVIDERS = {
 """The programs that speak the protocol of a backend, by name, each with that backend."""
 
 
+STATES = {entry.program: entry.states for entry in CODING.values() if entry.states} | dict(OTHERS)
+"""The state of each coding agent, by a part of its name."""
+
+
 def load(path: str) -> Any:
     """The class or function at *path*, `module:name`."""
     module, _, name = path.partition(":")
@@ -163,6 +178,14 @@ def provider_of(command: str) -> str:
     """The provider that the name of *command*, a program, selects; empty if none."""
     name = PurePath(command).name
     return next((one for one, (_, provider) in PROVIDERS.items() if provider.selects and provider.command == name), "")
+
+
+def states_in(words: Sequence[str]) -> Iterator[AgentState]:
+    """The folders of the agents that *words*, such as a backend and the command of a program, name."""
+    known = " ".join(words).lower()
+    for name, states in STATES.items():
+        if name in (known.replace("/", " ").split() if len(name) < 3 else known):  # a short name is a whole word
+            yield from states
 
 
 def backend_hint(name: str) -> str:
