@@ -18,18 +18,25 @@ VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A reference to an environment variable."""
 
 
+KEY_IN_FILE = "key-in-file"
+
+
 class Unfit(ValueError):
     """A value does not fit; the message says what does.
 
     Attributes:
         hint: What to write.
         code: Of the diagnostic.
-        secret: The value must not be shown.
     """
 
-    def __init__(self, wanted: str, hint: str = "", code: str = "bad-value", *, secret: bool = False) -> None:
+    def __init__(self, wanted: str, hint: str = "", code: str = "bad-value") -> None:
         super().__init__(wanted)
-        self.wanted, self.hint, self.code, self.secret = wanted, hint, code, secret
+        self.wanted, self.hint, self.code = wanted, hint, code
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether the value must not be shown."""
+        return self.code == KEY_IN_FILE
 
 
 class ValueKind(Struct, frozen=True):
@@ -50,21 +57,24 @@ class ValueKind(Struct, frozen=True):
     least: int = 1
 
 
-def _reader(
+def _kind(
+    form: str,
+    schema: Mapping[str, Any],
     fits: Callable[[Any], Any],
     wanted: str,
     hint: str = "",
-    code: str = "bad-value",
     *,
-    secret: bool = False,
-    made: Callable[[Any], Any] = lambda value: value,
-) -> Callable[[Any], Any]:
+    code: str = "bad-value",
+    made: Callable[[Any], Any] | None = None,
+) -> ValueKind:
+    """The kind of the values that *fits*; *made* makes of one what is used."""
+
     def read(value: Any) -> Any:
         if not fits(value):
-            raise Unfit(wanted, hint, code, secret=secret)
-        return made(value)
+            raise Unfit(wanted, hint, code)
+        return made(value) if made is not None else value
 
-    return read
+    return ValueKind(form, read, schema)
 
 
 def _matching(pattern: str) -> Callable[[Any], Any]:
@@ -153,74 +163,47 @@ _STRING: Mapping[str, Any] = {"type": "string", "minLength": 1}
 _STRINGS: Mapping[str, Any] = {"type": "array", "items": {"type": "string"}}
 _DURATIONS: Mapping[str, Any] = {"type": ["string", "number"]}
 
-TEXT = ValueKind("text", _reader(lambda value: isinstance(value, str) and value, "a text"), _STRING)
-TEXTS = ValueKind(
-    "list",
-    _reader(
-        lambda value: isinstance(value, list | tuple) and all(isinstance(one, str) for one in value), "a list of texts"
-    ),
-    _STRINGS,
-)
-FLAG = ValueKind("flag", _reader(lambda value: isinstance(value, bool), "true or false"), {"type": "boolean"})
+TEXT = _kind("text", _STRING, lambda value: isinstance(value, str) and value, "a text")
+TEXTS = ValueKind("list", tuple, _STRINGS)
+"""Only loops have such an option, and read it themselves."""
+FLAG = _kind("flag", {"type": "boolean"}, lambda value: isinstance(value, bool), "true or false")
 SECONDS = ValueKind("seconds", _seconds, _DURATIONS)
 SECONDS_OR_NEVER = ValueKind(
     "seconds", lambda value: 0.0 if is_number(value) and value == 0 else _seconds(value), _DURATIONS, least=0
 )
 """As `SECONDS`, or 0 for never."""
 BACKEND = ValueKind("text", _backend, {"enum": sorted(BACKENDS)})
-CLASS = ValueKind(
+_is_class = _matching(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+CLASS = _kind("text", _STRING, _is_class, "the dotted path of a class", "write type: myapp.agents.Writer")
+_is_queue = _matching(r"[A-Za-z0-9](?:[A-Za-z0-9:./_-]{0,98}[A-Za-z0-9])?")
+QUEUE = _kind("text", _STRING, _is_queue, "a name", "write letters, digits, and : . / _ - between them: queue: gpu")
+_is_url = _matching(r"https?://[^\s/](?s:.*)")
+URL = _kind("text", _STRING, _is_url, "an address", "write https://… or http://…", made=lambda value: value.rstrip("/"))
+API_KEY = _kind(
     "text",
-    _reader(
-        _matching(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+"), "the dotted path of a class", "write type: myapp.agents.Writer"
-    ),
     _STRING,
+    lambda value: isinstance(value, str) and VARIABLE.fullmatch(value),
+    'a reference to an environment variable, "${PROVIDER_KEY}"',
+    "keep the key out of the file: export it as PROVIDER_KEY and refer to that",
+    code=KEY_IN_FILE,
 )
-QUEUE = ValueKind(
-    "text",
-    _reader(
-        _matching(r"[A-Za-z0-9](?:[A-Za-z0-9:./_-]{0,98}[A-Za-z0-9])?"),
-        "a name",
-        "write letters, digits, and : . / _ - between them: queue: gpu",
-    ),
-    _STRING,
-)
-URL = ValueKind(
-    "text",
-    _reader(
-        lambda value: isinstance(value, str) and re.match(r"https?://[^\s/]", value),
-        "an address",
-        "write https://… or http://…",
-        made=lambda value: value.rstrip("/"),
-    ),
-    _STRING,
-)
-API_KEY = ValueKind(
-    "text",
-    _reader(
-        lambda value: isinstance(value, str) and VARIABLE.fullmatch(value),
-        'a reference to an environment variable, "${PROVIDER_KEY}"',
-        "keep the key out of the file: export it as PROVIDER_KEY and refer to that",
-        "key-in-file",
-        secret=True,
-    ),
-    _STRING,
-)
-PRICE = ValueKind(
+PRICE = _kind(
     "",
-    _reader(
-        lambda value: is_number(value) and 0 <= value < float("inf"),
-        "a price",
-        "write US dollars for a million tokens: 2.5",
-        made=float,
-    ),
     {"type": "number", "minimum": 0},
+    lambda value: is_number(value) and 0 <= value < float("inf"),
+    "a price",
+    "write US dollars for a million tokens: 2.5",
+    made=float,
 )
 COMMAND = ValueKind("", _command, {"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1})
 COMMANDS = ValueKind("", _commands, {"type": "array", "items": {**_STRINGS, "minItems": 1}, "minItems": 1})
 ENV = ValueKind("", _env, {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}})
 TOOLS = ValueKind("", _tools, _STRINGS)
-BLOCK = ValueKind(
+BLOCK = _kind(
     "",
-    _reader(lambda value: isinstance(value, Mapping), "a block", "write options { name: value }", made=dict),
     {"type": "object"},
+    lambda value: isinstance(value, Mapping),
+    "a block",
+    "write options { name: value }",
+    made=dict,
 )

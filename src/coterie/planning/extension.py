@@ -50,9 +50,9 @@ def read_extension(
         try:
             read[key.replace("-", "_")] = BY_KEY[key].kind.read(given)
         except Unfit as wrong:
-            found = "this value" if wrong.secret else _brief(given)
+            found = "this value" if wrong.is_secret else _brief(given)
             message = f"{(called or {}).get(key, key)!r} of {owner} must be {wrong.wanted}, not {found}"
-            report(replace(error(wrong.code, message, span, wrong.hint), secret=wrong.secret))
+            report(replace(error(wrong.code, message, span, wrong.hint), secret=wrong.is_secret))
     places = {key: span for key in value if (span := spans.get(key) or spans.get(""))}
     return Extension(**read, given=frozenset(value), spans=places)
 

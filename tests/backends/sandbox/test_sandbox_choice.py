@@ -15,7 +15,8 @@ from coterie.backends.sandbox import choice
 from coterie.backends.sandbox.policy import SandboxPolicy
 from coterie.cli import app
 from coterie.errors import TopologyError
-from coterie.options.backends import CODING, REQUIRED
+from coterie.options.agents import REQUIRED
+from coterie.options.backends import CODING
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.runs.backend_setup import unconfined
 

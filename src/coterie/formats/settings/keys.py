@@ -80,17 +80,14 @@ class EventLoopSettings(Struct, frozen=True, kw_only=True):
     gate_timeout: Annotated[float, Meaning("Time limit of one gate.", unit="duration", least=1, protects=lower)] = 600.0
 
 
-def _of_agents(name: str, doc: str, *own: tuple[str, Any, Any], over: bool = False) -> type[Struct]:
-    """A section of its *own* fields, (name, type, default), and the options of agents.
+def _of_agents(name: str, own: type[Struct], *, over: bool = False) -> Any:
+    """The section *own* with the options of agents.
 
     Args:
         over: Its values count before those of `backend`: unset ones are None.
     """
-    names = {one[0] for one in own}
-    options = (option for option in _options(over) if option[0] not in names)
-    section = defstruct(name, [*own, *options], frozen=True, kw_only=True)
-    section.__doc__ = doc
-    return section
+    options = [option for option in _options(over) if option[0] not in own.__struct_fields__]
+    return defstruct(name, options, bases=(own,), namespace={"__doc__": own.__doc__}, frozen=True, kw_only=True)
 
 
 def _options(over: bool) -> Iterator[tuple[str, Any, Any]]:
@@ -113,29 +110,28 @@ def _options(over: bool) -> Iterator[tuple[str, Any, Any]]:
         yield option.loop, Annotated[type_ | None if optional else type_, meaning], None if over else default
 
 
-BackendSettings = _of_agents("BackendSettings", "The default backend of roles.")
-ReviewSettings = _of_agents(
-    "ReviewSettings",
-    "The review between iterations. Unset values are those of `backend`.",
-    ("enabled", Annotated[bool, Meaning("Whether reviews run.")], True),
-    (
-        "every_iterations",
-        Annotated[int, Meaning("Run a review after this many iterations; 0: the number of roles.", least=0)],
-        0,
-    ),
-    ("prompt", Annotated[str, Meaning("The prompt of reviews.")], ""),
-    (
-        "prompt_file",
-        Annotated[str, Meaning("A file in the project with the prompt, if `prompt` is empty.")],
-        "metareview.md",
-    ),
-    (
-        "timeout",
-        Annotated[float, Meaning("Time limit of a review.", name="timeout_ms", unit="ms", least=1, protects=lower)],
-        300.0,
-    ),
-    over=True,
-)
+class _Backend(Struct, frozen=True, kw_only=True):
+    """The default backend of roles."""
+
+
+class _Review(Struct, frozen=True, kw_only=True):
+    """The review between iterations. Unset values are those of `backend`."""
+
+    enabled: Annotated[bool, Meaning("Whether reviews run.")] = True
+    every_iterations: Annotated[
+        int, Meaning("Run a review after this many iterations; 0: the number of roles.", least=0)
+    ] = 0
+    prompt: Annotated[str, Meaning("The prompt of reviews.")] = ""
+    prompt_file: Annotated[str, Meaning("A file in the project with the prompt, if `prompt` is empty.")] = (
+        "metareview.md"
+    )
+    timeout: Annotated[
+        float, Meaning("Time limit of a review.", name="timeout_ms", unit="ms", least=1, protects=lower)
+    ] = 300.0
+
+
+BackendSettings = _of_agents("BackendSettings", _Backend)
+ReviewSettings = _of_agents("ReviewSettings", _Review, over=True)
 
 
 class ParallelSettings(Struct, frozen=True, kw_only=True):
@@ -278,7 +274,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     event_loop: EventLoopSettings = EventLoopSettings()
     backend: Any = BackendSettings()
-    review: Any = ReviewSettings()
+    review: _Review = ReviewSettings()
     parallel: ParallelSettings = ParallelSettings()
     worktree: WorktreeSettings = WorktreeSettings()
     isolation: IsolationSettings = IsolationSettings()
