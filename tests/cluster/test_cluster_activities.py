@@ -21,9 +21,9 @@ from coterie.cluster.wire import Begin, TurnDone, TurnHeard
 from coterie.cluster.workflow import RunWorkflow
 from coterie.errors import ClusterFailed, ExportConflict
 from coterie.journal.export import FolderExport
+from coterie.kernel.ended import Ended
 from coterie.planning.plan import Plan, to_json
 from coterie.runs.attempt_folders import AttemptFolders
-from coterie.runs.driver.ended import Ended
 from coterie.runs.messages import RunMessage, Verdict, answer
 from coterie.runs.messages.verdicts import Sender
 from coterie.runs.repository import Runs

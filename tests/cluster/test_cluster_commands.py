@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cluster_stage import Server, coterie, server, serving
+from cluster_stage import WITHIN, Server, coterie, server, serving
 from until import until
 
 from coterie.journal.jsonl import JsonlStore
@@ -83,7 +83,7 @@ def test_a_node_says_in_one_line_that_its_server_is_away(tmp_path: Path) -> None
     cluster = f"{{}}?export={tmp_path / 'export'}"
 
     def says(line: str) -> None:
-        until(lambda: line in (tmp_path / "node.log").read_text(), 600)
+        until(lambda: line in (tmp_path / "node.log").read_text(), WITHIN)
 
     with server(tmp_path) as one, serving(tmp_path, cluster.format(one.url)):
         says("serving default")

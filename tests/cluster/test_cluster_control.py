@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from cluster_stage import MemoryExport, Server, node_of
+from cluster_stage import WITHIN, MemoryExport, Server, node_of
 from stage import Cast, Part, Streamed, flow
 from until import soon
 
@@ -20,8 +20,8 @@ from coterie.journal.records import (
     TurnFinished,
     Usage,
 )
+from coterie.kernel.stall import SIGNS
 from coterie.planning.plan import AgentPlan, Limits
-from coterie.runs.driver.stall import SIGNS
 from coterie.runs.messages import guidance, interruption, permission, stop
 
 
@@ -86,9 +86,9 @@ def test_an_attempt_that_may_be_stuck_on_its_node_needs_a_person(
         agent = AgentPlan(name="a", options={"stall_after": 2.0})
         async with node_of(temporal_server, export, Silent({}), tmp_path / "node") as client:
             await submit(client, export, flow("a -> b", a=agent), {"prompt": "go"}, run=run)
-            await soon(lambda: any(isinstance(one, AttentionAsked) for one in export.records.values()), 600)
+            await soon(lambda: any(isinstance(one, AttentionAsked) for one in export.records.values()), WITHIN)
             assert (await tell(client, export, run, permission("interrupt"))).status == "accepted"
-            assert (await asyncio.wait_for(ended(client, run), 600)).status == "completed"
+            assert (await asyncio.wait_for(ended(client, run), WITHIN)).status == "completed"
         records = list(export.records.values())
         [asked] = [one for one in records if isinstance(one, AttentionAsked)]
         assert (asked.kind, asked.turn, asked.policy) == ("stall", "a#1", "wait")
@@ -110,7 +110,7 @@ def test_an_attempt_that_passes_the_budget_is_cut_off_on_its_node(temporal_serve
         async with node_of(temporal_server, export, cast, tmp_path) as client:
             bounds = Limits(max_cost=0.5)
             await submit(client, export, flow("a -> b"), {"prompt": "go"}, run=run, limits=bounds)
-            left = await asyncio.wait_for(ended(client, run), 600)
+            left = await asyncio.wait_for(ended(client, run), WITHIN)
         assert (left.status, left.reason) == ("stopped", "max_cost")
         [cut] = [one for one in export.records.values() if isinstance(one, AttemptInterrupted)]
         assert cut.reason == "max_cost"
@@ -129,12 +129,12 @@ def test_a_person_interrupts_permits_and_guides(temporal_server: Server, tmp_pat
             return len(cast.asked) >= asked and any(isinstance(one, kind) for one in export.records.values())
 
         async def until(kind: type[Record], *, asked: int = 0) -> None:
-            await soon(lambda: has(kind, asked), 600)
+            await soon(lambda: has(kind, asked), WITHIN)
 
         async with node_of(temporal_server, export, cast, tmp_path) as client:
             await submit(client, export, flow("a -> b", b=human), {"prompt": "go"}, run=run)
             await until(Record, asked=1)
-            await soon(lambda: b"came so far" in export.printed.get(f"{run}/a#1.1", b""), 600)
+            await soon(lambda: b"came so far" in export.printed.get(f"{run}/a#1.1", b""), WITHIN)
             assert (await tell(client, export, run, interruption())).status == "accepted"
             await until(AttemptInterrupted, asked=2)
             assert "so far" in cast.asked[1].prompt
@@ -146,7 +146,7 @@ def test_a_person_interrupts_permits_and_guides(temporal_server: Server, tmp_pat
             first = next(one for one in export.records.values() if isinstance(one, TurnFinished))
             assert first.text == "allowed: True, told: be brief"
             await client.get_workflow_handle(run).cancel()
-            assert (await asyncio.wait_for(ended(client, run), 600)).reason == "interrupted"
+            assert (await asyncio.wait_for(ended(client, run), WITHIN)).reason == "interrupted"
 
     asyncio.run(main())
 

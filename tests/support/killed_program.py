@@ -22,6 +22,7 @@ import coterie.engines.patterns.ensemble
 import coterie.patterns.reference.execution  # noqa: F401 - once, before anything is forked
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import TurnFinished
+from coterie.kernel import retries
 from coterie.patterns import (
     AgentInvocationResult,
     AgentRole,
@@ -41,7 +42,6 @@ from coterie.patterns import (
     current_call,
     mixin,
 )
-from coterie.runs.driver import retries
 
 FINDINGS = 3
 LEDGER = Path("ledger")

@@ -59,7 +59,7 @@ os._exit(status)
 
 
 def run(
-    *words: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 300.0, kill: str = ""
+    *words: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 120.0, kill: str = ""
 ) -> "subprocess.CompletedProcess[str]":
     """Run `coterie` with *words* in *cwd*, with nothing to read, and return what it said once both outputs are closed.
 
@@ -91,7 +91,7 @@ def run(
 
 
 def really(
-    *words: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 300.0, kill: str = ""
+    *words: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 120.0, kill: str = ""
 ) -> "subprocess.CompletedProcess[str]":
     """The same with a process of its own."""
     return subprocess.run(

@@ -216,9 +216,12 @@ def releases(
     from coterie.cluster.releases import Release, releases, set_current
     from coterie.cluster.wire import MsgspecConverter
     from coterie.errors import UsageError
+    from coterie.runs.authority import check_operator
 
     if words and (len(words) != 2 or words[0] != "set"):
         raise UsageError("write `coterie cluster releases` to list them, or `coterie cluster releases set RELEASE`")
+    if words:
+        check_operator()
 
     async def main() -> list[Release]:
         async with connected(_address(cluster), MsgspecConverter) as (client, _):

@@ -44,13 +44,13 @@ from coterie.journal.export import Export
 from coterie.journal.jsonl import STREAM
 from coterie.journal.records import AnyRecord, AttemptLaunched, ConfigAnswer, ConfigChanged, ConfigKept, RunNotified
 from coterie.journal.rules import root_of
+from coterie.kernel.ended import Ended
+from coterie.kernel.stall import stall_after, watch_signs
+from coterie.kernel.turns import Turns, ask
+from coterie.kinds import LastReading, kind_of
 from coterie.planning.plan import from_json
 from coterie.runs import closing_steps
 from coterie.runs.attempt_folders import HOW_FAR_MOST, AttemptFolders
-from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.stall import stall_after, watch_signs
-from coterie.runs.driver.turns import Turns, ask
-from coterie.runs.kinds import LastReading, kind_of
 from coterie.runs.messages import RunMessage
 from coterie.runs.messages.tokens import Tokens
 from coterie.runs.messages.verdicts import Sender

@@ -22,10 +22,10 @@ from coterie.ids import folder_name
 from coterie.journal.export import Export
 from coterie.journal.records import Record, TreeSaved
 from coterie.journal.rules import root_of
+from coterie.kinds import kind_of
 from coterie.options.backends import REGISTRY
 from coterie.options.secret_files import is_secret
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.kinds import kind_of
 from coterie.workspace.trees import git
 from coterie.workspace.trees.git import CompletedCall, Repository, in_thread
 from coterie.workspace.trees.snapshots import excluded, outside, write_files

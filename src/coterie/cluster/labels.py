@@ -10,6 +10,7 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.service import RPCError
 
+from coterie.escapes import printable
 from coterie.journal.records import Record, TurnCancelled, TurnFailed, TurnFinished, TurnStarted
 from coterie.planning.plan import Plan
 
@@ -46,9 +47,9 @@ async def attributes(client: Client, plan: Plan, folder: Path | None) -> TypedSe
 
 def summary(plan: Plan, given: Mapping[str, Any]) -> str:
     """The team and the beginning of the prompt, in a line."""
-    prompt = " ".join(str(given.get("prompt", "")).split()).encode(errors="replace").decode()
+    prompt = printable(" ".join(str(given.get("prompt", "")).split()).encode(errors="replace").decode())
     shown = prompt if len(prompt) <= _PROMPT else f"{prompt[: _PROMPT - 1]}…"
-    return f"{plan.name}: {shown}" if shown else plan.name
+    return f"{printable(plan.name)}: {shown}" if shown else printable(plan.name)
 
 
 class RunDetails:
@@ -74,6 +75,5 @@ class RunDetails:
     def __str__(self) -> str:
         names = ["/".join(filter(None, [run.partition("/")[2], turn])) for run, turn in self._running]
         more = f" and {len(names) - _TURNS} more" if len(names) > _TURNS else ""
-        return (
-            f"{self._summary}\n\n{self._ended} turns ended here; running: {', '.join(names[:_TURNS]) or 'none'}{more}"
-        )
+        running = printable(", ".join(names[:_TURNS])) or "none"
+        return f"{self._summary}\n\n{self._ended} turns ended here; running: {running}{more}"

@@ -21,8 +21,8 @@ from coterie.cluster.releases import build_id, claim_current, pinned
 from coterie.cluster.wire import QUEUE, node_queue, turn_queue
 from coterie.cluster.workflow import RunWorkflow
 from coterie.journal.export import Export
+from coterie.kernel.turns import Turns
 from coterie.runs.backend_setup import local_turns
-from coterie.runs.driver.turns import Turns
 
 POLLS = 2
 """Requests for work that a node has open at a time: if it freezes, the server gives it as many tasks all the same."""

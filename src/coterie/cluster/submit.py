@@ -32,13 +32,14 @@ from coterie.errors import ClusterFailed, UsageError
 from coterie.ids import new_run_id
 from coterie.journal.export import Export
 from coterie.journal.records import RunStarted
+from coterie.kernel import plan_secrets
+from coterie.kernel.ended import Ended
+from coterie.kinds import check_start, kind_of
 from coterie.planning.plan import Limits, Plan, from_json, to_json
 from coterie.planning.program import ProgramPlan
 from coterie.planning.system import SystemPlan
-from coterie.runs import plan_secrets, run_ids
+from coterie.runs import run_ids
 from coterie.runs.backend_setup import local_turns
-from coterie.runs.driver.ended import Ended
-from coterie.runs.kinds import check_start, kind_of
 from coterie.waits import waiting
 
 FILES: Any = RunFiles | None

@@ -25,10 +25,10 @@ import msgspec
 from coterie import files
 from coterie.errors import ClusterFailed, ExportConflict, ExtraMissing, NoSuchRun
 from coterie.journal.background import BackgroundLoop
-from coterie.journal.export import in_order, join, split
+from coterie.journal.codec import join, split
 from coterie.journal.records import Record
 from coterie.journal.rules import at_rest, root_of
-from coterie.journal.runs import RunRecord
+from coterie.journal.runs import RunRecord, in_order
 from coterie.journal.status import RunStatus, goes_on, status_after
 from coterie.waits import waiting
 

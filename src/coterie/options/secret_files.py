@@ -5,7 +5,7 @@ Each entry is a file or a folder with all in it. In patterns `*` is any text wit
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -48,6 +48,20 @@ IN_HOME = (
 )
 """Paths in a home: logins of agents, keys, other logins, sessions of browsers, histories of shells."""
 
+MOVED = {
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_DATA_HOME": ".local/share",
+    **{"AWS_SHARED_CREDENTIALS_FILE": ".aws", "AWS_CONFIG_FILE": ".aws", "AWS_WEB_IDENTITY_TOKEN_FILE": ".aws"},
+    **{"AZURE_CONFIG_DIR": ".azure", "CLOUDSDK_CONFIG": ".config/gcloud", "KUBECONFIG": ".kube"},
+    **{"GOOGLE_APPLICATION_CREDENTIALS": ".config/gcloud", "RCLONE_CONFIG": ".config/rclone", "BOTO_CONFIG": ".boto"},
+    **{"GNUPGHOME": ".gnupg", "PASSWORD_STORE_DIR": ".password-store", "SOPS_AGE_KEY_FILE": ".config/sops"},
+    **{"NETRC": ".netrc", "PGPASSFILE": ".pgpass", "VAULT_TOKEN_PATH": ".vault-token", "GH_CONFIG_DIR": ".config/gh"},
+    **{"DOCKER_CONFIG": ".docker", "REGISTRY_AUTH_FILE": ".config/containers/auth.json", "PULUMI_HOME": ".pulumi"},
+    **{"NPM_CONFIG_USERCONFIG": ".npmrc", "npm_config_userconfig": ".npmrc", "CARGO_HOME": ".cargo"},
+    **{"GRADLE_USER_HOME": ".gradle", "COMPOSER_HOME": ".composer", "BUNDLE_USER_HOME": ".bundle"},
+}
+"""Variables that move such a path, or a folder of such paths: each with the path in a home."""
+
 SOCKETS = _entries(".docker/run .docker/desktop .1password .colima .lima .orbstack .rd .podman .multipass")
 """Folders in a home with sockets of services that act with the user's keys, or as root."""
 
@@ -58,8 +72,13 @@ ANYWHERE = _entries("""
 """)
 """Names in any folder."""
 
-EXAMPLES = ("*.example", "*.sample", "*.template", "*.dist", "*.pub", "example.env", "sample.env", "template.env")
+EXAMPLES = _entries("""
+    *.example *.sample *.template *.dist *.pub example.env sample.env template.env cacert.pem roots.pem
+""")
 """Names that match and contain no secret."""
+
+_DEPENDENCIES = frozenset({".git", "node_modules", "site-packages"})
+"""Folders in which nobody keeps secrets, and which are large."""
 
 ON_SYSTEM = _entries("""
     /etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/ssh/ssh_host_*_key /etc/ssl/private /etc/letsencrypt
@@ -88,6 +107,26 @@ def in_home(home: Path) -> Iterator[Path]:
         if entry.partition("/")[0] in names or "*" in entry:
             yield from _existing(home, entry)
     yield from (home / name for name in names if is_secret(name))
+
+
+def moved(env: Mapping[str, str]) -> Iterator[Path]:
+    """The paths that exist and hold secrets, and that variables of *env* name instead of those in the home."""
+    for variable, place in MOVED.items():
+        for name in filter(os.path.isabs, env.get(variable, "").split(os.pathsep)):
+            for entry in IN_HOME:
+                if entry == place:
+                    yield from _existing(Path("/"), name[1:])
+                elif entry.startswith(f"{place}/"):
+                    yield from _existing(Path(name), entry.removeprefix(f"{place}/"))
+
+
+def below(folder: Path) -> Iterator[Path]:
+    """The paths below *folder* that hold secrets, but for those of its dependencies."""
+    for top, folders, names in os.walk(folder):
+        place = os.path.relpath(top, folder)
+        found = {name for name in (*folders, *names) if is_secret(os.path.join(place, name))}
+        yield from (Path(top, name) for name in sorted(found))
+        folders[:] = [name for name in folders if name not in found | _DEPENDENCIES]
 
 
 @cache

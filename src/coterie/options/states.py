@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 
 WHOLE = "."
-"""The folder itself. As a login it is written, since it holds a database and nothing that is obeyed."""
+"""The folder itself. As a login: it has a database in it, and of what is there only *scratch* is written."""
 
 
 class AgentState(Struct, frozen=True):
@@ -60,7 +60,7 @@ OTHERS: Mapping[str, tuple[AgentState, ...]] = {
     ),
     "kiro": (
         AgentState(".kiro", sessions="sessions"),
-        AgentState(".local/share/kiro-cli", login=WHOLE, secrets=WHOLE),
+        AgentState(".local/share/kiro-cli", login=WHOLE, scratch="*.sqlite3* history* *.lock", secrets=WHOLE),
         AgentState(".aws/sso/cache", login="kiro-auth-token.json", scratch="*"),
     ),
     "goose": (

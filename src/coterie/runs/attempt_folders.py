@@ -29,7 +29,7 @@ from coterie.ids import attempt_id, folder_name
 from coterie.journal.jsonl import STREAM, STREAM_MOST
 from coterie.journal.records import Usage
 from coterie.journal.rules import root_of
-from coterie.runs.driver.attempt_files import AttemptFiles
+from coterie.kernel.attempt_files import AttemptFiles
 from coterie.runs.messages.tokens import Tokens
 from coterie.runs.repository import Runs
 

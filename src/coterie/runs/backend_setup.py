@@ -13,11 +13,11 @@ from coterie.backends.needs import missing as missing_of_coding
 from coterie.backends.needs import sandbox_of
 from coterie.diagnostics import error
 from coterie.errors import TopologyError
+from coterie.kinds import kind_of
 from coterie.options.agents import REQUIRED
 from coterie.options.backends import REGISTRY
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.driver.turns import LocalTurns
-from coterie.runs.kinds import kind_of
+from coterie.runs.local_turns import LocalTurns
 from coterie.waits import waiting
 
 if TYPE_CHECKING:

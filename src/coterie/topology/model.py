@@ -22,6 +22,21 @@ if TYPE_CHECKING:  # loaded on demand: most files need few of these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A declared output of an agent.
+
+    Attributes:
+        type: `enum`, `text`, `number`, `integer`, `boolean` or `any`.
+        values: The members of an enum, in the order written; empty for other types.
+    """
+
+    name: str
+    type: str = "text"
+    values: tuple[Scalar, ...] = ()
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Import:
     """An `import`: a topology that runs as a node.
 
@@ -41,21 +56,6 @@ class Import:
     def is_file(self) -> bool:
         """Whether the source is a file, not a registry name."""
         return self.source.endswith((".at", ".yaml", ".yml"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """A declared output of an agent.
-
-    Attributes:
-        type: `enum`, `text`, `number`, `integer`, `boolean` or `any`.
-        values: The members of an enum, in the order written; empty for other types.
-    """
-
-    name: str
-    type: str = "text"
-    values: tuple[Scalar, ...] = ()
-    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -308,3 +308,27 @@ def _content(path: str) -> bytes | None:
         return Path(path).read_bytes()
     except OSError:
         return None
+
+
+@pytest.mark.parametrize("place", ["project", "tree"])
+def test_git_does_not_write_through_a_link_that_an_agent_left(around: Neighbourhood, place: str) -> None:
+    """Neither an index, nor a log of a branch, nor an object; a link of the user stays."""
+    folder: Path = getattr(around, place)
+    victim = around.home / ".bashrc"
+    victim.write_text("true\n")
+    kept = around.project / ".git" / "refs" / "kept"
+    kept.symlink_to("heads/main")
+    entry, common = around.git(folder, "rev-parse", "--absolute-git-dir", "--git-common-dir").split()
+    common = str((folder / common).resolve())
+    links = (f"{entry}/index", f"{entry}/ORIG_HEAD", f"{common}/logs/refs/heads/new", f"{common}/objects/zz")
+
+    around.sh(f"mkdir -p {common}/logs/refs/heads; for f in {' '.join(links)}; do ln -sf {victim} $f; done", folder)
+    around.git(folder, "branch", "new")
+    around.git(folder, "read-tree", "HEAD")
+
+    assert victim.read_text() == "true\n"
+    assert not [link for link in links if os.path.islink(link)]
+    assert len([line for line in around.gaps if "a link through which git would write" in line]) == len(links)
+    assert kept.is_symlink()
+    kept.unlink()
+    around.git(folder, "branch", "-D", "new")

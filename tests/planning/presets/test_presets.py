@@ -58,7 +58,7 @@ AUTOCODE = {
     },
 }
 """The first example of the topology page."""
-PAGE = Path(__file__).parents[3] / "docs" / "presets.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "presets.md"
 
 _EMITTED = re.compile(r"\{\{TOOL_PATH\}\} emit ([a-z.]+)")
 _NAMED = re.compile(r"`([a-z]+\.[a-z]+)`")
@@ -212,7 +212,7 @@ def test_the_catalogue_says_what_the_files_say() -> None:
 
 
 def test_the_page_is_fresh() -> None:
-    """`python docs/generate/preset_page.py > docs/presets.md` writes it anew."""
+    """`python docs/generate/preset_page.py > docs/reference/presets.md` writes it anew."""
     assert PAGE.read_text(encoding="utf-8") == page()
 
 

@@ -23,8 +23,9 @@ from coterie.engines.patterns.stance import agreement
 from coterie.errors import UsageError
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, TurnFinished
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
-from coterie.runs.driver.shell import Shell
 from coterie.testing.lab import play
 from coterie.testing.lab.trials import given_to
 from coterie.testing.simulated_agents import RIGHT, Assumptions, SimulatedAgents, SimulatedTurn, Skill, is_right
@@ -236,7 +237,7 @@ def test_the_laboratory_plays_what_a_run_would_be(name: str) -> None:
 
 def _run(plan: Plan, assumed: Assumptions, question: str) -> tuple[str, dict[str, Any], str, int]:
     clock, stage = VirtualClock(), _Stage(SimulatedAgents(plan, assumed))
-    shell = Shell(store=MemoryStore(), turns=stage, clock=clock, limits=Limits(max_parallel=None))
+    shell = Shell(store=MemoryStore(), turns=stage, clock=clock, make_kind=kind_of, limits=Limits(max_parallel=None))
     ended = clock.run(shell.start(question, plan, given_to(plan)))
     if ended.status != "completed":
         return "", {}, ended.reason, stage.calls

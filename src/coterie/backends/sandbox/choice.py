@@ -127,7 +127,7 @@ def confined(
             raise Unconfined(f"the sandbox has gaps ({one.NAME}): {'; '.join(gaps)}")
         for gap in gaps:
             say(f"sandbox ({one.NAME}): {gap}")
-        remember(folder.parent, policy.absent, policy.links)
+        remember(folder.parent, policy.absent, policy.links, policy.written)
         yield one.command(policy, argv, cwd)
     finally:
         shutil.rmtree(policy.temporary, ignore_errors=True)

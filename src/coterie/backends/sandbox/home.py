@@ -49,15 +49,20 @@ VARIABLES = _entries("""
     SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE GIT_SSL_CAINFO PIP_CERT PIP_FIND_LINKS UV_FIND_LINKS
 """)
 """Variables that name such paths."""
+_HOMES = "/home"
 _TOP = 2
 """Parts of a path that is no home of a person, such as `/usr`."""
 
 
 def homes_of(env: Mapping[str, str]) -> list[Path]:
-    """The homes to hide from a program with the environment *env*: its own, and the user's if a file moved it."""
+    """The homes to hide from a program with the environment *env*: its own, the user's if a file moved it, and those
+    of other users, which root could read.
+    """
     names = [env.get("HOME", ""), os.path.expanduser("~")]
     with suppress(KeyError):
         names.append(pwd.getpwuid(os.getuid()).pw_dir)
+    with suppress(OSError):
+        names += [f"{_HOMES}/{name}" for name in os.listdir(_HOMES) if os.access(f"{_HOMES}/{name}", os.R_OK)]
     found = dict.fromkeys(Path(name).resolve() for name in names if os.path.isabs(name))
     return [home for home in found if home.is_dir() and (len(home.parts) > _TOP or home == Path("/root"))]
 

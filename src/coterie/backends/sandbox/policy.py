@@ -23,7 +23,7 @@ from coterie.backends.base import Request
 from coterie.backends.needs import sandbox_of, states_of
 from coterie.backends.sandbox.home import homes_of, named, visible
 from coterie.formats.folders import OBEYED
-from coterie.options.secret_files import in_home, on_system
+from coterie.options.secret_files import below, in_home, moved, on_system
 from coterie.options.states import WHOLE, AgentState
 
 _CACHES = {"npm_config_cache": "npm", "GOCACHE": "go-build", "UV_CACHE_DIR": "uv"}
@@ -68,6 +68,7 @@ class SandboxPolicy(NamedTuple):
         absent: Paths that must not exist after the attempt either, since git would take commands from them.
         links: The files by which git finds the repository of a linked work tree, and their contents, which they must
             have after the attempt too.
+        written: The folders of git that it writes.
         network: Whether it has the machine's network.
         caches: Variables that name folders for caches of tools, instead of the user's.
         private: The folders that it writes in the place of hidden ones, by these.
@@ -83,6 +84,7 @@ class SandboxPolicy(NamedTuple):
     bell: tuple[Path, Path] | None = None
     absent: tuple[Path, ...] = ()
     links: Mapping[Path, bytes] = MappingProxyType({})
+    written: tuple[Path, ...] = ()
     network: bool = True
     caches: Mapping[str, str] = MappingProxyType({})
 
@@ -155,7 +157,7 @@ def policy_of(request: Request, env: Mapping[str, str], cwd: Path, folder: Path,
     network = sandbox_of(request.agent) != "no-network"
     caches = _caches(env, Path(env.get("HOME") or Path.home()))
     give(Access.WRITE, *caches.values())
-    policy = SandboxPolicy(rules, temporary, private, {}, aliases, bell, absent, links, network, caches)
+    policy = SandboxPolicy(rules, temporary, private, {}, aliases, bell, absent, links, tuple(written), network, caches)
     give(Access.READ, *((bell[1].parent,) if bell else ()))
     program = shutil.which(argv[0], path=env.get("PATH")) if argv else None
     needed = dict.fromkeys((request.here, sys.prefix, sys.base_prefix, _SOURCES, program, *argv))
@@ -167,8 +169,10 @@ def policy_of(request: Request, env: Mapping[str, str], cwd: Path, folder: Path,
                     rules[way.parent.resolve() / way.name] = Access.READ
     chosen = [path.resolve() for path in named()]
     give(Access.READ, *(path for path in chosen if policy.of(path) is Access.HIDE))
-    for secret in chain(on_system(), *map(in_home, homes)):
-        if (real := secret.resolve()) not in chosen and policy.of(real.parent) is not Access.HIDE:
+    worked_on = {cwd.resolve(), *cwd.resolve().parents}
+    for secret in chain(on_system(), moved(env), *map(in_home, homes), *map(below, chosen)):
+        real = secret.resolve()
+        if real not in chosen and real not in worked_on and policy.of(real.parent) is not Access.HIDE:
             give(Access.HIDE, real)
     for one in states_of(request.agent):
         _give_state(one, policy, request.root, env)
@@ -186,6 +190,8 @@ def _give_state(state: AgentState, policy: SandboxPolicy, run: Path | None, env:
     if state.login == WHOLE:
         if exists:
             policy.access[own] = Access.WRITE
+            read = (Path(entry.path).resolve() for entry in os.scandir(own) if not state.is_own(entry.name))
+            policy.access.update(dict.fromkeys(read, Access.READ))
         return
     name = state.folder.replace("/", "-").lstrip(".")
     place = policy.temporary / name

@@ -1,6 +1,6 @@
-"""Generate the reference page of the settings, `docs/settings.md`.
+"""Generate the reference page of the settings, `docs/reference/settings.md`.
 
-python -m coterie.formats.settings.reference > docs/settings.md
+python -m coterie.formats.settings.reference > docs/reference/settings.md
 """
 
 import inspect
@@ -24,7 +24,7 @@ the values and their origins.
 
 A list may be a text, `a,b`. A duration is `90s`, `15m`, `1h30m`, or milliseconds. Settings marked *fixed* are read when
 a run starts; all others are read again at every iteration. Of those marked *protects* a running loop takes only a
-stricter value, unless [a person changed it](loop-folder.md#while-it-runs).
+stricter value, unless [a person changed it](../loop-folder.md#while-it-runs).
 """
 _TYPES = {
     "ms": "milliseconds",

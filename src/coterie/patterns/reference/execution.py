@@ -19,6 +19,9 @@ from coterie.errors import NoSuchRun, PatternRefused, RowsFailed
 from coterie.ids import new_run_id
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import Record, RunFinished, RunStarted
+from coterie.kernel.ended import Ended
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.patterns.identity import execution_id
 from coterie.patterns.reference.definitions import engine_of, prepare
 from coterie.patterns.reference.host import Host
@@ -29,8 +32,6 @@ from coterie.patterns.rows.models import Execution
 from coterie.planning.plan import Limits
 from coterie.planning.program import ProgramPlan
 from coterie.runs import launch
-from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.shell import Shell
 from coterie.runs.outcome import Outcome
 from coterie.runs.repository import Runs
 
@@ -95,6 +96,7 @@ async def execute(
                 store=store,
                 turns=turns,
                 clock=clock,
+                make_kind=kind_of,
                 limits=options.limits,
                 observe=observe,
                 environment=os.environ,

@@ -29,13 +29,13 @@ from coterie.engines.generator import AgentFailed, PatternFailed
 from coterie.engines.program import Outcome, Program
 from coterie.errors import CollaborationFailed, ReplayMismatch
 from coterie.journal import records as r
+from coterie.kernel.driven_run import DrivenRun
+from coterie.kernel.shell import Shell
+from coterie.kernel.turns import Settled
 from coterie.patterns.reference.attempts import CallAttempt, told
 from coterie.patterns.reference.plain import plain_object
 from coterie.patterns.reference.program_run import HUMAN, ProgramRun
 from coterie.planning.plan import AgentPlan
-from coterie.runs.driver.driven_run import DrivenRun
-from coterie.runs.driver.shell import Shell
-from coterie.runs.driver.turns import Settled
 
 if TYPE_CHECKING:
     from coterie.patterns.reference.base import BaseTopology

@@ -16,10 +16,10 @@ from coterie.engines.patterns.engine import PatternEngine
 from coterie.engines.patterns.registry import definition
 from coterie.errors import UsageError
 from coterie.journal.records import AttemptFailed, Record, RunStarted, TurnFailed
+from coterie.kernel.children import reply_of
+from coterie.kinds import kind_of
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.driver.children import reply_of
-from coterie.runs.kinds import kind_of
 from coterie.testing.simulated_agents import SimulatedAgents, SimulatedTurn, turn_number
 
 
