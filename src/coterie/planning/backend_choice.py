@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from coterie.diagnostics import error
 from coterie.options.agents import BY_KEY, CODING_KEYS, READERS
-from coterie.options.backends import BACKENDS, CODING
+from coterie.options.backends import BACKENDS, CODING, REGISTRY
 from coterie.planning.extension import Extension, Report
 
 
@@ -53,9 +53,10 @@ def choose_backend(
         argv, provider = _settled(chosen, argv, own, default, {} if own.backend else flag)
     elif chosen != "command":
         argv = ()
-    if chosen in ("acp", "command") and not argv and "command" not in own.given | default.given:
+    known = REGISTRY[chosen].providers if chosen in CODING else {}
+    if (known or chosen == "command") and not argv and "command" not in own.given | default.given:
         message = f"{owner} has backend {chosen!r}, but no command"
-        hint = 'write command: ["program", "argument"]' + (", or provider: kiro" if chosen == "acp" else "")
+        hint = 'write command: ["program", "argument"]' + (f", or provider: {next(iter(known))}" if known else "")
         report(error("no-command", message, own.spans.get("backend"), hint))
     return BackendChoice(
         backend=chosen,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coterie.diagnostics import Diagnostic, Severity
+from coterie.options.backends import CODING
 from coterie.planning.loop import LoopGiven
 from coterie.planning.notes import not_executed
 from coterie.planning.plan import AgentPlan, Plan
@@ -64,7 +65,8 @@ def _thinks(agent: AgentPlan) -> str:
     if agent.child is not None:
         return f"topology {agent.child.name}"
     if agent.backend not in ("", "command"):
-        words = (agent.backend, agent.options.get("provider", "") if agent.backend == "acp" else "", agent.model)
+        provider = agent.options.get("provider", "") if agent.backend in CODING else ""
+        words = (agent.backend, provider, agent.model)
         return " ".join(str(word) for word in words if word)
     command = shlex.join(agent.argv) or "; ".join(shlex.join(step) for step in agent.steps)
     if command:
