@@ -2,7 +2,7 @@
 
 from bundles import bundle
 
-from coterie.secret_files import is_secret
+from coterie.options.secret_files import is_secret
 
 SECRET = (
     ".env config/prod.env .env.local .envrc server.PEM keys/id_rsa .docker/config.json backup/.kube/config "

@@ -9,12 +9,23 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from coterie.options.backends import STATES
+from coterie.options.states import WHOLE
+
 
 def _entries(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-IN_HOME = _entries("""
+def _of_agents() -> Iterator[str]:
+    for state in (state for states in STATES.values() for state in states):
+        for name in state.secrets.split():
+            yield state.folder if name == WHOLE else f"{state.folder}/{name}"
+
+
+IN_HOME = (
+    *_of_agents(),
+    *_entries("""
     .ssh .gnupg .netrc _netrc .git-credentials .config/git/credentials .config/gh .config/hub .config/glab-cli
     .password-store .local/share/keyrings .local/share/kwalletd .config/keybase .config/age .config/sops .age
     .config/Bitwarden* .config/keepassxc .config/1Password .config/op .op .vault-token Library/Keychains
@@ -32,13 +43,11 @@ IN_HOME = _entries("""
     .config/google-chrome* .config/chromium .config/BraveSoftware .config/microsoft-edge* .config/vivaldi .config/opera
     .mozilla .librewolf .zen .thunderbird snap/firefox snap/chromium snap/brave snap/thunderbird .var/app
     .config/Signal .config/Slack .config/discord .config/Element .local/share/evolution .electrum .bitcoin .ethereum
-    .claude/.credentials.json .pi/agent/auth.json .codex/auth.json .gemini/oauth_creds.json .gemini/.env
-    .gemini/mcp-oauth-tokens* .local/share/opencode/auth.json .local/share/opencode/mcp-auth.json
-    .config/github-copilot .copilot .config/goose/secrets.yaml .local/share/kiro-cli .local/share/amazon-q
-    .config/cursor .config/Cursor .cursor/auth.json .qwen/oauth_creds.json .config/amp .local/share/amp .augment
+    .local/share/amazon-q .config/Cursor .config/amp .local/share/amp .augment
     .bash_history .zsh_history .local/share/fish/fish_history .psql_history .mysql_history .rediscli_history
-""")
-"""Paths in a home: keys, logins, sessions of browsers, histories of shells."""
+"""),
+)
+"""Paths in a home: logins of agents, keys, other logins, sessions of browsers, histories of shells."""
 
 MOVED = {
     "XDG_CONFIG_HOME": ".config",
