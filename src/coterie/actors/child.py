@@ -9,7 +9,7 @@ import asyncio
 import traceback
 from collections.abc import Callable, Coroutine
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,18 +24,16 @@ from coterie.actors.message import (
     IN_HAND,
     TERMINATED,
     TURN,
+    TURN_FAILED,
     AskRefusal,
     Message,
 )
 from coterie.actors.owned_work import LAST_CHANCE, OwnedWork, leaves_loop, start_contained
+from coterie.actors.ports import NodePort
 from coterie.actors.process import LATER, AgentProcess, ErrorAction
 from coterie.actors.supervision.spec import KILLED, RESTART, ChildSpec
-from coterie.actors.turn_control import fail_turn
 from coterie.errors import AgentCrashed, HandleTimedOut, TurnFailure, error_line
 from coterie.journal.records import ActorCrashed, ActorStarted, ActorStopped
-
-if TYPE_CHECKING:
-    from coterie.actors.node import ActorNode
 
 FAIR = 64
 """Messages that an agent handles in a row before others get a turn."""
@@ -95,7 +93,7 @@ class AgentChild:
     def __init__(
         self,
         spec: ChildSpec,
-        node: "ActorNode",
+        node: NodePort,
         *,
         path: str = "",
         mailbox_size: int | None = None,
@@ -369,7 +367,7 @@ class AgentChild:
                 error = TurnFailure("interrupted", "the turn was interrupted")
             if isinstance(error, TurnFailure) and message.reply_to is not None:
                 _uncancel()
-                fail_turn(self, message, error)
+                self.fail_turn(message, error)
                 return
             if isinstance(error, asyncio.CancelledError):
                 _uncancel()
@@ -417,6 +415,10 @@ class AgentChild:
         kind = "stopped" if reason == "stopped" else "crashed"
         trace = "" if error is None else _trace(error)
         self.node.refuse(message, AskRefusal(kind, self.spec.name, detail, trace))
+
+    def fail_turn(self, message: Message, failure: TurnFailure) -> None:
+        """Answer the turn *message* with a failure; its agent lives."""
+        self.node.answer(message, {"kind": failure.kind, "reason": failure.reason}, TURN_FAILED)
 
     async def answer_state(self, message: Message) -> None:
         """Answer `{"__op__": "state"}` from the last checkpoint and the public keys, without the handler."""

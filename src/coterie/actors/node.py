@@ -31,7 +31,7 @@ from coterie.actors.message import (
     Message,
 )
 from coterie.actors.plain import plain
-from coterie.actors.process import Tree
+from coterie.actors.ports import Tree
 from coterie.actors.registry import Registry
 from coterie.actors.state import checkpoints
 from coterie.actors.state.base import StateStore

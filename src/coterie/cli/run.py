@@ -27,8 +27,8 @@ from coterie.cli.system_options import SystemOptions
 from coterie.waits import waiting
 
 if TYPE_CHECKING:
-    from coterie.cli.display import Watch
     from coterie.cli.team_file import Examined
+    from coterie.cli.watch_run import Watch
     from coterie.planning.loop import LoopGiven
     from coterie.planning.plan import Limits, Plan
     from coterie.runs.outcome import Outcome
@@ -285,9 +285,9 @@ def _rehearse(
 
 def _watched(main: "Callable[[Watch], Coroutine[Any, Any, Outcome]]", options: DriveOptions, option: str) -> int:
     """Run *main* with a display, print the outcome, and return its exit status; *option*: as for `carry_on`."""
-    from coterie.cli.display import choose
     from coterie.cli.signals import drive
     from coterie.cli.text import outcomes as text
+    from coterie.cli.watch_run import choose
 
     with choose(options.park, options.as_json, option) as watch:
         outcome = drive(main(watch), watch.notice)

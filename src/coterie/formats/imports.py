@@ -14,9 +14,9 @@ from coterie.formats.at.directives import ImportStatement
 from coterie.formats.at.fields import Report
 from coterie.formats.files import SUFFIXES, Library, Unreadable, find
 from coterie.topology.checks.composition import outputs_of, unusable
-from coterie.topology.composition import MAX_DEPTH, Import
+from coterie.topology.composition import MAX_DEPTH
 from coterie.topology.conditions import Scalar
-from coterie.topology.model import Agent, Topology
+from coterie.topology.model import Agent, Import, Topology
 
 if TYPE_CHECKING:
     from coterie.formats.source import Source

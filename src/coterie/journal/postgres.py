@@ -14,7 +14,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import groupby
 from typing import Any, TypeVar
@@ -24,11 +24,11 @@ import msgspec
 
 from coterie import files
 from coterie.errors import ClusterFailed, ExportConflict, ExtraMissing, NoSuchRun
+from coterie.journal import codec
 from coterie.journal.background import BackgroundLoop
-from coterie.journal.export import in_order, join, split
 from coterie.journal.records import Record
 from coterie.journal.rules import at_rest, root_of
-from coterie.journal.runs import RunRecord
+from coterie.journal.runs import RunRecord, in_order
 from coterie.journal.status import RunStatus, goes_on, status_after
 from coterie.waits import waiting
 
@@ -387,3 +387,24 @@ def shown(url: str) -> str:
     parts = urlsplit(url)
     host = parts.hostname or ""
     return f"postgresql://{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
+
+
+def split(record: Record) -> tuple[str, dict[str, bytes]]:
+    """*record* as a line with a checksum, in which long texts are references, and these texts by hash."""
+    *texts, line = codec.Encoder(sealed=True).encode([record])[:-1].split(b"\n")
+    found = (msgspec.json.decode(text, type=codec.TextLine) for text in texts)
+    return line.decode(), {one.hash: one.whole.encode("utf-8", "surrogatepass") for one in found}
+
+
+def join(place: str, seq: int, lines: Iterable[str], texts: Mapping[str, bytes]) -> Iterator[Record]:
+    """The records on *lines*, the first of which has number *seq*; the inverse of `split`.
+
+    Raises:
+        JournalUnreadable: If a line is damaged, or one is missing.
+    """
+    decoder = codec.Decoder(place)
+    decoder.last, decoder.sealed = seq - 1, True
+    decoder.texts = {hash: data.decode("utf-8", "surrogatepass") for hash, data in texts.items()}
+    for line in lines:
+        if (record := decoder.decode(line.encode() + b"\n")) is not None:
+            yield record

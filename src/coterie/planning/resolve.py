@@ -18,10 +18,10 @@ from coterie.planning.safety import not_enforced
 from coterie.topology.checks import check
 from coterie.topology.checks.composition import unusable
 from coterie.topology.checks.facts import Facts, listing, title
-from coterie.topology.composition import MAX_DEPTH, Import, file_of, missing
+from coterie.topology.composition import MAX_DEPTH, file_of, missing
 from coterie.topology.graph import FlowGraph
 from coterie.topology.loops import bounded
-from coterie.topology.model import Agent, AgentGroup, AnyNode, ArrowGroup, Flow, Gate, Topology
+from coterie.topology.model import Agent, AgentGroup, AnyNode, ArrowGroup, Flow, Gate, Import, Topology
 
 MAX_TOPOLOGIES = 1000
 """Maximum number of topologies in a plan, each counted as often as it is used."""
