@@ -113,7 +113,7 @@ class NodePort(Protocol):
     def missing(self, name: str) -> ActorError:
         """The error for a message to *name*, which is not registered."""
 
-    def monitor(self, name: str, callback: Callable[[Down], None], *, watcher: object = ...) -> Callable[[], None]:
+    def monitor(self, name: str, callback: Callable[[Down], object], *, watcher: object = ...) -> Callable[[], None]:
         """Call *callback* once, when the current incarnation of *name* ends; return what cancels it."""
 
     def fire_monitors(self, down: Down) -> None:

@@ -4,7 +4,7 @@ A *carrier* (ZeroMQ through a broker, or NATS) publishes packets to one node or 
 them. What is above it does not depend on it, and has four layers:
 
 1. **Packets** (`wire`). A packet has its sender, the number of the sender's latest heartbeat, the latest one that
-   the sender got from the receiver, and frames. One task sends (`_write`); frames that are ready together share a packet.
+   the sender got from the receiver, and frames. One task sends (`_write`); frames that are ready together go together.
 2. **Channels** (`channel`). The frames to a node are numbered within an *epoch*, repeated until acknowledged, and
    dropped if they come twice. So frames arrive once and in order. If that fails, the node counts as lost and a new
    epoch begins, in which nothing of the old one is handled.
@@ -32,8 +32,8 @@ from collections.abc import Awaitable, Callable, Container, Iterable
 from functools import partial
 from typing import get_args
 
+from coterie.actors.answers import error_of
 from coterie.actors.message import TURN_CONTROLS, AskRefusal, Message
-from coterie.actors.node import error_of
 from coterie.actors.transports import wire
 from coterie.actors.transports.base import Carrier, Endpoint
 from coterie.actors.transports.peers import TICK, PeerLink

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from coterie.actors.child import AgentHealth
 from coterie.actors.exits import Available, Change, Crashed, Down, Lost
+from coterie.actors.life import AgentHealth
 from coterie.actors.message import AskRefusal
 from coterie.actors.supervision.spec import ChildSpec
 from coterie.actors.transports.heartbeats import BEATS

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from coterie.actors.child import AgentHealth
 from coterie.actors.exits import Change
+from coterie.actors.life import AgentHealth
 from coterie.actors.supervision.spec import KILLED, RESTART, ChildSpec, WorkerAbsent
 from coterie.actors.workers.requests import ABSENT, StartAgent, StopAgent, call, raise_refusal
 from coterie.actors.workers.signal import ChangeSignal
