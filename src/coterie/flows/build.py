@@ -8,9 +8,10 @@ outcome = await coterie.run(team, "Why we drink tea")
 """
 
 import warnings
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
 from coterie.diagnostics import did_you_mean
@@ -123,17 +124,20 @@ def flow(
 Team = TypeVar("Team", bound=Topology)
 
 
-def checked(team: Team, callers: int, silent: Container[str] = ()) -> Team:
+def checked(
+    team: Team, callers: int, silent: Container[str] = (), hints: Mapping[str, str] = MappingProxyType({})
+) -> Team:
     """*team*, which was built in Python; its warnings become Python warnings.
 
     Args:
         callers: The functions between this one and the user's.
         silent: The codes of warnings that say what the caller knows.
+        hints: Hints in words of Python, by those for files.
 
     Raises:
         TopologyError: If it is invalid.
     """
-    found = check(team)
+    found = [replace(one, hint=hints.get(one.hint, one.hint)) for one in check(team)]
     if wrong := tuple(one for one in found if one.is_error):
         from coterie.runs.python_hints import for_python
 
