@@ -1,50 +1,65 @@
-"""A turn of a function of Python beside a bare `await` of it, in memory: `python benchmarks/functions.py`."""
+"""A turn of a function of Python, with its journal in memory, beside `create_task` + `await` of the function.
+
+python benchmarks/functions.py
+"""
 
 import asyncio
 import statistics
-import sys
-import tempfile
 import time
-from pathlib import Path
+
+import functions  # this module, by the name under which an actor finds the function
 
 import coterie
 from coterie import agent, flow
+from coterie.clock import SystemClock
+from coterie.journal.memory import MemoryStore
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
+from coterie.planning.plan import Limits, Plan
+from coterie.runs.backend_setup import local_turns
 
-TURNS = 200
+TURNS = 1000
 
 
 async def step(prompt: str) -> int:
     return len(prompt)
 
 
-async def bare() -> float:
-    began = time.perf_counter()
-    for _ in range(TURNS):
-        await asyncio.create_task(step("tea"))
-    return (time.perf_counter() - began) / TURNS
+def bare() -> float:
+    async def one_by_one() -> None:
+        for _ in range(TURNS):
+            await asyncio.create_task(step("tea"))
+
+    return timed(one_by_one())
 
 
-def of_turns() -> float:
-    """Seconds a turn of a chain of functions takes, with its journal on disk."""
-    import functions  # by its name, under which an actor finds the function
+def of_turns(plan: Plan) -> float:
+    turns = local_turns()
+    shell = Shell(
+        store=MemoryStore(), turns=turns, clock=SystemClock(), make_kind=kind_of, limits=Limits(max_parallel=None)
+    )
 
-    agents = [agent(functions.step) for _ in range(1)]
-    one = agents[0]
-    team = flow("chain", [one], [(one >> one).when(one.result == 3).max(TURNS - 1)])
-    with tempfile.TemporaryDirectory() as folder:
-        began = time.perf_counter()
-        outcome = asyncio.run(coterie.run(team, "tea", state_dir=Path(folder)))
-        assert outcome.usage.turns == TURNS, outcome
-        return (time.perf_counter() - began) / TURNS
+    async def run() -> None:
+        ended = await shell.start("r", plan, {"prompt": "tea"})
+        assert ended.usage.turns == TURNS, ended
+        await turns.close()
+
+    return timed(run())
+
+
+def timed(main: "asyncio._CoroutineLike[None]") -> float:
+    begin = time.perf_counter()
+    asyncio.run(main)  # type: ignore[arg-type]
+    return (time.perf_counter() - begin) / TURNS
 
 
 def main() -> None:
-    """Print the medians of alternating rounds, and their ratio."""
-    rounds = [(asyncio.run(bare()), of_turns()) for _ in range(7)]
+    one = agent(functions.step)
+    plan = coterie.plan(flow("chain", [one], [(one >> one).when(one.result == 3).max(TURNS - 1)]))
+    rounds = [(bare(), of_turns(plan)) for _ in range(8)][1:]
     limit, turn = (statistics.median(side) * 1e6 for side in zip(*rounds, strict=True))
-    print(f"await of the function {limit:.1f} µs, turn of it {turn:.0f} µs, durable on disk: ratio {turn / limit:.1f}")
+    print(f"create_task+await {limit:.1f} µs, a turn of the function {turn:.0f} µs = {turn / limit:.1f}x")
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
     main()

@@ -134,7 +134,7 @@ def test_teams_patterns_classes_and_people_are_nodes() -> None:
     async def answer(request: Any) -> str:
         return "answer: fine"
 
-    outcome = asyncio.run(coterie.run(team, "tea", human=answer, park=False))
+    outcome = asyncio.run(coterie.run(team, "tea", human=answer))
 
     assert outcome.status == "completed", outcome.reason
     plan = coterie.plan(team)

@@ -14,6 +14,7 @@ import pytest
 
 import coterie
 from coterie import agent, flow
+from coterie.errors import UsageError
 from coterie.testing import simulate
 from coterie.topology.model import Topology
 
@@ -42,6 +43,16 @@ def test_parameters_are_outputs_inputs_and_defaults() -> None:
     team = flow("trip", [point, place, sees], [point >> place >> sees], result=sees)
 
     assert played(team, {"prompt": "go", "depth": 4}).result is True
+
+
+def test_the_input_of_a_run_may_be_typed() -> None:
+    """A dataclass is the named values of its fields."""
+    point, place, sees = agent(functions.point), agent(functions.place), agent(functions.sees_place)
+    team = flow("trip", [point, place, sees], [point >> place >> sees], result=sees)
+
+    assert played(team, functions.Trip("go", 4)).result is True
+    with pytest.raises(UsageError, match="the input of a team must be a text or named values"):
+        played(team, 3)
 
 
 def test_outputs_of_several_agents_are_read_by_field() -> None:

@@ -31,6 +31,12 @@ class Draft:
     version: int
 
 
+@dataclass
+class Trip:
+    prompt: str
+    depth: int
+
+
 class Level(Enum):
     LOW = "low"
     HIGH = "high"

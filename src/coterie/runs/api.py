@@ -25,6 +25,7 @@ from coterie.runs.started import StartedRun
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import Topology
 from coterie.topology.typed.flow import TypedFlow
+from coterie.topology.typed.values import as_outputs, fields_of
 
 T = TypeVar("T")
 
@@ -87,7 +88,7 @@ class RunOptions(TypedDict, total=False):
     params: Mapping[str, Scalar] | None
     backend: str | None
     limits: Limits | None
-    park: bool
+    park: bool | None
     observe: Observe | None
     human: AskHuman | None
     attendant: Attendant | None
@@ -96,20 +97,18 @@ class RunOptions(TypedDict, total=False):
 
 @overload
 async def run(  # type: ignore[overload-overlap]  # a typed flow is a topology, too, whose result has a type
-    team: TypedFlow[T], given: str | Mapping[str, Any] = "", **options: Unpack[RunOptions]
+    team: TypedFlow[T], given: object = "", **options: Unpack[RunOptions]
 ) -> Outcome[T]: ...
 @overload
-async def run(
-    team: Topology | Plan | str | Path, given: str | Mapping[str, Any] = "", **options: Unpack[RunOptions]
-) -> Outcome: ...
+async def run(team: Topology | Plan | str | Path, given: object = "", **options: Unpack[RunOptions]) -> Outcome: ...
 async def run(
     team: Topology | Plan | str | Path,
-    given: str | Mapping[str, Any] = "",
+    given: object = "",
     *,
     params: Mapping[str, Scalar] | None = None,
     backend: str | None = None,
     limits: Limits | None = None,
-    park: bool = True,
+    park: bool | None = None,
     observe: Observe | None = None,
     human: AskHuman | None = None,
     attendant: Attendant | None = None,
@@ -119,10 +118,10 @@ async def run(
 
     Args:
         team: A topology, a plan, or the path of a team's file.
-        given: The prompt, or named values, `prompt` among them.
+        given: The prompt, or named values, `prompt` among them: a mapping, or a dataclass, Struct or pydantic model.
         params: Values for the parameters that the team's file declares.
         backend: The backend of agents that configure none.
-        park: End, with `waiting`, when nothing runs but humans and timers.
+        park: End, with `waiting`, when nothing runs but humans and timers; by default unless *human* answers.
         observe: Called with a run's id and each record, in order, once it is durable.
         human: Asks a human; without it humans answer through the run's inbox.
         attendant: Answers what an attempt needs a person for, as permission to use a tool, with one of its `answers`;
@@ -145,7 +144,7 @@ async def run(
             {"prompt": given} if isinstance(given, str) else _plain(given),
             state_dir=Path(state_dir),
             limits=limits,
-            park=park,
+            park=human is None if park is None else park,
             observe=observe,
             human=human,
             attendant=attendant,
@@ -157,15 +156,13 @@ async def run(
 
 @overload
 def start(  # type: ignore[overload-overlap]  # as for `run`
-    team: TypedFlow[T], given: str | Mapping[str, Any] = "", **options: Unpack[RunOptions]
+    team: TypedFlow[T], given: object = "", **options: Unpack[RunOptions]
 ) -> StartedRun[T]: ...
 @overload
 def start(
-    team: Topology | Plan | str | Path, given: str | Mapping[str, Any] = "", **options: Unpack[RunOptions]
+    team: Topology | Plan | str | Path, given: object = "", **options: Unpack[RunOptions]
 ) -> StartedRun[RunResult]: ...
-def start(
-    team: Topology | Plan | str | Path, given: str | Mapping[str, Any] = "", **options: Unpack[RunOptions]
-) -> StartedRun[Any]:
+def start(team: Topology | Plan | str | Path, given: object = "", **options: Unpack[RunOptions]) -> StartedRun[Any]:
     """Run a team in a task of its own; see `run` for the arguments, and `StartedRun` for what it returns.
 
     What `run` raises is raised where the result is awaited. A running event loop is needed.
@@ -206,8 +203,10 @@ def _check_limits(limits: Limits | None) -> None:
             raise UsageError(f"{name} must be {what} from {least}, not {value!r}")
 
 
-def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(given: Any) -> dict[str, Any]:
     """*given* as its record will be read back."""
+    if fields_of(type(given)) is not None:
+        given = as_outputs(given)
     if not isinstance(given, Mapping):
         raise UsageError(f'the input of a team must be a text or named values, {{"prompt": …}}, not {given!r}')
     read: dict[str, Any] = {}
@@ -225,7 +224,7 @@ async def resume(
     run: str = "last",
     *,
     limits: Limits | None = None,
-    park: bool = True,
+    park: bool | None = None,
     observe: Observe | None = None,
     human: AskHuman | None = None,
     attendant: Attendant | None = None,
@@ -246,7 +245,7 @@ async def resume(
             run,
             state_dir=runs.root,
             limits=limits,
-            park=park,
+            park=human is None if park is None else park,
             observe=observe,
             human=human,
             attendant=attendant,
@@ -259,7 +258,7 @@ async def fork(
     at: int | None = None,
     changes: Mapping[str, Any] | None = None,
     limits: Limits | None = None,
-    park: bool = True,
+    park: bool | None = None,
     observe: Observe | None = None,
     human: AskHuman | None = None,
     attendant: Attendant | None = None,
@@ -288,7 +287,7 @@ async def fork(
             made.run,
             state_dir=runs.root,
             limits=limits,
-            park=park,
+            park=human is None if park is None else park,
             observe=observe,
             human=human,
             attendant=attendant,
