@@ -25,8 +25,8 @@ from coterie.journal.runs import history
 from coterie.kernel.shell import Shell
 from coterie.kinds import Observe, kind_of
 from coterie.patterns.rows.fold import RowFold
-from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.projection import Projection
+from coterie.patterns.rows.tables import upgrade
 from coterie.planning.plan import Limits, Plan
 from patterns import ensemble, of
 

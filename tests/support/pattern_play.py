@@ -28,9 +28,9 @@ from coterie.journal.records import AttemptLaunched, Record, Usage
 from coterie.kernel.ended import Ended
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
+from coterie.patterns.builtin.pipeline import PipelineSettings
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
-from coterie.topology.patterns.configs import PipelineSettings
 from coterie.topology.patterns.kinds import KINDS, faults, read_config
 
 Says = Callable[[str, Request], tuple[Result, float]]

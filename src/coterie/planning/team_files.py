@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from coterie.formats.folders import AGENTS, SETTINGS, TOPOLOGY
+from coterie.formats.folders import OBEYED
 from coterie.formats.settings.layers import override_file, scope_folder, user_file
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan
@@ -23,7 +23,7 @@ def team_files(plan: Plan, env: Mapping[str, str], *, texts: bool = True) -> Ite
     loop = plan.coordination
     if isinstance(loop, LoopPlan) and loop.place.project:
         folder, work_dir = Path(loop.place.project), Path(loop.place.work_dir)
-        settings = {TOPOLOGY, *SETTINGS, AGENTS, "coterie.toml"}
+        settings = {*OBEYED}
         names = {*settings, *TEXTS, *loop.files} if texts else settings
         yield from (folder / name for name in sorted(names))
         yield user_file(env)

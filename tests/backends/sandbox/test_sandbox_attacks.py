@@ -17,7 +17,7 @@ from sandboxes import Neighbourhood
 
 from coterie.backends.sandbox import choice
 from coterie.errors import Unconfined
-from coterie.secret_files import ANYWHERE, IN_HOME, ON_SYSTEM, SOCKETS
+from coterie.options.secret_files import ANYWHERE, IN_HOME, ON_SYSTEM, SOCKETS
 
 ATTACKS = Path(sandbox_attacks.__file__)
 

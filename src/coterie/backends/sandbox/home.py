@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
 
-from coterie.secret_files import is_secret
+from coterie.options.secret_files import is_secret
 
 READS = "COTERIE_SANDBOX_READS"
 """The variable of the owner that names more paths for confined programs to read, as in PATH."""
