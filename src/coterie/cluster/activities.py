@@ -150,6 +150,8 @@ class TurnActivities:
                     if not is_cut and self._guard.has_ended(request.ref.marker):
                         reason = "its node was frozen, and its guard ended the agent"
                         result = Failure(kind="lost", reason=reason, text=attempt.said, usage=result.usage)
+                    elif isinstance(result, Failure) and result.kind in ("lost", "shortage"):
+                        pass  # what it left is left out, as where its node dies: the turn begins anew
                     elif at is not None and place is not None:
                         result = _as_submitted(result, place, at)
                         head = await at.end(f"{request.turn}, attempt {request.attempt}")
