@@ -22,12 +22,12 @@ from coterie.clock import SystemClock
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import Record
 from coterie.journal.runs import history
-from coterie.kernel.owner import Observers, RunOptions, RunPorts
+from coterie.kernel.owner import Observers, OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import Observe, kind_of
 from coterie.patterns.rows.fold import RowFold
-from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.projection import Projection
+from coterie.patterns.rows.tables import upgrade
 from coterie.planning.plan import Limits, Plan
 from patterns import ensemble, of
 
@@ -42,7 +42,7 @@ async def _play(plan: Plan, store: MemoryStore, observe: Observe | None = None) 
     limits = Limits(max_parallel=None)
     shell = Shell(
         RunPorts(store=store, turns=Stub(), clock=SystemClock(), make_kind=kind_of),
-        RunOptions(limits=limits or Limits()),
+        OwnerOptions(limits=limits or Limits()),
         Observers(observe=observe),
     )
     await shell.start("r", plan, {"prompt": "go"})

@@ -24,7 +24,7 @@ from coterie.clock import SystemClock
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched
-from coterie.kernel.owner import RunOptions, RunPorts
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kernel.turns import Settled
 from coterie.kinds import kind_of
@@ -81,7 +81,7 @@ def plan(names: list[str], groups: tuple[ArrowGroup, ...]) -> Plan:
 def shell(store: object, limits: Limits | None = None) -> Shell:
     return Shell(
         RunPorts(store=store, turns=Stub(), clock=SystemClock(), make_kind=kind_of),
-        RunOptions(limits=limits or Limits(max_parallel=None)),
+        OwnerOptions(limits=limits or Limits(max_parallel=None)),
     )
 
 

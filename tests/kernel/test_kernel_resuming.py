@@ -28,7 +28,7 @@ from coterie.journal.records import (
     TurnStarted,
 )
 from coterie.kernel.opening import RootOpening
-from coterie.kernel.owner import RunOptions, RunPorts
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.loop import LoopPlan, RolePlan
@@ -213,7 +213,7 @@ def test_a_repaired_end_of_a_journal_is_recorded(tmp_path: Path) -> None:
         cast = Cast({}, seconds=0.0)
         return Shell(
             RunPorts(store=store, turns=cast, clock=SystemClock(), make_kind=kind_of),
-            RunOptions(limits=limits or Limits()),
+            OwnerOptions(limits=limits or Limits()),
         )
 
     asyncio.run(shell(Limits(max_turns=1)).start("r", plan, {"prompt": "go"}))

@@ -43,7 +43,7 @@ from coterie.journal.records import AttemptLaunched, ConfigAnswer, ConfigKept, R
 from coterie.kernel.attempt_files import AttemptFiles
 from coterie.kernel.ended import ClosingSteps, Ended, Step
 from coterie.kernel.facts import ExternalFacts
-from coterie.kernel.owner import RunOptions, RunPorts
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.run_tree import RunTree
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
@@ -337,7 +337,7 @@ def _shell(store: MemoryStore, actors: Actors, outside: Outside, loop: ForeignLo
             closing=outside,
             reload=outside.reload,
         ),
-        RunOptions(limits=Limits(max_parallel=3)),
+        OwnerOptions(limits=Limits(max_parallel=3)),
     )
 
 

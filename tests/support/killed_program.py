@@ -17,8 +17,8 @@ import killed
 import unsynced
 
 import coterie.backends.processes
-import coterie.engines.patterns.compound
-import coterie.engines.patterns.ensemble
+import coterie.patterns.builtin.compound
+import coterie.patterns.builtin.ensemble
 import coterie.patterns.reference.execution  # noqa: F401 - once, before anything is forked
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import TurnFinished

@@ -26,12 +26,12 @@ from coterie.engines.patterns.registry import Calls, definition
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, Record, Usage
 from coterie.kernel.ended import Ended
-from coterie.kernel.owner import RunOptions, RunPorts
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
+from coterie.patterns.builtin.pipeline import PipelineSettings
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
-from coterie.topology.patterns.configs import PipelineSettings
 from coterie.topology.patterns.kinds import KINDS, faults, read_config
 
 Says = Callable[[str, Request], tuple[Result, float]]
@@ -143,7 +143,7 @@ class Performance:
         limits = limits or Limits(max_parallel=None)
         shell = Shell(
             RunPorts(store=self.store, turns=troupe, clock=self.clock, make_kind=kind_of),
-            RunOptions(limits=limits or Limits()),
+            OwnerOptions(limits=limits or Limits()),
         )
         self.ended: Ended = self.clock.run(shell.start("r", plan, dict(given)))
         self.asked = troupe.asked

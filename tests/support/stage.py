@@ -14,7 +14,7 @@ from coterie.clock import VirtualClock
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import NO_USAGE, AttemptLaunched, Record
 from coterie.kernel.ended import Ended
-from coterie.kernel.owner import Observers, RunOptions, RunPorts
+from coterie.kernel.owner import Observers, OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
@@ -114,7 +114,7 @@ class Part:
         return False
 
 
-_OF_OWNERS = [{field.name for field in dataclasses.fields(one)} for one in (RunOptions, Observers)]
+_OF_OWNERS = [{field.name for field in dataclasses.fields(one)} for one in (OwnerOptions, Observers)]
 
 
 class Stage:
@@ -145,7 +145,7 @@ class Stage:
         given = {"make_kind": kind_of, "limits": limits or Limits()} | self.options
         own: list[Any] = [{name: given.pop(name) for name in list(given) if name in names} for names in _OF_OWNERS]
         ports = RunPorts(store=self.store, turns=self.cast, clock=self.clock, **given)
-        return Shell(ports, RunOptions(**own[0]), Observers(**own[1]))
+        return Shell(ports, OwnerOptions(**own[0]), Observers(**own[1]))
 
 
 def flow(*statements: str, **agents: AgentPlan) -> Plan:

@@ -40,7 +40,7 @@ from coterie.journal.runs import RunRecord
 from coterie.kernel.attempt_files import AttemptFiles
 from coterie.kernel.ended import ClosingSteps, Ended, Step
 from coterie.kernel.opening import RootOpening
-from coterie.kernel.owner import RunOptions, RunPorts
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.plan import Plan, from_json, to_json
@@ -90,7 +90,7 @@ class RunWorkflow:
                 reload=self._reread,
                 make_task=asyncio.create_task,
             ),
-            RunOptions(limits=begin.limits, quota="wait", listens=True, stall_after=lambda agent: None),
+            OwnerOptions(limits=begin.limits, quota="wait", listens=True, stall_after=lambda agent: None),
         )
         self._shell.watch(self._appended)
         self._left: list[RunMessage] = []

@@ -63,7 +63,7 @@ class RunPorts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class OwnerOptions:
     """What one owner allows its runs.
 
     Attributes:

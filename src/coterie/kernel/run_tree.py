@@ -17,7 +17,7 @@ from coterie.kernel.driven_run import DrivenRun
 from coterie.kernel.facts import ExternalFacts
 from coterie.kernel.kind import Observe
 from coterie.kernel.ledger import Ledger
-from coterie.kernel.owner import Observers, RunOptions, RunPorts
+from coterie.kernel.owner import Observers, OwnerOptions, RunPorts
 from coterie.kernel.prompts import gather
 from coterie.planning.plan import Plan, environments
 
@@ -35,7 +35,7 @@ class RunTree:
         is_watched: Whether anybody is shown the records.
     """
 
-    def __init__(self, ports: RunPorts, options: RunOptions, observers: Observers, facts: ExternalFacts) -> None:
+    def __init__(self, ports: RunPorts, options: OwnerOptions, observers: Observers, facts: ExternalFacts) -> None:
         self.ports, self.options, self.observers, self.facts = ports, options, observers, facts
         self._clock, self._observe = ports.clock, observers.observe
         self.runs: dict[str, DrivenRun] = {}

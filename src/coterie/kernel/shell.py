@@ -38,7 +38,7 @@ from coterie.kernel.facts import ExternalFacts
 from coterie.kernel.hearing import Hearing
 from coterie.kernel.kind import Observe
 from coterie.kernel.opening import RootOpening, RunOpening
-from coterie.kernel.owner import Observers, RunOptions, RunPorts
+from coterie.kernel.owner import Observers, OwnerOptions, RunPorts
 from coterie.kernel.run_end import uncut
 from coterie.kernel.run_tree import RunTree
 from coterie.kernel.takeover import Takeover
@@ -59,8 +59,10 @@ class Shell:
         opened: Set once the root run is claimed and begun or continued.
     """
 
-    def __init__(self, ports: RunPorts, options: RunOptions | None = None, observers: Observers | None = None) -> None:
-        options, observers = options or RunOptions(), observers or Observers()
+    def __init__(
+        self, ports: RunPorts, options: OwnerOptions | None = None, observers: Observers | None = None
+    ) -> None:
+        options, observers = options or OwnerOptions(), observers or Observers()
         self._clock, self._files, self._workspace = ports.clock, ports.files, ports.workspace
         self._turns, self._options = ports.turns, options
         self._queue = EventQueue(ports.make_task)

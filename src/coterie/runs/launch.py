@@ -20,7 +20,7 @@ from coterie.journal.relocation import place_in
 from coterie.journal.runs import EarlierRecords, Journal, RunRecord
 from coterie.kernel.ended import Ended
 from coterie.kernel.opening import RootOpening
-from coterie.kernel.owner import Attendant, Observers, RunOptions, RunPorts
+from coterie.kernel.owner import Attendant, Observers, OwnerOptions, RunPorts
 from coterie.kernel.plan_secrets import hold, refuse_lost
 from coterie.kernel.plan_secrets import read as read_held
 from coterie.kernel.shell import Shell
@@ -341,7 +341,7 @@ class _Owner:
         if (on_quota := how.get("on_quota")) is not None:
             observers = dataclasses.replace(observers, on_quota=on_quota)
         limits = how.get("limits") or Limits()
-        options = RunOptions(limits=limits, park=how.get("park", True), quota=how.get("quota", "park"))
+        options = OwnerOptions(limits=limits, park=how.get("park", True), quota=how.get("quota", "park"))
         shell = Shell(files.ports(self.turns, self.clock), options, observers)
         companions.attach(shell)
         if (attach := how.get("attach")) is not None:

@@ -16,7 +16,7 @@ from coterie.journal.memory import MemoryStore
 from coterie.journal.runs import RunReader
 from coterie.kernel.fold import Fold
 from coterie.kernel.kind import MakeKind
-from coterie.kernel.owner import RunOptions, RunPorts
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_without_imports, rehearsed_kind
 from coterie.planning import as_plan
@@ -87,7 +87,8 @@ def rehearse(
     limits = limits or Limits(max_parallel=None)
     make = rehearsed_kind if imports else kind_without_imports
     shell = Shell(
-        RunPorts(store=store, turns=_Stage(script), make_kind=make, clock=clock), RunOptions(limits=limits or Limits())
+        RunPorts(store=store, turns=_Stage(script), make_kind=make, clock=clock),
+        OwnerOptions(limits=limits or Limits()),
     )
     ended = outcome_of(clock.run(shell.start(RUN, plan, given)), limits)
     ending = {"run": RUN, "outcome": ended.status, "exit": ended.exit}

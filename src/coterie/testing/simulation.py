@@ -31,7 +31,7 @@ from coterie.journal.records import (
     RunStopped,
 )
 from coterie.kernel.kind import MakeKind
-from coterie.kernel.owner import RunOptions, RunPorts
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning import as_plan
@@ -212,7 +212,7 @@ class _Schedule:
                 clock=world.clock,
                 reload=None if self._reload is None else self._reread,
             ),
-            RunOptions(limits=limits or Limits()),
+            OwnerOptions(limits=limits or Limits()),
         )
         loop = world.clock.new_loop()
         main = (

@@ -28,7 +28,7 @@ from coterie.journal.records import (
 from coterie.kernel.attempt_files import AttemptFiles
 from coterie.kernel.ended import Ended
 from coterie.kernel.fold import Fold
-from coterie.kernel.owner import RunOptions, RunPorts
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.loop import LoopPlan, RolePlan
@@ -364,5 +364,5 @@ class _Kept(Stage):
                 files=self.files,
                 notes=self.notes,
             ),
-            RunOptions(limits=limits or Limits()),
+            OwnerOptions(limits=limits or Limits()),
         )

@@ -23,11 +23,12 @@ from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.patterns.identity import execution_id, instance_id, message_id, result_id
 from coterie.patterns.rows.definitions import definition, row_name
-from coterie.patterns.rows.enums import AgentRole, ExecutionStatus, TopologyType
+from coterie.patterns.rows.enums import AgentRole, ExecutionStatus
 from coterie.patterns.rows.fold import LEFT, LET_GO, RowFold, RowUpdate
 from coterie.planning.loop import ParallelPlan
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, to_json
 from coterie.planning.program import AgentDefinition, ProgramPlan
+from coterie.topology.patterns.names import TopologyType
 
 Tables = dict[str, dict[UUID, dict[str, Any]]]
 
