@@ -10,6 +10,7 @@ from coterie.journal.records import AttemptFailed, Record, RunFinished, TurnCanc
 from coterie.kernel.ended import Ended
 from coterie.kernel.owner import Observers, RunPorts
 from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.messages import RunMessage

@@ -42,6 +42,7 @@ from coterie.kernel.driven_run import DrivenRun
 from coterie.kernel.ended import Ended
 from coterie.kernel.owner import Observers, RunPorts
 from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
 from coterie.runs.messages import RunMessage
 from coterie.runs.messages.verdicts import Sender, take

@@ -9,12 +9,14 @@ from sqlalchemy import URL, select
 from sqlmodel import SQLModel
 
 from coterie.backends.base import NO_ABILITIES, Abilities, Answer, AttemptRef, OnEvent, Request, Result, Unknown
+from coterie.clock import SystemClock
 from coterie.journal.base import Store
+from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched
 from coterie.kernel.ended import Ended
 from coterie.kernel.owner import Observers, RunPorts
 from coterie.kernel.shell import Shell
-from coterie.kinds import Observe
+from coterie.kinds import Observe, kind_of
 from coterie.patterns.rows import models
 from coterie.patterns.rows.engine import READS, open_engine
 from coterie.planning.pattern import PatternPlan, SlotPlan
