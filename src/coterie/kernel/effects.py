@@ -1,4 +1,4 @@
-"""What leaves a run once its cause is durable: starts, ends, waits and answers of attempts."""
+"""Perform the effects of runs, each once its cause is durable: start, end and answer attempts, and wait."""
 
 from collections.abc import Callable
 from functools import partial

@@ -81,7 +81,7 @@ class Fold:
         gated: What waits for gates, by turn.
         notes: The changes of memory and tasks, by message.
         guidance: The operator's guidance to its turns; None until there is some, or if its engine keeps it.
-        agent_kinds: What its agents are; see `kind`.
+        agent_kinds: The kinds of its agents; see `kind`.
         busy: Turns that run here and take a slot: no humans, no child runs.
         called_off: Whether the parent called this run off: messages of its attempts are too late.
         todo: What is decided and not yet carried out, in order.

@@ -1,4 +1,4 @@
-"""What an owner of runs is made of, as three values: what it stands on, what it allows, and who watches."""
+"""The three values that an owner of runs is made of: its ports, what it allows, and who watches."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ def _quietly(run: str, turn: str, due: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPorts:
-    """What the runs of one owner stand on.
+    """The stores and services that the runs of one owner use.
 
     Attributes:
         store: Keeps the journals.

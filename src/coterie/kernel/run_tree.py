@@ -26,7 +26,7 @@ class RunTree:
     """A root run and its child runs, under the limits of their owner.
 
     Attributes:
-        ports: What they stand on, *options* what their owner allows, and *observers* who watches.
+        ports: The services that they use, *options* what their owner allows, and *observers* who watches.
         runs: Those that are driven, by id, the root first.
         ledger: What they have spent together.
         held: Values that the plan refers to; see `coterie.kernel.plan_secrets`.

@@ -1,4 +1,21 @@
-"""Taking a run over: what becomes of the attempts that earlier owners started."""
+"""Taking a run over: what becomes of the attempts that earlier owners started.
+
+An owner can die at any moment. The next one takes the run over in this order:
+
+1. It claims the journal, which the lock of the run allows to one process at a time, and cuts off a torn last line.
+2. It folds the records (`opening`). Commands without a record that carries them out are what is left to do; a turn with
+   an intent and no result is an attempt whose fate is unknown.
+3. It judges what such attempts had put into the inbox before their owner died: that still counts, in its time.
+4. It writes `run.owned` with the next epoch (`succession`): from here on messages of older epochs are refused.
+   Questions to people stay open and child runs are continued under their ids; every other attempt that cannot have
+   lived on is cut off as `crash`, and a retry follows, whose prompt warns of side effects.
+5. Once that is durable, `take_up` looks for the attempts that may live on (`on-interrupt: adopt`). Those that are found
+   get a record and are continued; the rest are cut off, too.
+6. The processes that the records name and that nothing adopted are ended, before anything new starts: two attempts of
+   one turn never work side by side.
+
+Killed anywhere in between, the owner after it begins again at 1: each step either is in the journal or had no effect.
+"""
 
 from collections.abc import Collection
 from typing import Protocol

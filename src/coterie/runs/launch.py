@@ -255,7 +255,7 @@ def _check_name(folder: str) -> None:
 
 @dataclass(frozen=True)
 class _RunFiles:
-    """A run whose files lie on disk: where it works, in a *tree* of its own or not, and whether that is kept."""
+    """A run whose files lie on disk: where it works, in a separate *tree* or not, and whether that is kept."""
 
     runs: Runs
     run: str
@@ -264,7 +264,7 @@ class _RunFiles:
     snapshots: bool
 
     def ports(self, turns: Turns, clock: Clock) -> RunPorts:
-        """What such a run stands on."""
+        """The stores and services that such a run uses."""
         runs, run = self.runs, self.run
         folder, last = runs.folder(run), LastReading()
         held = read_held(folder)
