@@ -24,7 +24,7 @@ TEAMS = {"flow": (".at",), "loop": (), "pattern": (".yaml", ".yml")}
 _CLASS = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _WAYS = ("model", "command", *TEAMS, "ask", "type")
 _OWN = ("backend", "topology", "pattern", "type", "options", "tools", "timeout")
-"""Options with entries of their own form."""
+"""Options that are entries of another form here."""
 EXTENSION = {key.replace("-", "_"): key for key in DEFAULT_KEYS if key not in _OWN} | {"ask": "ask"}
 """Entries with the meaning of a coterie extension key; planning reads their values."""
 ENTRIES = (
