@@ -53,4 +53,4 @@ def test_an_agent_in_python_in_a_role_has_no_idle_settings(tmp_path: Path) -> No
 
 def test_an_agent_of_a_pattern_has_a_queue() -> None:
     """As in a file."""
-    assert agent(command=["true"], queue="gpu").node.extension["queue"] == "gpu"
+    assert agent(command=["true"], queue="gpu").definition.node.extension["queue"] == "gpu"
