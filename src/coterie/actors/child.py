@@ -9,6 +9,7 @@ import asyncio
 import traceback
 from collections.abc import Callable, Coroutine
 from enum import Enum
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -22,6 +23,7 @@ from coterie.actors.message import (
     CORRECTION,
     EVAL_EVENT,
     IN_HAND,
+    NUMBERS,
     TERMINATED,
     TURN,
     AskRefusal,
@@ -292,6 +294,8 @@ class AgentChild:
                 break
             self.current = message
             hold(message)
+            if message.origin:
+                NUMBERS.set(count(1))
             if on_span is not None:
                 began = self.node.now()
             error: BaseException | None = None
@@ -386,6 +390,7 @@ class AgentChild:
                 break
             attempt = self.current = replace(attempt, attempt=attempt.attempt + 1)
             IN_HAND.set(attempt)
+            NUMBERS.set(count(1))
             try:
                 answer = await self._handle_specially(agent, attempt)
                 if message.reply_to is not None:

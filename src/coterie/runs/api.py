@@ -10,7 +10,7 @@ from coterie import formats, planning
 from coterie.errors import TopologyError, UsageError
 from coterie.formats.source import Source
 from coterie.planning.changes import change, word
-from coterie.planning.plan import Limits, Plan
+from coterie.planning.plan import NO_LIMIT, Limits, Plan
 from coterie.runs import fork as forking
 from coterie.runs import launch
 from coterie.runs.backend_setup import AskHuman
@@ -137,7 +137,8 @@ def _check_limits(limits: Limits | None) -> None:
     for name, least in (("max_turns", 0), ("max_cost", 0), ("max_parallel", 1), ("add_iterations", 0)):
         value, kinds = getattr(limits, name), (int, float) if name == "max_cost" else (int,)
         may_lack = value is None and name != "add_iterations"
-        if not may_lack and (not isinstance(value, kinds) or isinstance(value, bool) or not value >= least):
+        lifts = value == NO_LIMIT and name in ("max_turns", "max_cost")
+        if not (may_lack or lifts) and (not isinstance(value, kinds) or isinstance(value, bool) or not value >= least):
             what = "a number" if name == "max_cost" else "a whole number"
             raise UsageError(f"{name} must be {what} from {least}, not {value!r}")
 
@@ -171,6 +172,7 @@ async def resume(
 
     Args:
         run: Its id, the beginning of one, or `last`.
+        limits: `max_turns` and `max_cost` are as before where they are None, and -1 lifts one.
 
     Raises:
         NoSuchRun, RunIsOwned, RunIsFinished: If it cannot be carried on.

@@ -124,7 +124,7 @@ async def start(
     if attach is not None:
         attach(shell)
     try:
-        return await _drive(shell, runs, run, shell.start(run, plan, given), limits, clock, companions)
+        return await _drive(shell, runs, run, shell.start(run, plan, given), clock, companions)
     except JournalFailed as error:
         if isinstance(error, Fenced | RunDeleted) or runs.has_begun(run):
             raise
@@ -155,6 +155,7 @@ async def resume(
     and their prompts say so.
 
     Args:
+        limits: `max_turns` and `max_cost` are as before where they are None, and -1 lifts one.
         quota: As for `start`; `now` also tries at once what waits for a quota.
         recall: Called once with the records of earlier owners, those of child runs included, before *observe*.
         runs: The runs of *state_dir*, if their caller has read this one with `is_claimed_next`.
@@ -203,7 +204,7 @@ async def resume(
         recall((one.run, record) for one in chain((journal,), tree) for record in one.records)
     del journal, tree  # the records are only needed until they are folded
     main = shell.resume(run, plan, reloaded=reload is not None)
-    return await _drive(shell, runs, run, main, limits, clock, companions)
+    return await _drive(shell, runs, run, main, clock, companions)
 
 
 def _take_to(tree: RunTree, runs: Runs, journal: Journal) -> None:
@@ -312,7 +313,6 @@ async def _drive(
     runs: Runs,
     run: str,
     main: Any,
-    limits: Limits | None,
     clock: Clock,
     companions: Companions,
 ) -> Outcome:
@@ -349,4 +349,4 @@ async def _drive(
         opening.cancel()
         await companions.close()
         await inbox.close()
-    return replace(outcome_of(ended, limits or Limits()), notices=tuple(notices(runs.root, run, shell.steps)))
+    return replace(outcome_of(ended), notices=tuple(notices(runs.root, run, shell.steps)))

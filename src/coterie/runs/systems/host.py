@@ -9,7 +9,7 @@ from typing import Any
 from coterie.actors.classes import importable
 from coterie.actors.feed import ReplyFeed, ReplyRecord
 from coterie.actors.letters import TEXTS
-from coterie.actors.message import TURN_FAILED, Message
+from coterie.actors.message import IN_HAND, TURN_FAILED, Message
 from coterie.actors.plain import plain
 from coterie.actors.system import make_system
 from coterie.actors.turns import ActorBackend
@@ -30,6 +30,7 @@ from coterie.planning.system import SystemPlan
 from coterie.runs.driver.driven_run import DrivenRun
 from coterie.runs.driver.shell import Shell
 from coterie.runs.driver.turns import LocalTurns, Turns
+from coterie.runs.systems.questions import Questions, identity
 from coterie.runs.systems.turn_actor import Say, TurnActor, TurnEnd
 
 
@@ -65,8 +66,10 @@ class SystemHost:
         self._stopping = asyncio.Event()
         self._calls: dict[str, asyncio.Future[TurnEnd]] = {}
         self._numbers: dict[str, int] = {}
-        turns_before = shell.runs[run].core.turns.values()
-        self._orphans = {turn.ask.turn: turn.ask for turn in turns_before if turn.status != "ended"}
+        core = shell.runs[run].core
+        self._questions, self._epoch = Questions(), core.epoch
+        self._reading: asyncio.Task[None] | None = None
+        self._orphans = {turn.ask.turn: turn.ask for turn in core.turns.values() if turn.status != "ended"}
         """The open turns of an earlier owner, whose actors died with it."""
         self._unclaimed: dict[str, TurnEnd] = {}
         """How those of them that nothing has asked for again have ended."""
@@ -97,6 +100,7 @@ class SystemHost:
         self._feed.take(record)
         match record:
             case TurnFinished() | TurnFailed() | TurnCancelled():
+                self._questions.ended(record)
                 call = self._calls.pop(record.turn, None)
                 if record.turn in self._orphans:
                     self._unclaimed[record.turn] = record
@@ -164,7 +168,7 @@ class SystemHost:
         if not self._given:
             await self._stopping.wait()
             return RunFinished(outcome="completed", reason="stopped")
-        reply = await self.system.ask(self._entry, dict(self._given), timeout=None)
+        reply = await self.system.ask(self._entry, dict(self._given), timeout=None, origin="input")
         return _outcome(reply)
 
     # -- what actors do -----------------------------------------------------------------------------------------------
@@ -172,21 +176,28 @@ class SystemHost:
     async def call(self, agent: str, given: Mapping[str, Any], say: Say | None = None) -> TurnEnd:
         """Run *agent* of the plan as the next of its turns, and return how that ended.
 
-        A turn that an earlier owner began for the same input is that turn: nothing is paid for twice. Cancelling this
+        A question that is asked again because a message is handled again after a kill has the answer on record, and a
+        turn that an earlier owner began for the same input is that turn: nothing is paid for twice. Cancelling this
         wait cancels the turn.
 
         Args:
             say: Called with what the attempts of the turn, and of the team that it runs, say: the attempt and a text.
         """
         inputs: dict[str, Any] = self._shell.tree.secrets.hide_in(dict(given))
-        turn, asker = "", copy_context()
+        turn, asker, held = "", copy_context(), IN_HAND.get()
+        origin, asking = ("", "") if held is None else (held.origin, held.reply_to or "")
+        if origin and self._epoch > 1:
+            await self._read_questions()
         ended: asyncio.Future[TurnEnd] = asyncio.get_running_loop().create_future()
 
         def ask(live: DrivenRun) -> None:
             nonlocal turn
             if ended.done():
                 return
-            if turn := self._begun(agent, inputs):
+            known = self._questions.again(origin, asking, agent, inputs)
+            if known is not None and known.end is not None:
+                ended.set_result(known.end)
+            elif turn := self._begun(agent, inputs, "" if known is None else known.turn):
                 if (before := self._unclaimed.pop(turn, None)) is not None:
                     ended.set_result(before)
                 else:
@@ -195,7 +206,9 @@ class SystemHost:
                 turn = self._next(live, agent)
                 asker.run(self.system.plugins.tracer.link, self._run, turn)
                 self._calls[turn] = ended
-                live.core.write(self._clock.now(), CallAsked(turn=turn, agent=agent, given=inputs), source="agent")
+                call = CallAsked(turn=turn, agent=agent, given=inputs, origin=origin)
+                self._questions.asked(call, asking)
+                live.core.write(self._clock.now(), call, source="agent")
 
         def drop(live: DrivenRun) -> None:
             if self._calls.pop(turn, None) is not None:
@@ -226,10 +239,22 @@ class SystemHost:
 
         return await asyncio.to_thread(read)
 
-    def _begun(self, agent: str, given: Mapping[str, Any]) -> str:
-        """The turn in which an earlier owner asked *agent* the same; empty: there is none. Each is given once."""
-        asked = agent, _identity(given)
-        turn = next((turn for turn, ask in self._orphans.items() if (ask.agent, _identity(ask.whole)) == asked), "")
+    async def _read_questions(self) -> None:
+        """Read what earlier owners have asked and heard, once."""
+        if self._reading is None:
+            read = partial(self._questions.read, self._shell.tree.read(self._run), self._epoch)
+            self._reading = asyncio.get_running_loop().create_task(asyncio.to_thread(read))
+        await asyncio.shield(self._reading)
+
+    def _begun(self, agent: str, given: Mapping[str, Any], known: str) -> str:
+        """The turn in which an earlier owner asked *agent* the same; empty: there is none. Each is given once.
+
+        Args:
+            known: That turn, if the question is known to be that one.
+        """
+        asked = agent, identity(given)
+        same = (turn for turn, ask in self._orphans.items() if (ask.agent, identity(ask.whole)) == asked)
+        turn = known if known in self._orphans else next(same, "")
         self._orphans.pop(turn, None)
         return turn
 
@@ -266,13 +291,6 @@ class SystemHost:
                 refuse()
 
         shell.post(handle)
-
-
-def _identity(given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """What is the same in every attempt of a turn that asks an actor: its prompt mentions earlier attempts."""
-    if given is None or not {"key", "task", "input", "inputs"} <= given.keys():
-        return given
-    return {name: value for name, value in given.items() if name != "prompt"}
 
 
 def _outcome(reply: Message) -> RunFinished:
