@@ -34,6 +34,7 @@ from coterie.runs.note_files import NoteFiles
 from coterie.runs.outcome import Outcome, outcome_of
 from coterie.runs.plan_secrets import hold, refuse_lost
 from coterie.runs.plan_secrets import read as read_held
+from coterie.runs.removal import clear_removed
 from coterie.runs.repository import Runs
 from coterie.waits import waiting
 from coterie.workspace.trees import worktree
@@ -269,6 +270,8 @@ def _shell(
     snapshots: bool,
 ) -> Shell:
     """A shell for a run whose files lie on disk."""
+    with suppress(OSError):
+        clear_removed(runs.root)
     last = LastReading()
     held = read_held(runs.folder(run))
 
