@@ -310,7 +310,7 @@ def test_replay_agrees_with_a_run_and_with_half_of_one(place: Place) -> None:
     """What is left to do is told; a journal that was tampered with is not agreed with."""
     place.call("run", "loop.at", "--max-turns", "2", status=3)
     assert json.loads(place.look("replay", "last", "--json").out)["left"] == ["start writer#2"]
-    place.call("resume", "last")
+    place.call("resume", "last", "--max-turns", "none")
     assert "the current engine agrees with" in place.look("replay", "last").out
     assert json.loads(place.look("replay", "last", "--json").out)["left"] == []
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import preforked
+from until import until
 
 AGENT = r"""#!/bin/sh
 # Writes down the beginning and the end of its work, and gives what its turn is there for.
@@ -199,7 +200,7 @@ class KilledRun:
             return
 
     def _began(self) -> bool:
-        return any("run.started" in path.read_text(errors="replace") for path in self._journals())
+        return any(one.get("topic") == "run.started" for one in self.records())
 
     def _is_killed(self, *words: str) -> bool:
         """Start an owner, and kill it at a random append, commit or moment."""
@@ -208,9 +209,11 @@ class KilledRun:
         edge = self._cut_off_twice()
         where = "moment" if edge else where
         place = "" if where == "moment" else f"{where}:{self.random.randint(1, 30 if where == 'append' else 12)}"
+        known = len(self.records())
         owner = preforked.start_quietly(*words, cwd=self.folder, kill=place)
         if where == "moment":
-            time.sleep(self.random.uniform(0.1, 1.5))  # the moment of the kill is what is tried
+            until(lambda: len(self.records()) > known or owner.poll() is not None)
+            time.sleep(self.random.uniform(0.0, 1.5))  # the moment of the kill is what is tried
             while edge & self._cut_off_twice() and owner.poll() is None:
                 time.sleep(0.05)
             owner.send_signal(signal.SIGKILL)

@@ -145,6 +145,11 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_parallel: int | None = 16
     add_iterations: int = 0
 
+    def alone(self) -> "Limits":
+        """These limits for an owner that keeps none of the run's earlier ones, as that of a fork."""
+        turns = NO_LIMIT if self.max_turns is None else self.max_turns
+        return structs.replace(self, max_turns=turns, max_cost=NO_LIMIT if self.max_cost is None else self.max_cost)
+
     def after(self, earlier: "Limits") -> "Limits":
         """These limits for an owner that follows one with the limits *earlier*."""
         turns = earlier.max_turns if self.max_turns is None else self.max_turns

@@ -124,8 +124,11 @@ def _is_built(topology: Topology) -> bool:
     return topology.loop is None and all(node.span is None for node in topology.nodes)
 
 
-def _check_limits(limits: Limits | None) -> None:
+def _check_limits(limits: Limits | None, *, lifts: bool = False) -> None:
     """Check the types and values of *limits*, which no constructor does.
+
+    Args:
+        lifts: Whether one may lift that of an earlier owner.
 
     Raises:
         UsageError: If they are wrong.
@@ -137,8 +140,10 @@ def _check_limits(limits: Limits | None) -> None:
     for name, least in (("max_turns", 0), ("max_cost", 0), ("max_parallel", 1), ("add_iterations", 0)):
         value, kinds = getattr(limits, name), (int, float) if name == "max_cost" else (int,)
         may_lack = value is None and name != "add_iterations"
-        lifts = value == NO_LIMIT and name in ("max_turns", "max_cost")
-        if not (may_lack or lifts) and (not isinstance(value, kinds) or isinstance(value, bool) or not value >= least):
+        is_lifted = lifts and value == NO_LIMIT and name in ("max_turns", "max_cost")
+        if not (may_lack or is_lifted) and (
+            not isinstance(value, kinds) or isinstance(value, bool) or not value >= least
+        ):
             what = "a number" if name == "max_cost" else "a whole number"
             raise UsageError(f"{name} must be {what} from {least}, not {value!r}")
 
@@ -177,7 +182,7 @@ async def resume(
     Raises:
         NoSuchRun, RunIsOwned, RunIsFinished: If it cannot be carried on.
     """
-    _check_limits(limits)
+    _check_limits(limits, lifts=True)
     with errors_for_python():
         runs, run = find(run, Path(state_dir))
         return await launch.resume(
@@ -225,7 +230,7 @@ async def fork(
         return await launch.resume(
             made.run,
             state_dir=runs.root,
-            limits=limits,
+            limits=(limits or Limits()).alone(),
             park=park,
             observe=observe,
             human=human,
