@@ -19,7 +19,7 @@ KEPT = 1000
 """Questions of this owner that are remembered, in case the process of their asker is killed."""
 
 
-class Question(Struct):
+class KnownQuestion(Struct):
     """What was asked, in which turn, from which node, and how the turn ended."""
 
     call: CallAsked
@@ -36,19 +36,19 @@ class Questions:
     """The last question of each origin, until it is asked again."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, Question] = OrderedDict()
-        self._before: dict[str, Question] = {}
-        self._turns: dict[str, Question] = {}
+        self._known: OrderedDict[str, KnownQuestion] = OrderedDict()
+        self._before: dict[str, KnownQuestion] = {}
+        self._turns: dict[str, KnownQuestion] = {}
 
     def read(self, records: Iterable[Record], epoch: int) -> None:
         """Take the questions of the owners before *epoch* from the records of the run."""
-        turns: dict[str, Question] = {}
+        turns: dict[str, KnownQuestion] = {}
         for record in records:
             match record:
                 case RunOwned() if record.epoch == epoch:
                     break
                 case CallAsked() if record.origin:
-                    turns[record.turn] = self._before[record.origin] = Question(record)
+                    turns[record.turn] = self._before[record.origin] = KnownQuestion(record)
                 case TurnFinished() | TurnFailed() if record.turn in turns:
                     turns[record.turn].end = record
                 case TurnCancelled() if (question := turns.get(record.turn)) is not None:
@@ -61,7 +61,7 @@ class Questions:
         """Note that a question was asked from the node *asker*."""
         if not call.origin:
             return
-        self._known[call.origin] = self._turns[call.turn] = Question(call, asker)
+        self._known[call.origin] = self._turns[call.turn] = KnownQuestion(call, asker)
         if len(self._known) > KEPT:
             self._turns.pop(self._known.popitem(last=False)[1].turn, None)
 
@@ -75,7 +75,7 @@ class Questions:
         else:
             question.end = record
 
-    def again(self, origin: str, asker: str, agent: str, given: Mapping[str, Any]) -> Question | None:
+    def again(self, origin: str, asker: str, agent: str, given: Mapping[str, Any]) -> KnownQuestion | None:
         """The question that is asked again, if *origin* has the same one by a process that is gone; given once."""
         if not origin:
             return None
