@@ -183,6 +183,9 @@ class WorkerPool:
         if peer.role == "supervisor":
             if change == "joined" and self._is_established:
                 self._do(self._introduce(peer))
+            elif change == "lost" and peer.leased_until:  # it has not stopped its agents, which had a lease, too
+                for slot in self._slots.values():
+                    slot.leased_to, slot.leased_until = "", max(slot.leased_until, peer.leased_until)
             return
         slot = self._slots.get(peer.process)
         if slot is not None and peer.fingerprint == self._fingerprint:
@@ -235,10 +238,15 @@ class WorkerPool:
         if not attached.cancelled():
             self._fill(slot)  # the worker may be lost already, or another one have come
 
+    def _may_have_rival(self) -> bool:
+        """Whether another supervisor may have begun: this one was frozen or cut off so that it was not heard."""
+        others = any(peer.role == "supervisor" for peer in self._link.peers.values())
+        return others or self.displaced.done() or self._link.connected_for() < self._patience
+
     async def _attach(self, slot: WorkerSlot) -> None:
         while slot.present:
             is_leased = asyncio.get_running_loop().time() < slot.leased_until
-            for address in () if slot.leaving else tuple(slot.present):
+            for address in () if slot.leaving or self._may_have_rival() else tuple(slot.present):
                 if is_leased and address != slot.leased_to:
                     continue
                 try:
