@@ -55,7 +55,7 @@ class WorkerSlot:
         leaving: The address of the worker that stops them, in order.
         was_lost: The latest worker was lost, and no other has come since.
         leased_to, leased_until: The worker that was lost last, and when its agents have ended; until then no other
-            worker gets them. At first any worker can have them for another supervisor that has just died.
+            worker gets them.
         present: The addresses of the workers of that name, in the order in which they came.
         children: The agents, in start order.
     """
@@ -121,7 +121,7 @@ class WorkerPool:
         """
         loop = asyncio.get_running_loop()
         self.displaced = loop.create_future()
-        self._began, began = self._clock.now(), loop.time()
+        self._began = self._clock.now()
         self._link.resolve, self._link.planned = self.resolve, self._children
         self.node.reach = self.reach
         serve(self._link, WorkerReport, self._take)
@@ -138,8 +138,6 @@ class WorkerPool:
         if self.displaced.done():
             raise CannotStart(self.displaced.result())
         self._is_established = True
-        for slot in self._slots.values():
-            slot.leased_until = began + BEATS * self._link.beats.every
         for slot in self._slots.values():
             self._fill(slot)
 
@@ -239,9 +237,10 @@ class WorkerPool:
             self._fill(slot)  # the worker may be lost already, or another one have come
 
     def _may_have_rival(self) -> bool:
-        """Whether another supervisor may have begun: this one was frozen or cut off so that it was not heard."""
+        """Whether a worker may have a lease of another supervisor: one that ran before, or while this one was away."""
         others = any(peer.role == "supervisor" for peer in self._link.peers.values())
-        return others or self.displaced.done() or self._link.connected_for() < self._patience
+        beats = self._link.beats
+        return others or self.displaced.done() or self._link.connected_for() < BEATS * beats.every
 
     async def _attach(self, slot: WorkerSlot) -> None:
         while slot.present:
