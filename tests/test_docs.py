@@ -130,10 +130,10 @@ CORE = [entry for entry in SESSIONS["docs/tutorial.md"] if "step3" not in entry.
 """The first two steps of the tutorial, which are typed by default; the whole page is `slow`."""
 
 SLOW = {
-    "sh": "README examples/shop forking howto loops model-agents patterns presets running starting testing",
-    "console": "cluster gateway howto laboratory loop-folder management mock-backend patterns patterns/cross-check "
+    "sh": "README examples/shop forking howto loops model-agents patterns reference/presets running starting testing",
+    "console": "cluster gateway howto loop-folder management mock-backend patterns patterns/cross-check "
     "patterns/debate patterns/ensemble reference-api tutorial",
-    "python": "laboratory model-agents reference-api testing",
+    "python": "model-agents reference-api testing",
 }
 """The pages of `docs` whose blocks of a kind take above a second of processor time; and what some blocks name."""
 

@@ -8,16 +8,16 @@ from coterie.planning.codes import CODES
 
 pytestmark = pytest.mark.once
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[1] / "docs" / "reference"
 
 
 def test_the_page_of_the_language_is_fresh() -> None:
-    """`python docs/generate/notation_pages.py language > docs/language.md` writes it anew."""
+    """`python docs/generate/notation_pages.py language > docs/reference/language.md` writes it anew."""
     assert (DOCS / "language.md").read_text(encoding="utf-8") == notation.language_page()
 
 
 def test_the_page_of_the_rules_is_fresh() -> None:
-    """`python docs/generate/notation_pages.py rules > docs/rules.md` writes it anew."""
+    """`python docs/generate/notation_pages.py rules > docs/reference/rules.md` writes it anew."""
     assert (DOCS / "rules.md").read_text(encoding="utf-8") == notation.rules_page()
 
 

@@ -5,7 +5,7 @@ import system_page as reference
 
 pytestmark = pytest.mark.once
 
-PAGE = Path(__file__).parents[1] / "docs" / "topology-yaml.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "topology-yaml.md"
 
 
 def test_the_page_of_topology_yaml_is_fresh() -> None:

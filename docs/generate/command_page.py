@@ -1,6 +1,6 @@
-"""Generate `docs/commands.md` from the commands.
+"""Generate `docs/reference/commands.md` from the commands.
 
-python docs/generate/command_page.py > docs/commands.md
+python docs/generate/command_page.py > docs/reference/commands.md
 """
 
 import inspect

@@ -1,7 +1,7 @@
-"""Generate the reference pages of the notation, `docs/language.md` and `docs/rules.md`.
+"""Generate the reference pages of the notation, `docs/reference/language.md` and `docs/reference/rules.md`.
 
-python docs/generate/notation_pages.py language > docs/language.md
-python docs/generate/notation_pages.py rules > docs/rules.md
+python docs/generate/notation_pages.py language > docs/reference/language.md
+python docs/generate/notation_pages.py rules > docs/reference/rules.md
 """
 
 import sys
@@ -22,8 +22,8 @@ LANGUAGE_HEAD = """\
 
 All blocks and fields of an `.at` file. The last column says whether a field has an **effect**; *models* means only
 where a model runs the agent. Other fields are read, checked, shown by `topology show`, and reported by
-`topology validate`. Unknown fields are kept, with a warning. See also how [flows](flow.md) run, the
-[backends](agents.md) of agents, and the [list of diagnostics](rules.md).
+`topology validate`. Unknown fields are kept, with a warning. See also how [flows](../flow.md) run, the
+[backends](../agents.md) of agents, and the [list of diagnostics](rules.md).
 """
 
 RULES_HEAD = """\
@@ -33,7 +33,7 @@ RULES_HEAD = """\
 
 Every diagnostic has a stable code. An **error** prevents a file from running; with a **warning** it runs, but perhaps
 not as intended; a **note** is for information. `coterie topology validate FILE` prints all of them, with `--json` as
-data, and an [editor](editors.md) underlines them. Each code below has its meaning, its rule if there is one, and an
+data, and an [editor](../editors.md) underlines them. Each code below has its meaning, its rule if there is one, and an
 example. *Loop* marks codes of loop folders, *pattern* those of pattern files, *system* those of supervised systems;
 other codes may occur there, too.
 """

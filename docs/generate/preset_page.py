@@ -1,6 +1,6 @@
-"""Generate `docs/presets.md` from the files of the presets.
+"""Generate `docs/reference/presets.md` from the files of the presets.
 
-python docs/generate/preset_page.py > docs/presets.md
+python docs/generate/preset_page.py > docs/reference/presets.md
 """
 
 from collections.abc import Iterator
@@ -50,7 +50,8 @@ $ coterie run autocode --max-iterations 30 "Add an export as CSV"
 PROGRAM is a coding agent that works without a dialogue, such as `-b codex -- exec --sandbox workspace-write`.
 
 A preset allows every permission request, and its agents work in the current folder: use a work tree (`--worktree`),
-[a sandbox or permissions](coding-agents.md), a container or another machine if you do not trust them with that folder.
+[a sandbox or permissions](../coding-agents.md), a container or another machine if you do not trust them with that
+folder.
 Every coding agent can do what a preset needs:
 
 {needs}

@@ -1,6 +1,6 @@
-"""Generate `docs/terminal.md` from runs in a real terminal.
+"""Generate `docs/reference/terminal.md` from runs in a real terminal.
 
-python docs/generate/recording_page.py > docs/terminal.md
+python docs/generate/recording_page.py > docs/reference/terminal.md
 """
 
 import os
@@ -31,7 +31,7 @@ If the tree is higher than the terminal, ended and pending nodes are left out; t
 
 ## A flow that waits for a person
 
-The team of the [tutorial](tutorial.md), `coterie run step5.at "Version 2.0"`, when it has reached the editor:
+The team of the [tutorial](../tutorial.md), `coterie run step5.at "Version 2.0"`, when it has reached the editor:
 
 ```text
 {question}
@@ -45,7 +45,7 @@ The answer is typed below the question, first the text, then each output that it
 
 ## A loop
 
-`coterie run examples/jury "Greet the reader"`, whose second role is a [cross-check](patterns/cross-check.md): each
+`coterie run examples/jury "Greet the reader"`, whose second role is a [cross-check](../patterns/cross-check.md): each
 iteration has its role, the event that led to it and, behind an arrow, the event that it emitted.
 
 ```text

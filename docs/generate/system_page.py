@@ -1,6 +1,6 @@
-"""Generate `docs/topology-yaml.md`: its text is here, its tables come from the types of the fields.
+"""Generate `docs/reference/topology-yaml.md`: its text is here, its tables come from the types of the fields.
 
-python docs/generate/system_page.py > docs/topology-yaml.md
+python docs/generate/system_page.py > docs/reference/topology-yaml.md
 """
 
 import json
@@ -15,8 +15,8 @@ TEXT = """\
 
 <!-- Written by `python docs/generate/system_page.py`; a test keeps it fresh. -->
 
-A `topology.yaml` describes a supervised system: agents that answer messages, the [supervisors](supervision.md) that
-restart them, the transport between processes, and plugins. Coming from Civitas? [The differences](from-civitas.md).
+A `topology.yaml` describes a supervised system: agents that answer messages, the [supervisors](../supervision.md) that
+restart them, the transport between processes, and plugins. Coming from Civitas? [The differences](../from-civitas.md).
 
 ```yaml
 supervision:
@@ -30,7 +30,7 @@ asks the agent that `entry` names, prints its answer and stops.
 
 ## A larger one
 
-[`examples/shop`](../examples/shop/topology.yaml) has three agents in Python, a model, a flow and a program under two
+[`examples/shop`](../../examples/shop/topology.yaml) has three agents in Python, a model, a flow and a program under two
 supervisors. `show` draws it; fields that differ from their defaults and have no place in the tree are listed below it:
 
 ```console
@@ -56,7 +56,7 @@ that are not installed or have wrong settings. `coterie run` always looks, befor
 
 `coterie topology schema` prints a JSON Schema, so that an editor completes the file; begin it with
 `# yaml-language-server: $schema=topology.schema.json`. `coterie topology lsp` reports findings in
-[editors](editors.md).
+[editors](../editors.md).
 
 ## Compare two
 
@@ -87,9 +87,9 @@ from the environment. `validate` warns of values that look like secrets.
 
 ### transport
 
-With `zmq` and `nats` an agent with `process: NAME` runs in the [worker](processes.md) of that name, and only there. A
-field of a transport that is not in use is a warning, and so is `process:` under `in_process`, where every agent runs in
-this process.
+With `zmq` and `nats` an agent with `process: NAME` runs in the [worker](../processes.md) of that name, and only there.
+A field of a transport that is not in use is a warning, and so is `process:` under `in_process`, where every agent runs
+in this process.
 
 {transport}
 
@@ -143,7 +143,7 @@ It starts empty; agents add children with `self.spawn()`. This kind and the next
 
 ### http_gateway
 
-See [The HTTP gateway](gateway.md). Without `host` it binds to 127.0.0.1, or to 0.0.0.0 if it has
+See [The HTTP gateway](../gateway.md). Without `host` it binds to 127.0.0.1, or to 0.0.0.0 if it has
 authentication: `auth`, or any `middleware`. A host that other machines can reach needs one of these, or `auth: none`.
 
 {gateway}
@@ -157,13 +157,13 @@ agent.
 
 ### topology_server
 
-See [Looking into a running system](management.md).
+See [Looking into a running system](../management.md).
 
 {server}
 
 ### eval_agent
 
-See [Eval agents](evaluation.md). Its fields are beside `name`, without `config:`.
+See [Eval agents](../evaluation.md). Its fields are beside `name`, without `config:`.
 
 {eval}
 """

@@ -7,10 +7,11 @@ import pytest
 from rich.console import Console
 
 from coterie.backends.base import AttemptRef, Permission, Request, Text, Tool
-from coterie.cli.display import Display, Lines, Watch, choose
+from coterie.cli.display import Display, Lines
 from coterie.cli.live import LiveTree
 from coterie.cli.text.outcomes import outcome
 from coterie.cli.text.progress import Progress
+from coterie.cli.watcher import Watch, choose
 from coterie.clock import VirtualClock
 from coterie.journal.records import (
     AttemptFailed,

@@ -109,8 +109,8 @@ def test_a_command_in_a_terminal_says_what_it_waits_for(team: Path) -> None:
 
 @pytest.mark.slow
 def test_the_recordings_on_the_page_are_what_the_terminal_shows() -> None:
-    """`python docs/generate/recording_page.py > docs/terminal.md` records them anew."""
-    page = Path(__file__).parents[2] / "docs" / "terminal.md"
+    """`python docs/generate/recording_page.py > docs/reference/terminal.md` records them anew."""
+    page = Path(__file__).parents[2] / "docs" / "reference" / "terminal.md"
 
     assert page.read_text(encoding="utf-8") == recording_page.page()
 

@@ -6,11 +6,11 @@ from msgspec.structs import fields
 from coterie.journal import records, reference
 from coterie.journal.records import NOUNS, RECORDS
 
-PAGE = Path(__file__).parents[2] / "docs" / "records.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "records.md"
 
 
 def test_the_page_is_fresh() -> None:
-    """`python -m coterie.journal.reference > docs/records.md` writes it anew."""
+    """`python -m coterie.journal.reference > docs/reference/records.md` writes it anew."""
     assert PAGE.read_text(encoding="utf-8") == reference.page()
 
 

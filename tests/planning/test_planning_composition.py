@@ -8,8 +8,7 @@ from planned import topology
 from coterie.formats import read
 from coterie.planning import examine, plan, plan_or_raise
 from coterie.planning.plan import Plan
-from coterie.topology.composition import Import
-from coterie.topology.model import Agent, Topology
+from coterie.topology.model import Agent, Import, Topology
 
 POLISH = """topology polish : [pipeline] {
   params { tone: string  rounds: number = 3 }

@@ -8,7 +8,7 @@ import preforked
 import pytest
 
 from coterie.journal.records import CallAsked, RunOwned, TurnCancelled, TurnFailed, TurnFinished
-from coterie.runs.systems.questions import Questions
+from coterie.kinds.systems.questions import Questions
 
 STAMP = """#!/bin/sh
 cat >/dev/null

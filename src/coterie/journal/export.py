@@ -9,22 +9,18 @@ import asyncio
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-import msgspec
-
 from coterie import files
 from coterie.errors import ClusterFailed, ExportConflict, NoSuchRun, RunIsOwned, UsageError
 from coterie.ids import folder_name
-from coterie.journal import codec
 from coterie.journal.jsonl import STREAM, STREAM_MOST, JsonlStore
-from coterie.journal.records import Record
 from coterie.journal.rules import root_of
-from coterie.journal.runs import RunRecord, history
+from coterie.journal.runs import RunRecord, history, in_order
 from coterie.journal.status import RunStatus, goes_on, last_line, status_after
 
 LARGEST_BLOB = 1 << 28
@@ -254,29 +250,3 @@ class FolderArchive(JsonlStore):
     def status(self, run: str) -> RunStatus:
         """The status of the root run *run*."""
         return self._running(run) if self.owned(run) else status_after(last_line(self.file(run)))
-
-
-def in_order(records: Iterable[RunRecord]) -> list[RunRecord]:
-    """*records* by run, and those of each run in order: every writer has the same order, so none waits in a circle."""
-    return sorted(records, key=lambda one: (one[0], one[1].seq))
-
-
-def split(record: Record) -> tuple[str, dict[str, bytes]]:
-    """*record* as a line with a checksum, in which long texts are references, and these texts by hash."""
-    *texts, line = codec.Encoder(sealed=True).encode([record])[:-1].split(b"\n")
-    found = (msgspec.json.decode(text, type=codec.TextLine) for text in texts)
-    return line.decode(), {one.hash: one.whole.encode("utf-8", "surrogatepass") for one in found}
-
-
-def join(place: str, seq: int, lines: Iterable[str], texts: Mapping[str, bytes]) -> Iterator[Record]:
-    """The records on *lines*, the first of which has number *seq*; the inverse of `split`.
-
-    Raises:
-        JournalUnreadable: If a line is damaged, or one is missing.
-    """
-    decoder = codec.Decoder(place)
-    decoder.last, decoder.sealed = seq - 1, True
-    decoder.texts = {hash: data.decode("utf-8", "surrogatepass") for hash, data in texts.items()}
-    for line in lines:
-        if (record := decoder.decode(line.encode() + b"\n")) is not None:
-            yield record

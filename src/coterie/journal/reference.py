@@ -1,6 +1,6 @@
-"""Writes the reference page of the records, `docs/records.md`, from the records themselves.
+"""Writes the reference page of the records, `docs/reference/records.md`, from the records themselves.
 
-python -m coterie.journal.reference > docs/records.md
+python -m coterie.journal.reference > docs/reference/records.md
 """
 
 import inspect

@@ -294,3 +294,8 @@ class EarlierRecords:
     def forget(self) -> None:
         """Read the run, too, from now on."""
         self._records = ()
+
+
+def in_order(records: Iterable[RunRecord]) -> list[RunRecord]:
+    """*records* by run, and those of each run in order: every writer has the same order, so none waits in a circle."""
+    return sorted(records, key=lambda one: (one[0], one[1].seq))

@@ -19,19 +19,19 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
 from coterie.diagnostics import did_you_mean, error
 from coterie.errors import TopologyError, UsageError
-from coterie.planning.extension import CODING_KEYS
-from coterie.planning.models import SETTINGS
+from coterie.formats.yaml.agents import BACKENDS, EXTENSION
+from coterie.options.backends import CODING
+from coterie.options.models import MODEL_SETTINGS
 from coterie.topology.checks import check
-from coterie.topology.coding import CODING
 from coterie.topology.model import Agent, Topology
 from coterie.topology.patterns.configs import Config, Natural
-from coterie.topology.patterns.kinds import read_config
+from coterie.topology.patterns.kinds import kind_of, read_config
 from coterie.topology.patterns.model import Pattern, Slot
 
 
@@ -135,121 +135,6 @@ def agent(
     )
 
 
-def debate(
-    *,
-    proponent: Filler,
-    opponent: Filler,
-    mediator: Filler,
-    name: str = "debate",
-    description: str = "",
-    **config: Any,
-) -> Topology:
-    """Two sides argue, a mediator decides; the input is a `question`.
-
-    Args:
-        config: Fields of `DebateConfig`: `max_rounds`, `consensus_method`, …
-
-    Raises:
-        TopologyError: If an argument does not fit, as for all functions here; it carries all faults.
-    """
-    slots = {"proponent": proponent, "opponent": opponent, "mediator": mediator}
-    return _team("debate", slots, config, name, description)
-
-
-def chain_of_command(
-    slots: Mapping[str, Filler], /, *, name: str = "chain", description: str = "", **config: Any
-) -> Topology:
-    """Upper levels plan and delegate, lower ones work; the input is a `task`.
-
-    Args:
-        slots: The agents, each named after its level: `commander`, `lieutenant_1`, `worker_2`.
-        config: Fields of `ChainConfig`: `authority_levels`, `escalation_threshold`, …
-    """
-    return _team("chain", slots, config, name, description)
-
-
-def delegation(
-    slots: Mapping[str, Filler],
-    /,
-    *,
-    coordinator: Filler | None = None,
-    name: str = "delegation",
-    description: str = "",
-    **config: Any,
-) -> Topology:
-    """Each task goes to one worker that can do it; the input is a `task` or `tasks`.
-
-    Args:
-        coordinator: Chooses the worker, with `routing_strategy="coordinator"`.
-        config: Fields of `DelegationConfig`: `routing_strategy`, `load_balance`, …
-    """
-    first = {"coordinator": coordinator} if coordinator is not None else {}
-    return _team("delegation", {**first, **slots}, config, name, description)
-
-
-def ensemble(
-    *members: Filler, aggregator: Filler | None = None, name: str = "ensemble", description: str = "", **config: Any
-) -> Topology:
-    """Several members answer the same `prompt`, and their answers are combined.
-
-    Args:
-        members: In the order in which their answers count; their slots are `ensemble_0`, `ensemble_1`, …
-        aggregator: Combines the answers, for methods that do not count votes.
-        config: Fields of `EnsembleConfig`: `aggregation_method`, `samples`, …
-    """
-    slots: dict[str, Filler] = {f"ensemble_{n}": member for n, member in enumerate(members)}
-    if aggregator is not None:
-        slots["aggregator"] = aggregator
-    return _team("ensemble", slots, config, name, description)
-
-
-def pipeline(
-    slots: Mapping[str, Filler], /, *, name: str = "pipeline", description: str = "", **config: Any
-) -> Topology:
-    """Each stage works on the output of the previous one.
-
-    Args:
-        slots: The stages by name, in their order.
-        config: Fields of `PipelineConfig`: `max_stage_retries`, `checkpoint_after`, …
-    """
-    return _team("pipeline", slots, config, name, description)
-
-
-def cross_check(
-    primary: Filler,
-    /,
-    *checkers: Filler,
-    mediator: Filler | None = None,
-    name: str = "crosscheck",
-    description: str = "",
-    **config: Any,
-) -> Topology:
-    """A primary answers a `prompt`, checkers judge the answer.
-
-    Args:
-        checkers: Their slots are `checker_0`, `checker_1`, …; a single one is called `num_checkers` times.
-        mediator: Decides, with `consensus_method="mediator"`.
-        config: Fields of `CrossCheckConfig`: `consensus_method`, `max_revisions`, …
-    """
-    slots: dict[str, Filler] = {"primary": primary}
-    slots |= {"checker": checkers[0]} if len(checkers) == 1 else {f"checker_{n}": one for n, one in enumerate(checkers)}
-    if mediator is not None:
-        slots["mediator"] = mediator
-    return _team("crosscheck", slots, config, name, description)
-
-
-def compound(
-    teams: Mapping[str, Filler], /, *, name: str = "compound", description: str = "", **config: Any
-) -> Topology:
-    """Several teams work on one input: one after the other, side by side, or the one that `route_to` names.
-
-    Args:
-        teams: By name, in their order.
-        config: Fields of `CompoundConfig`: `composition_type`, `mapping`, …
-    """
-    return _team("compound", teams, config, name, description)
-
-
 def collaboration(
     play: Callable[..., Any], slots: Mapping[str, Filler], /, *, name: str = "", description: str = "", **config: Any
 ) -> Topology:
@@ -262,7 +147,13 @@ def collaboration(
 
     if not callable(play):
         raise UsageError(f"a user-defined pattern is a function decorated with @pattern(name), not {play!r}")
-    return _team(type_of(play), slots, config, name or play.__name__, description)
+    return make_team(type_of(play), slots, config, name or play.__name__, description)
+
+
+if TYPE_CHECKING:
+    Kind = str
+else:
+    Kind = Literal[BACKENDS]
 
 
 class _Said(Config, frozen=True, kw_only=True):
@@ -270,7 +161,7 @@ class _Said(Config, frozen=True, kw_only=True):
 
     model: str
     command: tuple[str | int | float, ...]
-    type: Literal["human", "model", "command", "scripted", "acp", "claude-sdk", "pi"] = "model"
+    type: Kind = "model"
     prompt: str
     description: str
     tools: tuple[Any, ...]
@@ -294,21 +185,25 @@ def _refuse(said: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     if len(ways) > 1:
         raise UsageError(f"an agent has {len(ways)} backends: {', '.join(ways)}; keep one of them")
     for name, value in settings.items():
-        known = (*SETTINGS, *_OF_THE_EXTENSION)
+        known = (*MODEL_SETTINGS, *_OF_THE_EXTENSION)
         if name not in known:
             hint = did_you_mean(name, (*known, *said, "type", "fallback")) or f"known are {', '.join(known)}"
             raise UsageError(f"unknown setting {name!r} of an agent; {hint}")
-        if name in SETTINGS and not SETTINGS[name].fits(value):
-            raise UsageError(f"{name!r} of an agent is {SETTINGS[name].wanted}, not {value!r}")
+        if name in MODEL_SETTINGS and not MODEL_SETTINGS[name].fits(value):
+            raise UsageError(f"{name!r} of an agent is {MODEL_SETTINGS[name].wanted}, not {value!r}")
 
 
-_OF_THE_EXTENSION = (
-    *("prompt_via", "on_interrupt", "provider", "base_url", "api_key", "price_in", "price_out"),
-    *(key.replace("-", "_") for key in CODING_KEYS),
-)
+_OF_THE_EXTENSION = tuple(entry for entry in EXTENSION if entry not in ("command", "ask", "cwd", "env"))
 
 
-def _team(type: str, slots: Mapping[str, Filler], config: Mapping[str, Any], name: str, description: str) -> Topology:
+def make_team(
+    type: str, slots: Mapping[str, Filler], config: Mapping[str, Any], name: str, description: str
+) -> Topology:
+    """The team of the pattern *type*, for the constructors of patterns.
+
+    Raises:
+        TopologyError: If an argument does not fit; it carries all faults.
+    """
     if not isinstance(slots, Mapping) or not all(isinstance(slot, str) for slot in slots):
         raise UsageError(f"slots must be a dict {{NAME: agent}}, not {_brief(slots)}")
     for what, value in (("name", name), ("description", description)):
@@ -328,7 +223,9 @@ def _team(type: str, slots: Mapping[str, Filler], config: Mapping[str, Any], nam
         pattern=Pattern(type=type, config=config, slots=tuple(filled)),
         meta={"description": description} if description else {},
     )
-    found = check(team)
+    kind = kind_of(type)
+    hints = kind.python_hints if kind is not None else {}
+    found = [replace(one, hint=hints.get(one.hint, one.hint)) for one in check(team)]
     if wrong := tuple(one for one in found if one.is_error):
         from coterie.runs.python_hints import for_python
 

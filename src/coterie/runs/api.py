@@ -9,13 +9,13 @@ from typing import Any
 from coterie import formats, planning
 from coterie.errors import TopologyError, UsageError
 from coterie.formats.source import Source
+from coterie.kernel.attendance import Attendant
+from coterie.kinds import Observe
 from coterie.planning.changes import change, word
 from coterie.planning.plan import NO_LIMIT, Limits, Plan
 from coterie.runs import fork as forking
 from coterie.runs import launch
 from coterie.runs.backend_setup import AskHuman
-from coterie.runs.driver.attendance import Attendant
-from coterie.runs.kinds import Observe
 from coterie.runs.outcome import Outcome
 from coterie.runs.python_hints import errors_for_python
 from coterie.runs.repository import STATE_DIR, find

@@ -6,8 +6,8 @@ from msgspec import Struct, field
 
 from coterie.diagnostics import did_you_mean
 from coterie.journal.records import NO_USAGE, Usage
+from coterie.kernel.ended import Ended, Waiting
 from coterie.planning.plan import Limits
-from coterie.runs.driver.ended import Ended, Waiting
 
 EXIT_COMPLETED, EXIT_FAILED, EXIT_USAGE, EXIT_LIMIT, EXIT_WAITING, EXIT_INTERRUPTED = 0, 1, 2, 3, 4, 130
 _EXITS = {"waiting": EXIT_WAITING, "interrupted": EXIT_INTERRUPTED, "stuck": EXIT_FAILED}

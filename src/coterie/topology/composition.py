@@ -7,13 +7,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from coterie.diagnostics import Diagnostic, Span
 from coterie.topology.conditions import Scalar, as_text, is_number
-
-if TYPE_CHECKING:
-    from coterie.topology.model import Topology
 
 MAX_DEPTH = 8
 """Maximum nesting depth of topologies and fragments."""
@@ -56,28 +52,6 @@ class Interface:
     exit: str = ""
     span: Span | None = field(default=None, compare=False)
     spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Import:
-    """An `import`: a topology that runs as a node.
-
-    Attributes:
-        source: Path relative to the folder of the importing topology, or a registry name, `team@1.2.0`.
-        given: Parameter values from `with`.
-        sha256: Expected SHA-256 of the file, in hex; empty: not checked.
-        topology: The imported topology with these values; None if it is unreadable or in the registry.
-    """
-
-    source: str
-    given: Mapping[str, Scalar] = field(default_factory=dict)
-    sha256: str = ""
-    topology: "Topology | None" = field(default=None, repr=False)
-
-    @property
-    def is_file(self) -> bool:
-        """Whether the source is a file, not a registry name."""
-        return self.source.endswith((".at", ".yaml", ".yml"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

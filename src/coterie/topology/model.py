@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.diagnostics import Span
 from coterie.topology.block import NOTHING, Block
-from coterie.topology.composition import Import, Included, Interface, Param
+from coterie.topology.composition import Included, Interface, Param
 from coterie.topology.conditions import Condition, Scalar
 
 if TYPE_CHECKING:  # loaded on demand: most files need few of these
@@ -34,6 +34,28 @@ class Output:
     type: str = "text"
     values: tuple[Scalar, ...] = ()
     span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    """An `import`: a topology that runs as a node.
+
+    Attributes:
+        source: Path relative to the folder of the importing topology, or a registry name, `team@1.2.0`.
+        given: Parameter values from `with`.
+        sha256: Expected SHA-256 of the file, in hex; empty: not checked.
+        topology: The imported topology with these values; None if it is unreadable or in the registry.
+    """
+
+    source: str
+    given: Mapping[str, Scalar] = field(default_factory=dict)
+    sha256: str = ""
+    topology: Topology | None = field(default=None, repr=False)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the source is a file, not a registry name."""
+        return self.source.endswith((".at", ".yaml", ".yml"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

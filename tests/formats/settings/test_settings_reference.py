@@ -4,11 +4,11 @@ from pathlib import Path
 
 from coterie.formats.settings import keys, reference
 
-PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "settings.md"
 
 
 def test_the_page_is_fresh() -> None:
-    """`docs/settings.md` says what the settings say; `python -m coterie.formats.settings.reference` writes it anew."""
+    """`python -m coterie.formats.settings.reference > docs/reference/settings.md` writes it anew."""
     assert PAGE.read_text(encoding="utf-8") == reference.page()
 
 

@@ -11,7 +11,7 @@ from coterie.errors import UsageError
 from coterie.formats.toml import read_folder
 from coterie.planning import presets
 from coterie.planning.loop import LoopPlan
-from coterie.planning.loops.resolve import plan_folder
+from coterie.planning.loops.folder import plan_folder
 from coterie.planning.plan import Plan
 from coterie.planning.presets.catalogue import catalogue, describe
 from coterie.runs.rehearsal import rehearse
@@ -58,7 +58,7 @@ AUTOCODE = {
     },
 }
 """The first example of the topology page."""
-PAGE = Path(__file__).parents[3] / "docs" / "presets.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "presets.md"
 
 _EMITTED = re.compile(r"\{\{TOOL_PATH\}\} emit ([a-z.]+)")
 _NAMED = re.compile(r"`([a-z]+\.[a-z]+)`")
@@ -212,7 +212,7 @@ def test_the_catalogue_says_what_the_files_say() -> None:
 
 
 def test_the_page_is_fresh() -> None:
-    """`python docs/generate/preset_page.py > docs/presets.md` writes it anew."""
+    """`python docs/generate/preset_page.py > docs/reference/presets.md` writes it anew."""
     assert PAGE.read_text(encoding="utf-8") == page()
 
 

@@ -1,6 +1,6 @@
-"""Generate the reference page of the settings, `docs/settings.md`.
+"""Generate the reference page of the settings, `docs/reference/settings.md`.
 
-python -m coterie.formats.settings.reference > docs/settings.md
+python -m coterie.formats.settings.reference > docs/reference/settings.md
 """
 
 import inspect
@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import Any
 
 from coterie.formats.settings.keys import SECTIONS, Key, keys
-from coterie.formats.settings.protection import PROTECTING
 
 HEAD = """\
 # Settings
@@ -25,7 +24,7 @@ the values and their origins.
 
 A list may be a text, `a,b`. A duration is `90s`, `15m`, `1h30m`, or milliseconds. Settings marked *fixed* are read when
 a run starts; all others are read again at every iteration. Of those marked *protects* a running loop takes only a
-stricter value, unless [a person changed it](loop-folder.md#while-it-runs).
+stricter value, unless [a person changed it](../loop-folder.md#while-it-runs).
 """
 _TYPES = {
     "ms": "milliseconds",
@@ -52,7 +51,7 @@ def _sections() -> Iterator[str]:
 
 def _row(key: Key) -> str:
     what = key.meaning.what.replace("|", "\\|") + (" *Fixed.*" if key.meaning.fixed else "")
-    what += " *Protects.*" if key.name in PROTECTING else ""
+    what += " *Protects.*" if key.meaning.protects is not None else ""
     type_ = " or ".join(f"`{choice}`" for choice in key.meaning.choices if choice) or _TYPES.get(key.type, key.type)
     return f"| `{key.name}` | {type_} | {_default(key)} | {what} |"
 
