@@ -159,8 +159,8 @@ class WorkerPool:
             if change == "joined" and self._is_established:
                 self._do(self._introduce(peer))
             elif change == "lost" and peer.leased_until:  # it has not stopped its agents, which had a lease, too
-                for slot in self._slots.values():
-                    slot.leased_to, slot.leased_until = "", max(slot.leased_until, peer.leased_until)
+                for each in self._slots.values():
+                    each.leased_to, each.leased_until = "", max(each.leased_until, peer.leased_until)
             return
         slot = self._slots.get(peer.process)
         if slot is not None and peer.fingerprint == self._fingerprint:
