@@ -42,7 +42,7 @@ def test_nothing_that_a_notification_started_is_left(
     """Whether it succeeds, fails, or takes too long."""
     monkeypatch.setattr(closing_steps, "NOTIFY_WITHIN", 0.3)
     pid = tmp_path / "pid"
-    script = f"cat >/dev/null; sleep 600 >/dev/null 2>&1 & echo $! >{pid}{rest}"
+    script = f"cat >/dev/null; sleep 60 >/dev/null 2>&1 & echo $! >{pid}{rest}"
     problem = closing_steps.notify(("sh", "-c", script), {}, tmp_path, tmp_path)
 
     assert problem.startswith(said)
