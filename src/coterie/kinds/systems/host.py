@@ -162,7 +162,7 @@ class SystemHost:
         if not self._given:
             await self._stopping.wait()
             return RunFinished(outcome="completed", reason="stopped")
-        reply = await self.system.ask(self._entry, dict(self._given), timeout=None, origin="input")
+        reply = await self.system.node.ask(self._entry, dict(self._given), timeout=None, origin="input")
         return _outcome(reply)
 
     # -- what actors do -----------------------------------------------------------------------------------------------
