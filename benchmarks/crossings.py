@@ -48,7 +48,7 @@ Calls = Counter[CodeType]
 
 
 WHY = {
-    "coterie.backends.coding.needs": "names the backends of coding agents, and what they lack",
+    "coterie.backends.needs": "names the backends of coding agents, and what they lack",
     "coterie.backends.attempt": "sets up the files, the environment and the working directory of the agent's process",
     "coterie.backends.base": "names the attempt, so that its processes can be recognized",
     "coterie.backends.child": "starts the process and receives its output",

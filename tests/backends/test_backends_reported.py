@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from coterie.runs.driver.ledger import misreport
 
 from coterie.backends.base import Text
 from coterie.backends.reported import reported
 from coterie.journal.records import Usage
+from coterie.kernel.ledger import misreport
 
 
 def test_tokens_and_money_are_read(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def test_an_agent_does_not_get_what_its_node_reaches_the_cluster_with(temporal_s
     (tmp_path / "spy.at").write_text(spy)
     cluster = f"{temporal_server.url}?export={tmp_path / 'export'}"
     secrets = {"PGPASSWORD": "hush-hush", "PGPASSFILE": "/hush-hush", "TEMPORAL_API_KEY": ""}
+    secrets["TEMPORAL_GRPC_META_AUTHORIZATION"] = "Bearer hush-hush"
     with serving(tmp_path, cluster, **secrets) as node:
         done = coterie("submit", "spy.at", "go", "--id", "spy-1", "--wait", cwd=tmp_path, cluster=cluster)
         assert done.stdout.splitlines()[:2] == ["environments: 0", "mine: 0"], done.stdout + done.stderr

@@ -1,17 +1,22 @@
 """A person speaks to an attempt on a node: permission, guidance, an interrupt."""
 
 import asyncio
+import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cluster_stage import WITHIN, MemoryExport, Server, node_of
 from stage import Cast, Part, Streamed, flow
 from until import soon
 
+from coterie import files
 from coterie.backends.base import Abilities, Answer, Failure, OnEvent, Permission, Request, Result, Text, Used
+from coterie.cluster import activities
 from coterie.cluster.relay import tell
 from coterie.cluster.submit import ended, restart, submit
 from coterie.journal.records import (
+    AttemptFailed,
     AttemptInterrupted,
     AttemptQuiet,
     AttentionAsked,
@@ -170,3 +175,37 @@ def test_a_run_is_stopped_and_goes_on_when_it_is_resumed(temporal_server: Server
             assert [one.turn for one in found if isinstance(one, TurnFinished)] == ["a#1", "b#1"]
 
     asyncio.run(main())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["agent", "make_folder", "secret"])
+def test_a_node_that_lacks_space_gives_the_turn_back(
+    temporal_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """The run does not stop, and nothing counts as a failure of the agent: other nodes may have space."""
+    monkeypatch.setattr(activities, "SHORT_PAUSE", 0.01)
+    full = [OSError(errno.ENOSPC, "No space left on device")] * 4
+    answers = [Failure(kind="shortage", reason=str(full.pop())) for _ in range(4 * (where == "agent"))]
+    cast, said = Cast({"a": [*answers, Answer(text="done")]}, seconds=0.0), list[str]()
+    if where != "agent":
+        works = getattr(files, where)
+
+        def fails(path: Path) -> Any:
+            if full and path.is_relative_to(tmp_path):
+                raise full.pop()
+            return works(path)
+
+        monkeypatch.setattr(files, where, fails)
+
+    async def main() -> list[Record]:
+        export, run = MemoryExport(), tmp_path.name
+        async with node_of(temporal_server, export, cast, tmp_path, tell=said.append) as client:
+            await submit(client, export, flow("a -> b"), {"prompt": "go"}, run=run)
+            assert (await asyncio.wait_for(ended(client, run), 60)).status == "completed"
+            return [one for _, one in await export.load(run)]
+
+    records = asyncio.run(main())
+    assert [one for one in records if isinstance(one, AttemptFailed)] == []
+    assert {one.reason for one in records if isinstance(one, AttemptInterrupted)} == {"interrupted"}
+    assert [one.turn for one in records if isinstance(one, TurnFinished)] == ["a#1", "b#1"]
+    assert len([one for one in said if "a#1" in one and "No space left on device" in one]) == 4

@@ -115,7 +115,7 @@ class _Late:
 
 def test_a_turn_longer_than_every_time_out_survives_its_driver(temporal_server: Server, tmp_path: Path) -> None:
     log, export = tmp_path / "log", tmp_path / "export"
-    plan = flow("long -> after", long=worker("long", log, 14.0, queue="hands"), after=worker("after", log, 0.0))
+    plan = flow("long -> after", long=worker("long", log, 11.0, queue="hands"), after=worker("after", log, 0.0))
     plan.agents["after"] = worker("after", log, 0.0, queue="hands")
     cluster = f"{temporal_server.url}?export={export}"
 
@@ -239,14 +239,14 @@ def _all(export: MemoryExport) -> Sequence[RunRecord]:
     return [(run, record) for (run, _), record in export.records.items()]
 
 
-def test_a_new_link_every_500_events_repeats_nothing(temporal_server: Server, tmp_path: Path) -> None:
-    names = [f"a{k}" for k in range(200)]
+def test_a_new_link_every_200_events_repeats_nothing(temporal_server: Server, tmp_path: Path) -> None:
+    names = [f"a{k}" for k in range(80)]
     plan, cast = flow(" -> ".join(names)), Cast({}, seconds=0.0)
 
     async def main() -> tuple[Ended, Sequence[RunRecord]]:
         export, run = MemoryExport(), tmp_path.name
         async with node_of(temporal_server, export, cast, tmp_path) as client:
-            await submit(client, export, plan, {"prompt": "go"}, run=run, link_events=500)
+            await submit(client, export, plan, {"prompt": "go"}, run=run, link_events=200)
             return await asyncio.wait_for(ended(client, run), WITHIN), await export.load(run)
 
     done, found = asyncio.run(main())
@@ -310,10 +310,9 @@ def test_a_run_stays_with_its_release_and_the_next_link_upgrades(tmp_path: Path)
                     assert await _release(client, "fresh-1") == "1.10"
                     old.kill()
                     before = len(started(log))
-                    await asyncio.sleep(12)
-                    assert len(started(log)) - before <= 1  # no node of another release decides for it
                     stuck = "no node takes it up (release 1.9)"
-                    assert stuck in coterie("runs", cwd=tmp_path, cluster=cluster).stdout
+                    await until(lambda: stuck in coterie("runs", cwd=tmp_path, cluster=cluster).stdout)
+                    assert len(started(log)) - before <= 1  # no node of another release decides for it
                     assert stuck in coterie("attention", cwd=tmp_path, cluster=cluster).stdout
                     await client.get_workflow_handle("pinned-1").terminate("its release is gone")
                     await restart(client, export, "pinned-1")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import shares
 
 CASE = "CASE"
 """The variable that chooses cases: the one with that name, or else all whose names contain it."""
@@ -32,8 +31,7 @@ def bundle(
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         def run(**fixtures: Any) -> None:
-            is_long = any(mark.name == "long" for mark in run.pytestmark)  # type: ignore[attr-defined]
-            chosen, failures = _chosen(table, is_long), {}
+            chosen, failures = _chosen(table), {}
             for name, values in chosen:
                 try:
                     _play(test, name, values, fixtures)
@@ -90,9 +88,9 @@ def _word(key: str, value: Any, n: int) -> str:
     return str(value) if isinstance(value, str | int | float | bool | None) else f"{key}{n}"
 
 
-def _chosen(table: list[tuple[str, Any]], is_long: bool) -> Sequence[tuple[str, Any]]:
+def _chosen(table: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     wanted = os.environ.get(CASE)
     if wanted is None:
-        return (is_long and shares.chosen(table)) or table
+        return table
     chosen = [case for case in table if case[0] == wanted] or [case for case in table if wanted in case[0]]
     return chosen or pytest.skip(f"none of its cases is named {wanted!r}")

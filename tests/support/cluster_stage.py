@@ -30,7 +30,7 @@ SOONER = {
     "cluster.activities.HEARTBEAT_EVERY": 0.05,
     "cluster.activities.OUTPUT_EVERY": 0.05,
     "cluster.serve.HEARTBEAT_EVERY": 0.05,
-    "runs.driver.retries.BACKOFF_FIRST": 0.05,
+    "kernel.retries.BACKOFF_FIRST": 0.05,
 }
 """Times that the tests do not wait for, in seconds."""
 WITHIN = 120.0
@@ -164,10 +164,15 @@ def serving(
 
 
 @asynccontextmanager
-async def node_of(server: Server, export: Export, turns: Turns, home: Path, **options: Any) -> AsyncIterator[Client]:
-    """A node in this process, which exports, hears of a cancellation and tries again sooner; its client."""
+async def node_of(
+    server: Server, export: Export, turns: Turns, home: Path, at: str = "", **options: Any
+) -> AsyncIterator[Client]:
+    """A node in this process, which exports, hears of a cancellation and tries again sooner; its client.
+
+    It reaches the server *at* another address, if that is given.
+    """
     converter = DataConverter(payload_converter_class=MsgspecConverter)
-    client = await Client.connect(server.address, data_converter=converter)
+    client = await Client.connect(at or server.address, data_converter=converter)
     with pytest.MonkeyPatch.context() as patch:
         for name, seconds in SOONER.items():
             patch.setattr(f"coterie.{name}", seconds)

@@ -176,7 +176,9 @@ def _read(pipes: list[int], words: list[str], timeout: float) -> list[str]:
             while selector.get_map():
                 ready = selector.select(end - time.monotonic())
                 if not ready:
-                    raise subprocess.TimeoutExpired(["coterie", *words], timeout)
+                    late = subprocess.TimeoutExpired(["coterie", *words], timeout)
+                    late.add_note(b"\n".join(said.values()).decode(errors="replace"))
+                    raise late
                 for key, _ in ready:
                     if more := os.read(key.fd, 1 << 16):
                         said[key.fd] += more

@@ -15,8 +15,10 @@ from coterie.journal.records import Record, TurnCancelled, TurnFailed, TurnFinis
 from coterie.planning.plan import Plan
 
 TEAM, PROJECT, STATE = (SearchAttributeKey.for_keyword(f"Coterie{name}") for name in ("Team", "Project", "State"))
-_PROMPT = 80
-"""Characters of a prompt that are shown: the server takes 400 bytes."""
+_SUMMARY, _PROMPT = 390, 100
+"""Bytes of a summary, of which the server takes 400, and of a prompt in it."""
+_NAME = 200
+"""Bytes of the value of an attribute."""
 _TURNS = 20
 """Turns that are named."""
 
@@ -41,15 +43,21 @@ async def attributes(client: Client, plan: Plan, folder: Path | None) -> TypedSe
         return None
     if not {TEAM.name, PROJECT.name, STATE.name} <= set(known):
         return None
-    named = [SearchAttributePair(TEAM, plan.name), SearchAttributePair(STATE, "running")]
-    return TypedSearchAttributes([*named, *([SearchAttributePair(PROJECT, folder.name)] if folder is not None else [])])
+    named = [SearchAttributePair(TEAM, _line(plan.name, _NAME)), SearchAttributePair(STATE, "running")]
+    place = [SearchAttributePair(PROJECT, _line(folder.name, _NAME))] if folder is not None else []
+    return TypedSearchAttributes([*named, *place])
 
 
 def summary(plan: Plan, given: Mapping[str, Any]) -> str:
     """The team and the beginning of the prompt, in a line."""
-    prompt = printable(" ".join(str(given.get("prompt", "")).split()).encode(errors="replace").decode())
-    shown = prompt if len(prompt) <= _PROMPT else f"{prompt[: _PROMPT - 1]}…"
-    return f"{printable(plan.name)}: {shown}" if shown else printable(plan.name)
+    name, shown = _line(plan.name, _SUMMARY - _PROMPT), _line(str(given.get("prompt", "")), _PROMPT)
+    return f"{name}: {shown}" if shown else name
+
+
+def _line(text: str, most: int) -> str:
+    """*text* as one line of valid text, of *most* bytes at most."""
+    line = printable(" ".join(text.split()).encode(errors="replace").decode()).encode()
+    return line.decode() if len(line) <= most else line[: most - 3].decode(errors="ignore") + "…"
 
 
 class RunDetails:

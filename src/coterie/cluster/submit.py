@@ -22,6 +22,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from coterie.backends.base import Request
 from coterie.backends.processes import marks_of
+from coterie.cluster.address import passes
 from coterie.cluster.files import RunFiles, bring_back, merged, pack, works_on_files
 from coterie.cluster.labels import attributes, summary
 from coterie.cluster.notes import bring_back_notes, plan_of, submitted
@@ -143,7 +144,7 @@ async def unserved(client: Client, plan: Plan) -> list[str]:
                     task_queue=TaskQueue(name=name),
                     task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
                 )
-                if (await client.workflow_service.describe_task_queue(asked)).pollers:
+                if (await client.workflow_service.describe_task_queue(asked, retry=True)).pollers:
                     del needed[what]
             if drives and not needed:
                 break
@@ -208,7 +209,7 @@ async def done(client: Client, run: str) -> RunDone:
             hint = f"`coterie resume {run}` continues it from its export"
             raise ClusterFailed(f"the workflow of run {run}", str(error.cause), hint) from error
         except RPCError as error:
-            if error.status is not RPCStatusCode.UNAVAILABLE:
+            if not passes(error):
                 raise
             with waiting("the server of the cluster to answer"):
                 await asyncio.sleep(AWAY_EVERY)

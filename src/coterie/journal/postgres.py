@@ -62,6 +62,9 @@ create table if not exists coterie.output (
 create table if not exists coterie.secret (run text collate "C" primary key, value bytea not null);
 """
 _PUT_BLOBS = "insert into coterie.blob select * from unnest($1::text[], $2::bytea[]) on conflict do nothing"
+_PUT_OUTPUT = """
+insert into coterie.output select * from unnest($1::text[], $2::bigint[], $3::bytea[]) on conflict do nothing
+"""
 _PUT = """
 insert into coterie.record
 select * from unnest($1::text[], $2::bigint[], $3::double precision[], $4::text[]) on conflict do nothing
@@ -106,6 +109,8 @@ class PostgresExport:
         self._pool: Any = None
         self._opening = asyncio.Lock()
         self._written: set[str] = set()
+        self._printed: dict[tuple[str, int], bytes] = {}
+        self._printing = asyncio.Lock()
         self._listener: Any = None
         self._heard: Counter[str] = Counter()
         self._bell = asyncio.Event()
@@ -151,9 +156,19 @@ class PostgresExport:
         return found[hash]
 
     async def put_output(self, attempt: str, begin: int, lines: bytes) -> None:
-        """Keep output; see `Export`."""
-        put = "insert into coterie.output values ($1, $2, $3) on conflict do nothing"
-        await self._patiently(lambda connection: connection.execute(put, attempt, begin, lines))
+        """Keep output; see `Export`. Output of several attempts that comes at a time is written at once."""
+        self._printed[piece := (attempt, begin)] = lines
+        async with self._printing:
+            if piece not in self._printed:  # the one before has written it, too
+                return
+            some, self._printed = self._printed, {}
+            attempts, begins = zip(*some, strict=True)
+            rows = list(attempts), list(begins), list(some.values())
+            try:
+                await self._patiently(lambda connection: connection.execute(_PUT_OUTPUT, *rows))
+            except BaseException:
+                self._printed = some | self._printed
+                raise
 
     async def output(self, attempt: str, begin: int) -> bytes:
         """The output from that byte on; see `Export`."""

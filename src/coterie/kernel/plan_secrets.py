@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from coterie import files
 from coterie.backends.secrets import HIDDEN, is_secret
 from coterie.errors import UsageError
+from coterie.options.values import VARIABLE
 from coterie.planning.plan import AgentPlan, Plan, environments
-from coterie.planning.providers import VARIABLE
 from coterie.planning.system import SystemPlan
 
 FILE = "env.json"

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from coterie.backends.base import Quiet
+from coterie.options.backends import CODING
 from coterie.planning.plan import AgentPlan
-from coterie.topology.coding import CODING
 from coterie.views.words import duration
 
 AFTER = 600.0

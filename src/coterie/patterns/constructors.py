@@ -19,16 +19,16 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
 from coterie.diagnostics import did_you_mean, error
 from coterie.errors import TopologyError, UsageError
-from coterie.planning.extension import CODING_KEYS
-from coterie.planning.models import SETTINGS
+from coterie.formats.yaml.agents import BACKENDS, EXTENSION
+from coterie.options.backends import CODING
+from coterie.options.models import MODEL_SETTINGS
 from coterie.topology.checks import check
-from coterie.topology.coding import CODING
 from coterie.topology.model import Agent, Topology
 from coterie.topology.patterns.configs import Config, Natural
 from coterie.topology.patterns.kinds import kind_of, read_config
@@ -150,12 +150,18 @@ def collaboration(
     return make_team(type_of(play), slots, config, name or play.__name__, description)
 
 
+if TYPE_CHECKING:
+    Kind = str
+else:
+    Kind = Literal[BACKENDS]
+
+
 class _Said(Config, frozen=True, kw_only=True):
     """The arguments of an agent with their types."""
 
     model: str
     command: tuple[str | int | float, ...]
-    type: Literal["human", "model", "command", "scripted", "acp", "claude-sdk", "pi"] = "model"
+    type: Kind = "model"
     prompt: str
     description: str
     tools: tuple[Any, ...]
@@ -179,18 +185,15 @@ def _refuse(said: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     if len(ways) > 1:
         raise UsageError(f"an agent has {len(ways)} backends: {', '.join(ways)}; keep one of them")
     for name, value in settings.items():
-        known = (*SETTINGS, *_OF_THE_EXTENSION)
+        known = (*MODEL_SETTINGS, *_OF_THE_EXTENSION)
         if name not in known:
             hint = did_you_mean(name, (*known, *said, "type", "fallback")) or f"known are {', '.join(known)}"
             raise UsageError(f"unknown setting {name!r} of an agent; {hint}")
-        if name in SETTINGS and not SETTINGS[name].fits(value):
-            raise UsageError(f"{name!r} of an agent is {SETTINGS[name].wanted}, not {value!r}")
+        if name in MODEL_SETTINGS and not MODEL_SETTINGS[name].fits(value):
+            raise UsageError(f"{name!r} of an agent is {MODEL_SETTINGS[name].wanted}, not {value!r}")
 
 
-_OF_THE_EXTENSION = (
-    *("prompt_via", "on_interrupt", "provider", "base_url", "api_key", "price_in", "price_out"),
-    *(key.replace("-", "_") for key in CODING_KEYS),
-)
+_OF_THE_EXTENSION = tuple(entry for entry in EXTENSION if entry not in ("command", "ask", "cwd", "env"))
 
 
 def make_team(

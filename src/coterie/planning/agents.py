@@ -8,21 +8,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coterie.diagnostics import Span
+from coterie.options.agents import AGENT_KEYS, HUMAN_KEYS, PROCESS_KEYS
+from coterie.options.values import VARIABLE
 from coterie.planning.backend_choice import choose_backend, coding_options
-from coterie.planning.extension import (
-    AGENT_KEYS,
-    HUMAN_KEYS,
-    PROCESS_KEYS,
-    Extension,
-    Report,
-    read_extension,
-)
+from coterie.planning.extension import Extension, Report, read_extension
 from coterie.planning.files import read_text
 from coterie.planning.gates import PASSED, sends_back
 from coterie.planning.models import idle_keys, model_options
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan, Wanted
-from coterie.planning.providers import VARIABLE
 from coterie.planning.safety import variables_of
 from coterie.planning.steps import located, split
 from coterie.topology.checks.facts import title

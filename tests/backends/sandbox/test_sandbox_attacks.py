@@ -16,7 +16,8 @@ import sandbox_attacks
 from sandboxes import Neighbourhood
 
 from coterie.backends.sandbox import choice
-from coterie.secret_files import ANYWHERE, IN_HOME, ON_SYSTEM, SOCKETS
+from coterie.errors import Unconfined
+from coterie.options.secret_files import ANYWHERE, IN_HOME, ON_SYSTEM, SOCKETS
 
 ATTACKS = Path(sandbox_attacks.__file__)
 
@@ -67,22 +68,45 @@ def service(around: Neighbourhood) -> Iterator[None]:
     (folder / "docker.sock").unlink()
 
 
+@pytest.fixture
+def shared(around: Neighbourhood) -> Iterator[None]:
+    """Memory that another process of this user shares."""
+    path = Path("/dev/shm") / around.project.name
+    path.write_text("SECRET")
+    yield
+    path.unlink()
+
+
 @pytest.mark.slow
-@pytest.mark.usefixtures("service")
+@pytest.mark.usefixtures("service", "shared")
 def test_no_attack_succeeds(around: Neighbourhood, victim: "subprocess.Popen[bytes]") -> None:
-    """Mounts, namespaces, the kernel, other processes, files and sockets; Landlock does not cover connecting."""
+    """Mounts, namespaces, the kernel, other processes, files and sockets; but for what the page says of Landlock."""
     found = play(around, victim.pid)
 
-    known = {"reach a service by its socket"} if choice.IMPLEMENTATIONS[0].NAME == "landlock" else set()
+    gaps = {"reach a service by its socket", "shared memory of others"}
+    known = gaps if choice.IMPLEMENTATIONS[0].NAME == "landlock" else set()
     assert set(found["succeeded"]) <= known
     assert found["played"] > 100
     assert victim.poll() is None
 
 
 @pytest.mark.usefixtures("service")
+def test_a_service_that_can_be_reached_is_a_gap(around: Neighbourhood) -> None:
+    """In the home, too: Landlock names it, and an agent that requires a sandbox is refused."""
+    around.sh("true")
+    if choice.IMPLEMENTATIONS[0].NAME != "landlock":
+        assert not around.gaps
+        return
+    assert f"it cannot be kept from using {around.home}/.docker/run/docker.sock" in " ".join(around.gaps)
+    with pytest.raises(Unconfined, match=r"docker\.sock"), around.confined("true", sandbox="required"):
+        pass
+
+
+@pytest.mark.usefixtures("service", "shared")
 def test_the_attacks_can_succeed(around: Neighbourhood, victim: "subprocess.Popen[bytes]") -> None:
     """Without a sandbox those that change nothing but the neighbourhood do."""
     names = ["its environment", "its root", "signal it", "soft", "reopen", "list the home", "socket", "its score"]
+    names.append("shared memory of others")
 
     found = play(around, victim.pid, confined=False, only=names)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from sandboxes import Neighbourhood
 
+from coterie.backends.agentside.client import TEMPORARY
 from coterie.backends.sandbox import choice, landlock
 from coterie.errors import Unconfined
 
@@ -146,6 +147,14 @@ def test_git_takes_no_commands_from_what_it_left(
     assert [path for path in paths if os.path.lexists(path)] == []
     removed = [f"sandbox: removed {path}, from which git would take commands" for path in paths]
     assert [line for line in around.gaps if "removed" in line] == removed
+
+
+def test_its_temporary_files_go_with_the_attempt(around: Neighbourhood) -> None:
+    """They lie in the attempt's folder, which is kept."""
+    done = around.sh('echo x > "$TMPDIR/left" && echo "$TMPDIR"')
+
+    assert Path(done.stdout.strip()).name.startswith(TEMPORARY) or done.stdout == "/tmp\n"
+    assert list(around.own.rglob(f"{TEMPORARY}*")) == []
 
 
 def test_what_git_had_before_is_not_removed(around: Neighbourhood) -> None:

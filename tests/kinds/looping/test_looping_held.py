@@ -12,10 +12,9 @@ from loop_play import loop_plan, plan_of
 from msgspec.structs import replace
 
 from coterie.backends.sandbox import choice
-from coterie.formats.settings.keys import keys
-from coterie.formats.settings.protection import PROTECTING
+from coterie.formats.settings.keys import keys, protecting
 from coterie.planning.loop import ParallelPlan
-from coterie.planning.loops.resolve import plan_folder
+from coterie.planning.loops.folder import plan_folder
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.protection import strictest
 
@@ -76,7 +75,7 @@ def test_a_weaker_value_is_held_back_and_a_stricter_one_is_not(tmp_path: Path, n
 
 def test_each_protecting_setting_has_a_case() -> None:
     """A review's are those of a backend; the addresses of a cluster are in no plan."""
-    names = {name.replace("review.", "backend.") for name in PROTECTING} - {"cluster.url"}
+    names = {name.replace("review.", "backend.") for name in protecting()} - {"cluster.url"}
     assert names == set(VALUES)
     assert names <= keys().keys()
 

@@ -155,6 +155,19 @@ def test_a_file_that_did_not_exist_is_moved_and_reported(
 
 
 @pytest.mark.slow
+def test_an_agent_makes_its_folder_a_repository_with_settings(tmp_path: Path, sandbox: str, run: Run) -> None:
+    """A later run would take the folder for the root of a repository, and read the overrides in it."""
+    attack = 'git init -q .; mkdir -p .autoloop/overrides; printf "{evil}" > .autoloop/overrides/loop.toml'
+    project(tmp_path, attack)
+    (tmp_path / "work" / ".git").rename(tmp_path / ".git")
+    run()
+
+    assert (tmp_path / "work" / ".git").exists()
+    assert not (tmp_path / "work/.autoloop/overrides").exists()
+    assert list((tmp_path / "work").glob(".autoloop/runs/*/turns/*/left/overrides-*"))
+
+
+@pytest.mark.slow
 def test_a_review_changes_texts_and_no_settings(tmp_path: Path, sandbox: str, run: Run) -> None:
     """Roles, harness and metareview as before; what holds a protecting setting stays."""
     attack = (
@@ -183,6 +196,20 @@ def test_a_run_ignores_settings_that_did_not_exist_when_it_began(tmp_path: Path,
     assert "did not exist when the run began, so it does not read it" in said
     assert not [record for record in records if record["topic"] == "config.changed"]
     assert not (tmp_path / "sprung").exists()
+
+
+def test_what_a_link_leads_to_is_not_put_back(tmp_path: Path) -> None:
+    """An agent replaced a folder of the team by a link to another one, whose file stays."""
+    for name in ("roles", "others"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "solo.md").write_text(name)
+    (tmp_path / "attempt").mkdir()
+    with kept([tmp_path / "roles", tmp_path / "roles" / "solo.md"], tmp_path / "attempt", str, restores=True):
+        (tmp_path / "roles").rename(tmp_path / "old")
+        (tmp_path / "roles").symlink_to("others")
+
+    assert [(tmp_path / name / "solo.md").read_text() for name in ("roles", "others")] == ["roles", "others"]
+    assert not (tmp_path / "roles").is_symlink()
 
 
 @pytest.mark.parametrize("restores", [True, False])

@@ -20,7 +20,7 @@ from coterie.journal.records import ConfigAnswer, ConfigChanged, ConfigHeld, Con
 from coterie.kinds import LastReading
 from coterie.kinds.loop.reload import read_again
 from coterie.planning.loop import LoopGiven
-from coterie.planning.loops.resolve import plan_folder, reread
+from coterie.planning.loops.folder import plan_folder, reread
 from coterie.planning.plan import Plan, from_json
 
 FILES = {

@@ -9,15 +9,22 @@ that are put back after the attempt. It covers neither sockets in the file syste
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from coterie.backends.sandbox import launcher
 from coterie.backends.sandbox.policy import CONFINED, SESSION, Access, SandboxPolicy
+from coterie.secret_files import SOCKETS
 
 NAME = "landlock"
 PROTECTS = False
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
+_SERVICES = (
+    *("/run/user/{uid}", "/run/docker.sock", "/run/podman", "/run/containerd", "/run/dbus", "/tmp/.X11-unix"),
+    "/var/run/docker.sock",
+)
+"""Sockets, and folders of sockets, of services that act with the user's keys or as root, or that show the screen."""
 _SHOWN = 3
 _LEAST = 3
 _SIGNALS = 6
@@ -46,19 +53,27 @@ def gaps(policy: SandboxPolicy) -> list[str]:
         if paths:
             more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
             found.append(f"it cannot be kept from {verb} {', '.join(paths[:_SHOWN])}{more}")
-    sockets = [
-        f"/run/user/{os.getuid()}/bus",
-        "/run/docker.sock",
-        "/run/podman/podman.sock",
-        "/run/dbus/system_bus_socket",
-    ]
-    if reachable := [name for name in sockets if os.access(name, os.W_OK)]:
-        found.append(f"it cannot be kept from using {', '.join(reachable)}")
+    hidden = [path for path, access in policy.access.items() if access is Access.HIDE]
+    sockets = [Path(name.format(uid=os.getuid())) for name in _SERVICES]
+    sockets += [path / name for path in hidden for name in (*SOCKETS, ".gnupg")]
+    if reachable := sorted({one for path in sockets for one in _reachable(path)}):
+        more = f" and {len(reachable) - _SHOWN} more" if len(reachable) > _SHOWN else ""
+        found.append(f"it cannot be kept from using {', '.join(reachable[:_SHOWN])}{more}")
     if not policy.network:
         found.append("it cannot be kept from the network")
     if launcher.version() < _SIGNALS:
         found.append("it cannot be kept from sending signals to other processes")
     return found
+
+
+def _reachable(path: Path, depth: int = 3) -> Iterator[str]:
+    """The sockets at *path*, or in that folder, to which this process may connect."""
+    with suppress(OSError):
+        if path.is_socket() and os.access(path, os.W_OK):
+            yield str(path)
+        elif depth and path.is_dir() and not path.is_symlink():
+            for name in os.listdir(path):
+                yield from _reachable(path / name, depth - 1)
 
 
 def command(policy: SandboxPolicy, argv: Sequence[str], cwd: Path) -> list[str]:

@@ -10,7 +10,7 @@ takes the attempt over, or ends it, after its owner was killed restores it too.
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -40,7 +40,7 @@ class GitState(msgspec.Struct, frozen=True):
 
 
 def remember(
-    folder: Path, absent: Iterable[Path], contents: Mapping[Path, bytes], written: Iterable[Path] = ()
+    folder: Path, absent: Iterable[Path], contents: Mapping[Path, bytes], written: Collection[Path] = ()
 ) -> None:
     """Write down what to restore once the attempt with that *folder* is over, unless an earlier program of it has.
 
@@ -51,7 +51,7 @@ def remember(
         known = GitState(
             [*map(str, absent)],
             {str(path): content for path, content in contents.items()},
-            folders := [*map(str, written)],
+            folders := [str(one) for one in written if not {*one.parents} & {*written}],
             [link for top in folders for link in _links(top)],
         )
         files.write(folder / FILE, msgspec.json.encode(known))
@@ -77,10 +77,10 @@ def restore(folder: Path, say: Callable[[str], object] = str, *, lives: bool = F
             _remove(path)
             with suppress(OSError):
                 path.write_bytes(content)
-    for path in dict.fromkeys(link for top in known.folders for link in _links(top)):
-        if path not in known.links:
-            say(f"sandbox: removed {path}, a link through which git would write elsewhere")
-            _remove(Path(path))
+    for link in [link for top in known.folders for link in _links(top)]:
+        if link not in known.links:
+            say(f"sandbox: removed {link}, a link through which git would write elsewhere")
+            _remove(Path(link))
     if not lives:
         with suppress(OSError):
             (folder / FILE).unlink()

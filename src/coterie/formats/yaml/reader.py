@@ -19,7 +19,7 @@ from coterie.diagnostics import Span, did_you_mean, error
 from coterie.formats.files import YAML
 from coterie.formats.imports import MAX_IMPORTS
 from coterie.formats.yaml.agents import Filler, overridden, read_agent
-from coterie.formats.yaml.document import Leaf, Report, Table, Value, load, plain, shown, spans, without
+from coterie.formats.yaml.document import Leaf, Report, Table, Value, plain, shown, spans, without
 from coterie.formats.yaml.fields import TableReader, entry_span
 from coterie.formats.yaml.overrides import with_settings
 from coterie.topology.checks.facts import UNREADABLE, listing
@@ -36,23 +36,10 @@ _PARTS = ("pattern", "agents", "supervision")
 _HINT = "its top level has `pattern:`, and may have `agents:`, or for a supervised system `supervision:`"
 
 
-def read_yaml(text: str, file: str, folder: Path | None, given: Mapping[str, Any], report: Report) -> Topology | None:
-    """Read *text* of *file*, a pattern or a supervised system, as far as possible, reporting every fault.
-
-    Args:
-        folder: The base of relative paths; without a folder every prompt is a text.
-        given: Values that override its settings.
-    """
-    root = load(text, report)
-    if root is None:
-        return None
-    from coterie.formats.yaml.system import is_system, read_system  # it needs this module
-
-    read = read_system if is_system(root, file) else _team
-    return read(root, file, folder, given, report)
-
-
-def _team(root: Value, file: str, folder: Path | None, given: Mapping[str, Any], report: Report) -> Topology | None:
+def read_pattern(
+    root: Value, file: str, folder: Path | None, given: Mapping[str, Any], report: Report
+) -> Topology | None:
+    """Read *root*, the content of *file*, as a pattern; see `coterie.formats.yaml.read_yaml`."""
     if not isinstance(root, Table):
         report(error("no-pattern", "there is no team in this file: it is not a table", root.span, _HINT))
         return None

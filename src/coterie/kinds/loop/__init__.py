@@ -185,7 +185,7 @@ class LoopKind(Kind):
         self, run: str, plan: Plan, hold: Callable[[Plan], Plan], last: LastReading, trust: Callable[[], Trust] = Trust
     ) -> ConfigAnswer:
         """Read the loop's folder again if a file of it changed; a child run keeps its plan."""
-        from coterie.planning.loops.resolve import reread
+        from coterie.planning.loops.folder import reread
 
         return reload.read_again(run, plan, reread, hold, last, trust)
 

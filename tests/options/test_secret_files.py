@@ -2,16 +2,18 @@
 
 from bundles import bundle
 
-from coterie.secret_files import is_secret
+from coterie.options.secret_files import is_secret
 
 SECRET = (
     ".env config/prod.env .env.local .envrc server.PEM keys/id_rsa .docker/config.json backup/.kube/config "
     "credentials.json service-account-prod.json cert.p12 .config/gh/hosts.yml ../../home/.aws/credentials .npmrc "
-    ".m2/settings.xml .ssh/known_hosts .1password/agent.sock Snap/Firefox/common/key4.db"
+    ".m2/settings.xml .ssh/known_hosts .1password/agent.sock Snap/Firefox/common/key4.db "
+    "terraform.tfstate.backup stage.kubeconfig id_ed25519_sk secrets.yml .env_prod AuthKey_1.p8 .vault_pass.txt"
 )
 PLAIN = (
     ".env.example sample.env id_rsa.pub src/key.py monkey.keys docker/config.json environment.yml keyboard.md "
-    "settings.xml .config/git/ignore credentials.py envoy.yaml .cursor/rules"
+    "settings.xml .config/git/ignore credentials.py envoy.yaml .cursor/rules "
+    ".env-example venv/site-packages/certifi/cacert.pem main.tf secrets.py"
 )
 
 

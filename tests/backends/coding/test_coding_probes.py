@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from coterie.backends.coding.needs import CODING
-from coterie.runs import agent_probes
-from coterie.runs.agent_probes import AgentProbe, probes
+from coterie.backends.coding import probes as agent_probes
+from coterie.backends.coding.probes import AgentProbe, probes
+from coterie.options.backends import CODING
 
 CLAUDE = """\
 #!/bin/sh

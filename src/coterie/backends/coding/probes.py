@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
-from coterie.backends.coding.needs import CODING
 from coterie.backends.sandbox.policy import caches_in
-from coterie.planning.loops.backends import PROVIDERS
+from coterie.options.backends import CODING, BackendEntry, load
 
 DEADLINE = 1.5
 """Seconds that a program has to answer."""
@@ -64,26 +63,40 @@ def _probe(kind: str) -> AgentProbe:
         hint = f"pip install 'coterie[{backend.extra}]', to use -b {kind}"
         return AgentProbe(kind=kind, usable=False, found="lacks its library", next=hint)
     able = [name for name, value in asdict(backend.make().abilities).items() if value]
-    can = f"abilities: {', '.join(able)}"
-    if kind == "acp":
-        answers = "; ".join(_acp_answers()) or "-b acp:NAME:COMMAND can be used"
-        return AgentProbe(kind=kind, usable=True, found=f"{answers}; {can}")
-    program = _program(backend.own_program or kind, backend.library)
+    found: AgentProbe = load(backend.probe)(kind, backend, f"; abilities: {', '.join(able)}")
+    return found
+
+
+def program(kind: str, backend: BackendEntry, can: str) -> AgentProbe:
+    """Whether the program of *backend* is there, its version, and what it *can* do."""
+    program = _program(backend.program, backend.library)
     if not program:
-        found = f"`{kind}` is not on the PATH"
+        found = f"`{backend.program}` is not on the PATH"
         return AgentProbe(kind=kind, usable=False, found=found, next=f"{backend.install}, to use -b {kind}")
     said = _output([program, "--version"], stderr=subprocess.STDOUT)  # pi writes it there
     version = next((line.strip()[:LINE_MOST] for line in said.splitlines() if any(map(str.isdigit, line))), "")
     if not version:
         found = f"{program} does not say its version within {DEADLINE:g} s"
         return AgentProbe(kind=kind, usable=False, found=found, next=f"call {program} --version, to see why")
-    if kind != "claude-sdk":
-        return AgentProbe(kind=kind, usable=True, found=f"{version}; {can}")
-    login = _object(_output([program, "auth", "status"]))
+    return AgentProbe(kind=kind, usable=True, found=version + can)
+
+
+def claude(kind: str, backend: BackendEntry, can: str) -> AgentProbe:
+    """As `program`, and whether the user is logged in."""
+    found = program(kind, backend, can)
+    if not found.usable:
+        return found
+    version = found.found.removesuffix(can)
+    login = _object(_output([_program(backend.program, backend.library), "auth", "status"]))
     if login.get("loggedIn") is False:
-        return AgentProbe(kind=kind, usable=False, found=f"{version}, not logged in; {can}", next=LOG_IN)
-    known = ", logged in" if login.get("loggedIn") else ""
-    return AgentProbe(kind=kind, usable=True, found=f"{version}{known}; {can}")
+        return replace(found, usable=False, found=f"{version}, not logged in{can}", next=LOG_IN)
+    return replace(found, found=f"{version}, logged in{can}") if login.get("loggedIn") else found
+
+
+def acp(kind: str, backend: BackendEntry, can: str) -> AgentProbe:
+    """What is known of each ACP agent that is installed, or that `npx` runs: nothing is downloaded."""
+    answers = "; ".join(_acp_answers(backend)) or f"-b {kind}:NAME:COMMAND can be used"
+    return AgentProbe(kind=kind, usable=True, found=answers + can)
 
 
 def _program(name: str, library: str) -> str:
@@ -95,15 +108,15 @@ def _program(name: str, library: str) -> str:
     return str(bundled) if bundled.is_absolute() and bundled.is_file() else ""
 
 
-def _acp_answers() -> Iterator[str]:
-    """What is known of each ACP agent that is installed, or that `npx` runs: nothing is downloaded."""
-    for provider, (command, args) in PROVIDERS.items():
+def _acp_answers(backend: BackendEntry) -> Iterator[str]:
+    for provider, known in backend.providers.items():
+        command, args = known.command, known.args
         if not command or not (program := shutil.which(command)):
             continue
         if command == "npx":
             version = _npm_version(args[-1], Path(program))
-            known = f"`{args[-1]}` {version}" if version else f"`npx` downloads `{args[-1]}` when it is first used"
-            yield f"-b {provider}: {known}"
+            what = f"`{args[-1]}` {version}" if version else f"`npx` downloads `{args[-1]}` when it is first used"
+            yield f"-b {provider}: {what}"
             continue
         said = _object(_output([command, *args], json.dumps(_INITIALIZE)).partition("\n")[0])
         answer = said.get("result") if isinstance(said.get("result"), dict) else None

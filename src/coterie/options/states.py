@@ -4,13 +4,13 @@ A user's own sessions obey what lies in such a folder: settings, hooks, commands
 So everything in it is read-only but what is named here, and what an agent adds to it is private to its attempt.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
 WHOLE = "."
-"""As a login: the folder itself, with a database in it; of what is there only *scratch* is written."""
+"""The folder itself. As a login: it has a database in it, and of what is there only *scratch* is written."""
 
 
 class AgentState(Struct, frozen=True):
@@ -24,6 +24,7 @@ class AgentState(Struct, frozen=True):
         scratch: Names in it, or patterns, without which the agent begins: it writes them anew.
         copied: A file that the agent rewrites, and of which it has a copy: in the folder if a variable moves that, else
             in the home.
+        secrets: Names in it, or patterns, that contain secrets; `.`: all of it.
     """
 
     folder: str
@@ -32,58 +33,49 @@ class AgentState(Struct, frozen=True):
     sessions: str = ""
     scratch: str = ""
     copied: str = ""
+    secrets: str = ""
 
     def is_own(self, name: str) -> bool:
         """Whether *name* in the user's folder is not shown to the agent, which has its own."""
         return name == self.copied or any(fnmatchcase(name, one) for one in f"{self.sessions} {self.scratch}".split())
 
 
-_CLAUDE_SCRATCH = (
-    "todos tasks sessions session-env shell-snapshots file-history history.jsonl statsig telemetry debug traces logs "
-    "cache backups image-cache paste-cache downloads plans"
-)
 _CODEX_SCRATCH = "history.jsonl log tmp shell_snapshots *.sqlite* models_cache.json"
 _OPENCODE_SCRATCH = "log project snapshot tool-output opencode*.db*"
 _LOGIN, _OAUTH = "auth.json", "oauth_creds.json google_accounts.json"
-STATES: Mapping[str, tuple[AgentState, ...]] = {
-    "claude": (
-        AgentState(".claude", "CLAUDE_CONFIG_DIR", ".credentials.json", "projects", _CLAUDE_SCRATCH, ".claude.json"),
+OTHERS: Mapping[str, tuple[AgentState, ...]] = {
+    "codex": (AgentState(".codex", "CODEX_HOME", _LOGIN, "sessions", _CODEX_SCRATCH, secrets=_LOGIN),),
+    "gemini": (
+        AgentState(
+            ".gemini", "", _OAUTH, "tmp", "history antigravity*", secrets="oauth_creds.json .env mcp-oauth-tokens*"
+        ),
     ),
-    "pi": (AgentState(".pi/agent", "PI_CODING_AGENT_DIR", _LOGIN, scratch="sessions"),),
-    "codex": (AgentState(".codex", "CODEX_HOME", _LOGIN, "sessions", _CODEX_SCRATCH),),
-    "gemini": (AgentState(".gemini", "", _OAUTH, "tmp", "history antigravity*"),),
     "opencode": (
         AgentState(".config/opencode"),
-        AgentState(".local/share/opencode", "", _LOGIN, "storage", _OPENCODE_SCRATCH),
+        AgentState(
+            ".local/share/opencode", "", _LOGIN, "storage", _OPENCODE_SCRATCH, secrets="auth.json mcp-auth.json"
+        ),
         AgentState(".local/state/opencode", scratch="*"),
         AgentState(".cache/opencode"),
     ),
     "kiro": (
         AgentState(".kiro", sessions="sessions"),
-        AgentState(".local/share/kiro-cli", login=WHOLE, scratch="*.sqlite3* history* *.lock"),
+        AgentState(".local/share/kiro-cli", login=WHOLE, scratch="*.sqlite3* history* *.lock", secrets=WHOLE),
         AgentState(".aws/sso/cache", login="kiro-auth-token.json", scratch="*"),
     ),
     "goose": (
-        AgentState(".config/goose"),
+        AgentState(".config/goose", secrets="secrets.yaml"),
         AgentState(".local/share/goose", sessions="sessions"),
         AgentState(".local/state/goose", scratch="*"),
     ),
     "copilot": (
-        AgentState(".copilot", sessions="session-state", scratch="logs history-session-state"),
-        AgentState(".config/github-copilot", login="apps.json hosts.json"),
+        AgentState(".copilot", sessions="session-state", scratch="logs history-session-state", secrets=WHOLE),
+        AgentState(".config/github-copilot", login="apps.json hosts.json", secrets=WHOLE),
     ),
     "cursor": (
-        AgentState(".cursor", "", _LOGIN, "chats", "projects"),
-        AgentState(".config/cursor", login=_LOGIN),
+        AgentState(".cursor", "", _LOGIN, "chats", "projects", secrets=_LOGIN),
+        AgentState(".config/cursor", login=_LOGIN, secrets=WHOLE),
     ),
-    "qwen": (AgentState(".qwen", "", _OAUTH, "tmp projects"),),
+    "qwen": (AgentState(".qwen", "", _OAUTH, "tmp projects", secrets="oauth_creds.json"),),
 }
-"""The state of each agent, by a part of its name."""
-
-
-def states_in(words: Sequence[str]) -> Iterator[AgentState]:
-    """The folders of the agents that *words*, such as a backend and the command of a program, name."""
-    known = " ".join(words).lower()
-    for name, states in STATES.items():
-        if name in (known.replace("/", " ").split() if name == "pi" else known):
-            yield from states
+"""The state of each agent that has no backend of its own, by a part of its name."""

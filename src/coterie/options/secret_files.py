@@ -9,12 +9,23 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from coterie.options.backends import STATES
+from coterie.options.states import WHOLE
+
 
 def _entries(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-IN_HOME = _entries("""
+def _of_agents() -> Iterator[str]:
+    for state in (state for states in STATES.values() for state in states):
+        for name in state.secrets.split():
+            yield state.folder if name == WHOLE else f"{state.folder}/{name}"
+
+
+IN_HOME = (
+    *_of_agents(),
+    *_entries("""
     .ssh .gnupg .netrc _netrc .git-credentials .config/git/credentials .config/gh .config/hub .config/glab-cli
     .password-store .local/share/keyrings .local/share/kwalletd .config/keybase .config/age .config/sops .age
     .config/Bitwarden* .config/keepassxc .config/1Password .config/op .op .vault-token Library/Keychains
@@ -22,7 +33,8 @@ IN_HOME = _entries("""
     .config/exoscale .s3cfg .boto .config/rclone .config/restic .terraform.d .terraformrc .pulumi .ansible .fly .vercel
     .config/fly .config/netlify .config/heroku .config/stripe .config/.wrangler .wrangler .config/configstore
     .local/share/com.vercel.cli .config/helm .config/argocd .databrickscfg .snowflake .snowsql .kaggle .huggingface
-    .cache/huggingface/token .config/openai .config/anthropic .config/solana .pgpass .my.cnf .mylogin.cnf .mongorc.js
+    .cache/huggingface/token .config/openai .config/anthropic .config/solana .config/temporalio
+    .pgpass .pg_service.conf .postgresql .my.cnf .mylogin.cnf .mongorc.js
     .docker/config.json .config/containers/auth.json .npmrc .yarnrc .yarnrc.yml .pypirc .pip/pip.conf
     .config/pip/pip.conf .config/pypoetry .local/share/uv/credentials .gem/credentials .local/share/gem/credentials
     .bundle/config .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .ivy2/.credentials
@@ -31,13 +43,11 @@ IN_HOME = _entries("""
     .config/google-chrome* .config/chromium .config/BraveSoftware .config/microsoft-edge* .config/vivaldi .config/opera
     .mozilla .librewolf .zen .thunderbird snap/firefox snap/chromium snap/brave snap/thunderbird .var/app
     .config/Signal .config/Slack .config/discord .config/Element .local/share/evolution .electrum .bitcoin .ethereum
-    .claude/.credentials.json .pi/agent/auth.json .codex/auth.json .gemini/oauth_creds.json .gemini/.env
-    .gemini/mcp-oauth-tokens* .local/share/opencode/auth.json .local/share/opencode/mcp-auth.json
-    .config/github-copilot .copilot .config/goose/secrets.yaml .local/share/kiro-cli .local/share/amazon-q
-    .config/cursor .config/Cursor .cursor/auth.json .qwen/oauth_creds.json .config/amp .local/share/amp .augment
+    .local/share/amazon-q .config/Cursor .config/amp .local/share/amp .augment
     .bash_history .zsh_history .local/share/fish/fish_history .psql_history .mysql_history .rediscli_history
-""")
-"""Paths in a home: keys, logins, sessions of browsers, histories of shells."""
+"""),
+)
+"""Paths in a home: logins of agents, keys, other logins, sessions of browsers, histories of shells."""
 
 MOVED = {
     "XDG_CONFIG_HOME": ".config",
@@ -57,14 +67,17 @@ SOCKETS = _entries(".docker/run .docker/desktop .1password .colima .lima .orbsta
 """Folders in a home with sockets of services that act with the user's keys, or as root."""
 
 ANYWHERE = _entries("""
-    .env .env.* *.env .envrc *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk
-    id_rsa id_dsa id_ecdsa id_ed25519 credentials.json service-account*.json service_account*.json client_secret*.json
+    .env .env.* .env-* .env_* *.env .envrc *.pem *.key *.p8 *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk *.ovpn
+    id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk kubeconfig *.kubeconfig terraform.tfstate*
+    secrets.json secrets.yaml secrets.yml secrets.toml .vault_pass* application_default_credentials.json
+    credentials.json service-account*.json service_account*.json client_secret*.json
     .htpasswd .dockercfg .dev.vars
 """)
 """Names in any folder."""
 
 EXAMPLES = _entries("""
-    *.example *.sample *.template *.dist *.pub example.env sample.env template.env cacert.pem roots.pem
+    *.example *-example *_example *.sample *-sample *.template *.dist *.pub
+    example.env sample.env template.env cacert.pem roots.pem
 """)
 """Names that match and contain no secret."""
 
@@ -75,6 +88,8 @@ ON_SYSTEM = _entries("""
     /etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/ssh/ssh_host_*_key /etc/ssl/private /etc/letsencrypt
     /etc/kubernetes /etc/rancher /etc/krb5.keytab /etc/wireguard /etc/NetworkManager/system-connections /var/lib/docker
     /var/lib/containers /var/lib/kubelet /var/lib/rancher /var/lib/lxd /var/lib/incus /var/snap/lxd
+    /etc/openvpn /etc/ipsec.secrets /etc/ppp/*-secrets /etc/mysql/debian.cnf /etc/postfix/sasl_passwd*
+    /var/lib/cloud /var/lib/sss/secrets /var/backups/*shadow* /var/run/secrets /var/run/docker.sock
 """)
 """Paths of the machine, sockets that lead to root among them; most can be read by root only."""
 
@@ -94,8 +109,8 @@ def in_home(home: Path) -> Iterator[Path]:
         names = set(os.listdir(home))
     except OSError:
         return
-    for entry in (*IN_HOME, *SOCKETS):
-        if entry.partition("/")[0] in names or "*" in entry:
+    for name in names & _by_top().keys():
+        for entry in _by_top()[name]:
             yield from _existing(home, entry)
     yield from (home / name for name in names if is_secret(name))
 
@@ -132,6 +147,15 @@ def _existing(folder: Path, entry: str) -> Iterator[Path]:
         yield from folder.glob(entry)
     elif os.path.lexists(f"{folder}/{entry}"):
         yield folder / entry
+
+
+@cache
+def _by_top() -> dict[str, list[str]]:
+    """The entries of a home by the name that is in the home itself."""
+    found: dict[str, list[str]] = {}
+    for entry in (*IN_HOME, *SOCKETS):
+        found.setdefault(entry.partition("/")[0], []).append(entry)
+    return found
 
 
 @cache
