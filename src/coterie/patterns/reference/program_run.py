@@ -284,9 +284,9 @@ class ProgramRun(Traces):
 
     def durable(self, outcome: Outcome) -> None:
         """Take an outcome that is durable."""
-        if self.engine.calls[outcome.turn].agent == self._human:
-            if not (said := self._human_says(outcome.turn)).done():
-                said.set_result(outcome)
+        is_human = self.engine.calls[outcome.turn].agent == self._human
+        if is_human and not (said := self._human_says(outcome.turn)).done():
+            said.set_result(outcome)
         self._tell(outcome.seq)
 
     def _tell(self, upto: int) -> None:
