@@ -120,18 +120,6 @@ def test_every_part_has_its_place_in_the_line() -> None:
     assert {part(module) for module in MODULES} <= set(RANK)
 
 
-KNOWN_CIRCLES: tuple[set[str], ...] = (
-    {"actors.child", "actors.evaluation", "actors.node", "actors.owned_work", "actors.process", "actors.turn_control"},
-    {"actors.workers.pool", "actors.workers.remote"},
-    {"actors.http.management", "actors.system"},
-    {f"patterns.reference.{name}" for name in ("attempts", "base", "definitions", "driver", "execution", "host")}
-    | {f"patterns.reference.{name}" for name in ("plans", "program_run", "registry", "topologies", "traces")},
-    {f"patterns.reference.mixins.{name}" for name in ("approval", "base", "memory", "reasoning", "structured", "tools")}
-    | {"patterns.reference.calls"},
-)
-"""Circles that are still there. Remove what is gone; add nothing."""
-
-
 def circles(graph: dict[str, set[str]]) -> list[set[str]]:
     """The sets of modules that import each other, directly or through others; *graph* has what each imports."""
     left = {module: targets & graph.keys() - {module} for module, targets in graph.items()}
@@ -158,10 +146,8 @@ def reached(graph: dict[str, set[str]], module: str) -> set[str]:
 def test_no_files_import_each_other() -> None:
     """A file can be read after the files that it imports; imports for types only count, too."""
     found = circles({module: {one.target for one in modules_imported(module)} for module in MODULES})
-    known = [{f"coterie.{name}" for name in circle} for circle in KNOWN_CIRCLES]
 
-    assert [sorted(circle) for circle in found if not any(circle <= one for one in known)] == []
-    assert [sorted(circle) for circle in known if circle not in found] == [], "remove them from KNOWN_CIRCLES"
+    assert [sorted(circle) for circle in found] == []
 
 
 def test_circles_are_found_however_long() -> None:

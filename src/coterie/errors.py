@@ -1,4 +1,47 @@
-"""The errors that coterie raises on purpose."""
+"""The errors that coterie raises on purpose.
+
+* CoterieError
+  - TopologyError          a topology is invalid or cannot run
+  - NoSuchRun              there is no run with that id
+  - RunIsOwned             another process owns the run, or a cluster drives it
+  - NotTheOperator         a process of an attempt tries what only the operator may do
+  - RunIsFinished          the run has finished and cannot be continued
+  - NoSuchTurn             the run has no turn with that name
+  - JournalUnreadable      a journal is damaged, or written by a newer coterie
+  - JournalFailed          a journal could not be written
+    - Fenced               another process took over the run
+    - RunDeleted           the run's folder was deleted during the run
+  - ClusterFailed          the server or the export of a cluster cannot be reached, or refused a request
+  - ExportConflict         another owner of the run has written another record with that number into the export
+  - Shortage               the machine lacks space, file descriptors or memory
+  - GitFailed              a git command failed
+  - ReplayMismatch         the engine decides differently from the journal
+  - RowsFailed             the rows of runs could not be written to their database
+  - ExtraMissing           a library of an optional extra is not installed
+  - PatternRefused         a pattern, its slots, settings or input is invalid
+  - CollaborationFailed    too many failures for the pattern to continue
+  - CallFailed             a call of a model failed
+  - Unconfined             an attempt requires a sandbox, and none holds
+  - ToolFailed             a tool of an agent cannot be called, or raised an exception
+  - PluginError            a plugin cannot be found, imported or constructed
+  - StateFailed            a store of states cannot be read or written
+  - StateRefused           the state of an agent is not plain data and was not stored
+  - ActorError             a message to an agent has no answer, or cannot be sent
+    - AgentCrashed         the agent crashed while it handled the ask
+    - AgentStopped         the agent has stopped and does not start again
+    - NoSuchAgent          there is no agent with that name
+    - WorkerLost           the worker process that hosts the agent is gone
+    - PayloadRefused       the payload of a message to another process is not plain data, or too large
+    - MailboxFull          the mailbox is full, and waiting for room would never end
+    - AskCycle             the ask would close a cycle of agents that wait for each other
+    - AskTimedOut          the agent did not answer in time
+    - HandleTimedOut       an agent's handler took longer than its `handle_timeout`
+    - SpawnError           an agent cannot be started by another one, at this place or at all
+  - TurnFailure            raised by an agent in Python: its turn failed, and the agent lives
+  - ClassNotFound          a class, or a function, of a user cannot be imported
+  - CannotStart            a system cannot be started as it is planned
+  - UsageError             a command was called with invalid arguments
+"""
 
 import errno
 import os

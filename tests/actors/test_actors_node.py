@@ -11,7 +11,8 @@ from actor_stage import Echo, Stage, play
 from until import soon
 
 from coterie.actors import letters, registry
-from coterie.actors.child import TRACE, AgentChild
+from coterie.actors.child import AgentChild
+from coterie.actors.life import TRACE
 from coterie.actors.message import Message
 from coterie.actors.node import ActorNode
 from coterie.actors.owned_work import leaves_loop

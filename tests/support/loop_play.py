@@ -170,7 +170,7 @@ class Play:
         return record
 
     def _pump(self) -> None:
-        effects: Sequence[Effect] = self.core.pump(self.now, lambda ask, again: True)
+        effects: Sequence[Effect] = self.core.pump(self.now, lambda core, ask, again: True)
         for effect in effects:
             match effect:
                 case ReadPlan(cause=cause):

@@ -6,16 +6,14 @@ message arrives, and ends with the mailbox.
 """
 
 import asyncio
-import traceback
 from collections.abc import Callable, Coroutine
-from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from coterie.actors.evaluation import EvalAgent
-from coterie.actors.exits import Change, Crashed, Down, Exit, Normal, Shutdown, Terminated
+from coterie.actors.exits import Change, Crashed, Down, Exit, Normal, Shutdown, Terminated, payload_of
+from coterie.actors.life import RUNNING, AgentHealth, LifePhase, cancel, kind_of, new_agent, overrides, trace, uncancel
 from coterie.actors.mailbox import Mailbox
 from coterie.actors.message import (
     AHEAD,
@@ -24,62 +22,19 @@ from coterie.actors.message import (
     IN_HAND,
     TERMINATED,
     TURN,
+    TURN_FAILED,
     AskRefusal,
     Message,
 )
-from coterie.actors.owned_work import LAST_CHANCE, OwnedWork, leaves_loop, start_contained
+from coterie.actors.owned_work import OwnedWork, leaves_loop, start_contained
+from coterie.actors.ports import NodePort
 from coterie.actors.process import LATER, AgentProcess, ErrorAction
 from coterie.actors.supervision.spec import KILLED, RESTART, ChildSpec
-from coterie.actors.turn_control import fail_turn
 from coterie.errors import AgentCrashed, HandleTimedOut, TurnFailure, error_line
 from coterie.journal.records import ActorCrashed, ActorStarted, ActorStopped
 
-if TYPE_CHECKING:
-    from coterie.actors.node import ActorNode
-
 FAIR = 64
 """Messages that an agent handles in a row before others get a turn."""
-
-TRACE = 4000
-"""Characters of a traceback that are kept."""
-
-
-class LifePhase(Enum):
-    """Where an agent is in its life."""
-
-    NEW = "new"
-    STARTING = "starting"
-    RUNNING = "running"
-    STOPPING = "stopping"
-    DOWN = "restarting"
-    STOPPED = "stopped"
-
-
-RUNNING = LifePhase.RUNNING
-
-
-class AgentHealth(Struct, frozen=True, kw_only=True):
-    """How an agent is, as plain data.
-
-    Attributes:
-        phase: `starting`, `running`, `stopping`, `restarting` (it has ended, its supervisor decides) or `stopped`.
-        queued: Messages in the mailbox and before it.
-        handled: Messages handled, of all incarnations.
-        restarts: How often it was started again.
-        crashes: How often it crashed.
-        in_hand: The id of the message that it handles now.
-        last_message: When the message that it handled last was sent, in Unix seconds; 0: never.
-    """
-
-    name: str
-    type: str
-    phase: str
-    queued: int
-    handled: int
-    restarts: int
-    crashes: int = 0
-    in_hand: str = ""
-    last_message: float = 0.0
 
 
 class AgentChild:
@@ -95,7 +50,7 @@ class AgentChild:
     def __init__(
         self,
         spec: ChildSpec,
-        node: "ActorNode",
+        node: NodePort,
         *,
         path: str = "",
         mailbox_size: int | None = None,
@@ -116,9 +71,7 @@ class AgentChild:
         self.started = self.crashes = 0
         self.type = ""
         self.asking: list[str] | None = None  # whom the handler waits for, in this process
-        self._path = path
-        self._size = mailbox_size
-        self._timeout = handle_timeout
+        self._path, self._size, self._timeout = path, mailbox_size, handle_timeout
         self._open: dict[str, Message] | None = None  # asks that are answered later
         self._owned: OwnedWork | None = None  # tasks and timers of the incarnation
         self._ending: Exit | None = None  # why the incarnation ends once the message in hand is done
@@ -136,13 +89,16 @@ class AgentChild:
         self._cut_off = self._asked_to_stop = False
         new = False
         try:
-            agent = self._build()
+            agent = new_agent(self.spec)
+            agent._bound, self.type = self, kind_of(agent)
+            if self._timeout is not None:
+                agent.handle_timeout = self._timeout
             if self._size is None:
                 self.mailbox.resize(agent.mailbox_size)
             new = self.node.register(self)
             self.agent = agent
             agent.state.update(await self.node.restore(self.spec.name))
-            if _overrides(agent, "on_start"):
+            if overrides(agent, "on_start"):
                 await self._run_alone(agent.on_start())
         except BaseException as error:
             self._release()
@@ -154,11 +110,8 @@ class AgentChild:
             raise
         self.phase = RUNNING
         self.started += 1
-        self.node.sink(
-            ActorStarted(
-                name=self.spec.name, kind=self.spec.kind, path=self._path, type=self.type, incarnation=incarnation
-            )
-        )
+        kind, path = self.spec.kind, self._path
+        self.node.sink(ActorStarted(name=self.spec.name, kind=kind, path=path, type=self.type, incarnation=incarnation))
         if self._ending is not None:
             self._end_early()
         elif self.mailbox:
@@ -166,27 +119,13 @@ class AgentChild:
         else:
             self.idle = True
 
-    def _build(self) -> AgentProcess:
-        assert self.spec.factory is not None
-        agent = self.spec.factory()
-        if not isinstance(agent, AgentProcess):
-            raise TypeError(f"the class of agent {self.spec.name!r} is not an AgentProcess: {type(agent).__name__}")
-        if "state" not in agent.__dict__:
-            raise TypeError(f"{type(agent).__name__}.__init__ does not call super().__init__(name)")
-        agent.name = self.spec.name
-        agent._bound = self
-        self.type = f"{type(agent).__module__}.{type(agent).__qualname__}"
-        if self._timeout is not None:
-            agent.handle_timeout = self._timeout
-        return agent
-
     async def _run_alone(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a hook in a task of the agent, so that cancelling inside it does not look like a stop."""
         task = self.task = start_contained(self.node, work)
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:
-            await _cancel(task)
+            await cancel(task)
             raise
         finally:
             self.task = None
@@ -211,7 +150,7 @@ class AgentChild:
         task, error = self.task, ""
         if task is not None and not await self._done(task, deadline):
             kill = self._cut_off = True
-            await _cancel(task)
+            await cancel(task)
             if not task.done() and self.current is not None:
                 self._not_handled(self.current, "stopped", "it did not end when it was cancelled")
         if self.agent is None:
@@ -236,7 +175,7 @@ class AgentChild:
     async def _wind_down(self, deadline: float | None) -> tuple[bool, str]:
         """Run `on_stop`; return whether it was cut off, and the error that it raised."""
         agent = self.agent
-        if agent is None or not _overrides(agent, "on_stop"):
+        if agent is None or not overrides(agent, "on_stop"):
             return False, ""
         task = start_contained(self.node, agent.on_stop())
         try:
@@ -244,7 +183,7 @@ class AgentChild:
                 return False, "CancelledError" if task.cancelled() else error_line(task.exception())
             return True, ""
         finally:
-            await _cancel(task)
+            await cancel(task)
 
     def _give_up(self, reason: str) -> None:
         """Release the name: askers get `AgentStopped`, other messages become dead letters."""
@@ -343,7 +282,7 @@ class AgentChild:
 
     def _answer(self, agent: AgentProcess, message: Message, answer: Message | None) -> None:
         if self._interrupted is message:
-            _uncancel()
+            uncancel()
         if answer is LATER:
             if self.agent is agent:
                 self._open = self._open or {}
@@ -368,11 +307,11 @@ class AgentChild:
             if self._interrupted is message:
                 error = TurnFailure("interrupted", "the turn was interrupted")
             if isinstance(error, TurnFailure) and message.reply_to is not None:
-                _uncancel()
-                fail_turn(self, message, error)
+                uncancel()
+                self.fail_turn(message, error)
                 return
             if isinstance(error, asyncio.CancelledError):
-                _uncancel()
+                uncancel()
             try:
                 action = await agent.on_error(error, attempt)
             except BaseException as second:
@@ -415,8 +354,12 @@ class AgentChild:
             self.node.letters.add(message, reason, detail)
             return
         kind = "stopped" if reason == "stopped" else "crashed"
-        trace = "" if error is None else _trace(error)
-        self.node.refuse(message, AskRefusal(kind, self.spec.name, detail, trace))
+        report = "" if error is None else trace(error, __file__)
+        self.node.refuse(message, AskRefusal(kind, self.spec.name, detail, report))
+
+    def fail_turn(self, message: Message, failure: TurnFailure) -> None:
+        """Answer the turn *message* with a failure; its agent lives."""
+        self.node.answer(message, {"kind": failure.kind, "reason": failure.reason}, TURN_FAILED)
 
     async def answer_state(self, message: Message) -> None:
         """Answer `{"__op__": "state"}` from the last checkpoint and the public keys, without the handler."""
@@ -499,19 +442,10 @@ class AgentChild:
 
     def _record_crash(self, error: BaseException, message: Message | None, during: str) -> Crashed:
         self.crashes += 1
-        crashed = Crashed(error_line(error), _trace(error), message.id if message else "")
-        self.node.sink(
-            ActorCrashed(
-                name=self.spec.name,
-                incarnation=self.incarnation,
-                error=crashed.error,
-                trace=crashed.trace,
-                during=during,
-                message=crashed.message,
-                type=message.type if message else "",
-                sender=message.sender if message else "",
-            )
-        )
+        crashed = Crashed(error_line(error), trace(error, __file__), message.id if message else "")
+        sender, kind = (message.sender, message.type) if message else ("", "")
+        about = {"during": during, "sender": sender, "type": kind, **asdict(crashed)}
+        self.node.sink(ActorCrashed(name=self.spec.name, incarnation=self.incarnation, **about))
         return crashed
 
     # What the agent uses
@@ -532,19 +466,8 @@ class AgentChild:
 
     def monitor(self, name: str) -> None:
         """Have a message of the type `down` sent to this agent when *name* ends."""
-
-        def send(down: Down) -> None:
-            reason = down.reason
-            error = reason.error if isinstance(reason, Crashed | Terminated) else ""
-            payload = {
-                "name": down.name,
-                "incarnation": down.incarnation,
-                "reason": type(reason).__name__.lower(),
-                "error": error,
-            }
-            self.node.post(self.spec.name, payload, "down", down.name)
-
-        self.node.monitor(name, send, watcher=self.spec.name)
+        own = self.spec.name
+        self.node.monitor(name, lambda down: self.node.post(own, payload_of(down), "down", down.name), watcher=own)
 
     def waits_for(self, name: str) -> list[str]:
         """Note that the handler waits for the agent *name*; the caller removes it from the list that is returned."""
@@ -570,26 +493,3 @@ class AgentChild:
 
 def _ignore(change: Change) -> None:
     """Without a supervisor, nothing follows."""
-
-
-def _overrides(agent: AgentProcess, hook: str) -> bool:
-    return getattr(type(agent), hook) is not getattr(AgentProcess, hook)
-
-
-async def _cancel(task: "asyncio.Task[Any]") -> None:
-    """Cancel a task, and wait a moment until it has ended."""
-    if task.cancel():
-        await asyncio.wait({task}, timeout=LAST_CHANCE)
-
-
-def _uncancel() -> None:
-    task = asyncio.current_task()
-    while task is not None and task.cancelling():
-        task.uncancel()
-
-
-def _trace(error: BaseException) -> str:
-    """Where *error* was raised, from the agent's own code on."""
-    first = error.__traceback__
-    own = first.tb_next if first is not None and first.tb_frame.f_code.co_filename == __file__ else None
-    return "".join(traceback.format_exception(type(error), error, own or first))[-TRACE:]

@@ -55,6 +55,13 @@ class Down(Struct, frozen=True):
     reason: Exit
 
 
+def payload_of(down: Down) -> dict[str, Any]:
+    """The payload of the message `down`."""
+    error = down.reason.error if isinstance(down.reason, Crashed | Terminated) else ""
+    reason = type(down.reason).__name__.lower()
+    return {"name": down.name, "incarnation": down.incarnation, "reason": reason, "error": error}
+
+
 def plain_end(down: Down) -> dict[str, Any]:
     """*down* as plain data that every transport can carry, without the trace."""
     plain: dict[str, Any] = to_builtins(down)

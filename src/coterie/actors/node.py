@@ -1,22 +1,18 @@
 """The actors of one process: their names, and the way of messages between them."""
 
 import asyncio
-import re
-import secrets
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextvars import Context, copy_context
-from fnmatch import translate
-from functools import lru_cache
-from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from coterie.actors.child import AgentChild, AgentHealth
+from coterie.actors.answers import Answers, expire
+from coterie.actors.child import AgentChild
 from coterie.actors.exits import Crashed, Down, Shutdown, plain_end
-from coterie.actors.feed import end_of
-from coterie.actors.letters import DeadLetters, Sink
+from coterie.actors.letters import Sink
+from coterie.actors.life import AgentHealth
 from coterie.actors.message import (
     AHEAD,
     BETWEEN_NODES,
@@ -24,25 +20,22 @@ from coterie.actors.message import (
     EVAL_EVENT,
     IN_HAND,
     MONITOR,
-    REFUSED,
     RUNTIME,
     TURN_CONTROLS,
-    AskRefusal,
     Message,
 )
 from coterie.actors.plain import plain
-from coterie.actors.process import Tree
-from coterie.actors.registry import Registry
+from coterie.actors.ports import T, Tree
+from coterie.actors.registry import Registry, matching, path
 from coterie.actors.state import checkpoints
 from coterie.actors.state.base import StateStore
 from coterie.actors.state.in_memory import InMemoryStateStore
 from coterie.actors.transports.base import Transport
 from coterie.actors.transports.in_process import InProcessTransport
 from coterie.actors.turn_control import control_turn
-from coterie.clock import Clock, SystemClock
+from coterie.clock import Clock
 from coterie.errors import (
     ActorError,
-    AgentCrashed,
     AgentStopped,
     AskCycle,
     AskTimedOut,
@@ -51,14 +44,12 @@ from coterie.errors import (
     WorkerLost,
     error_line,
 )
-from coterie.journal.records import EvalReported, Record
-
-T = TypeVar("T")
+from coterie.journal.records import EvalReported
 
 _PLAIN = "message"
 
 
-class ActorNode:
+class ActorNode(Answers):
     """The agents of one process, each reached by its name.
 
     Messages from outside of the agents have the sender `_runtime`. Within one node a message is passed as it is, so an
@@ -72,12 +63,10 @@ class ActorNode:
         evaluators: The names of the system's eval agents, wherever they live.
 
     Attributes:
-        letters: Messages that were not handled.
         tree: Where agents spawn others.
         elsewhere: The agents that live in other processes by the plan, whether these are there or not.
         reach: Waits until such an agent is there, also after its worker was lost; raises if it has stopped.
         may_handle: Called before each message; false: the lease of this process has ended. None: it needs none.
-        late: Replies that came after their ask had ended.
     """
 
     def __init__(
@@ -90,9 +79,7 @@ class ActorNode:
         plugins: Any = None,
         evaluators: Sequence[str] = (),
     ) -> None:
-        self.now = (clock or SystemClock()).now
-        self.sink: Sink = sink or _discard
-        self.letters = DeadLetters(self.sink)
+        super().__init__(clock, sink)
         self.registry: Registry[AgentChild] = Registry()
         self.transport: Transport = transport or InProcessTransport()
         self.plugins, self.evaluators = plugins, evaluators
@@ -100,17 +87,12 @@ class ActorNode:
         self.elsewhere: Collection[str] = ()
         self.reach: Callable[[str], Awaitable[None]] | None = None
         self.may_handle: Callable[[], bool] | None = None
-        self.late = 0
-        self.on_span: Callable[[Message, float, BaseException | None], None] | None = None
         self.loop: asyncio.AbstractEventLoop
-        self.address = f"_node.{secrets.token_hex(6)}"
         self._store: StateStore = store or InMemoryStateStore()
         self._answering: set[asyncio.Task[None]] = set()
         self._entries = self.registry.entries
-        self._asks: dict[str, asyncio.Future[Message]] = {}
-        self._monitors: dict[str, dict[object, Callable[[Down], None]]] = {}
+        self._monitors: dict[str, dict[object, Callable[[Down], object]]] = {}
         self._monitoring: dict[str, asyncio.Task[None]] = {}
-        self._ids = count((1 << 60) + secrets.randbits(62))  # 16 hexadecimal digits each
         self._context: Context
 
     async def start(self) -> None:
@@ -127,8 +109,6 @@ class ActorNode:
         for future in self._asks.values():
             if not future.done():
                 future.set_exception(AgentStopped(RUNTIME, "the system has stopped"))
-
-    # Messages
 
     async def send(
         self,
@@ -170,16 +150,9 @@ class ActorNode:
             raise MailboxFull(name, size)
         held = IN_HAND.get()
         asker = None if held is None else self._waiting_agent(held)
-        if asker is not None and (chain := self._chain(child, asker.spec.name)):
+        if asker is not None and (chain := path(child.spec.name, asker.spec.name, self._asking)):
             raise MailboxFull(name, size, (asker.spec.name, *chain))
         edges = [] if asker is None else asker.waits_for(name)
-        try:
-            await self._wait_for_room(message, child)
-        finally:
-            if edges:
-                edges.remove(name)
-
-    async def _wait_for_room(self, message: Message, child: AgentChild) -> None:
         taken: asyncio.Future[None] = self.loop.create_future()
         child.mailbox.wait(message, taken)
         try:
@@ -187,6 +160,9 @@ class ActorNode:
         except asyncio.CancelledError:
             child.mailbox.withdraw(message)
             raise
+        finally:
+            if edges:
+                edges.remove(name)
 
     async def _carry(self, message: Message) -> None:
         """Send a message to an agent of another node; return when its mailbox has it."""
@@ -228,27 +204,16 @@ class ActorNode:
         id = hex(next(self._ids))[2:]
         trace, parent = (id, None) if held is None else (held.trace_id, held.id)
         given = {} if payload is None else payload
+        now, own = self.now(), self.address
         message = Message(
-            id,
-            message_type,
-            sender,
-            recipient,
-            given,
-            self.now(),
-            trace,
-            parent,
-            self.address,
-            None,
-            1,
-            priority,
-            stream,
+            id, message_type, sender, recipient, given, now, trace, parent, own, None, 1, priority, stream
         )
         child = self._entries.get(recipient)
         asker = self._entries.get(waiting) if waiting else None if held is None else self._waiting_agent(held)
         edges: list[str] | None = None
         future: asyncio.Future[Message] = self.loop.create_future()
         self._asks[id] = future
-        timer = None if timeout is None else self.loop.call_later(timeout, _expire, future, recipient, timeout)
+        timer = None if timeout is None else self.loop.call_later(timeout, expire, future, recipient, timeout)
         try:
             if child is None:
                 self._elsewhere(message)
@@ -256,7 +221,7 @@ class ActorNode:
             if (message_type is not _PLAIN or type(payload) is dict) and self._special(message, child):
                 return await future
             if asker is not None:
-                if chain := self._chain(child, asker.spec.name):
+                if chain := path(child.spec.name, asker.spec.name, self._asking):
                     raise AskCycle((asker.spec.name, *chain))
                 edges = asker.waits_for(recipient)
             if not child.mailbox.offer(message):
@@ -365,59 +330,6 @@ class ActorNode:
         child = self._entries.get(message.recipient)
         return child is not None and child.mailbox.withdraw(message)
 
-    def fail(self, asked: str, error: Exception) -> None:
-        """Give *error* to the ask of the message *asked*, if it still waits."""
-        future = self._asks.get(asked)
-        if future is not None and not future.done():
-            future.set_exception(error)
-
-    def on_settled(self, callback: Callable[[Message], None]) -> None:
-        """Call *callback* with each message that was handled or became a dead letter."""
-        before = self.on_span
-
-        def settled(message: Message, began: float, error: BaseException | None) -> None:
-            if before is not None:
-                before(message, began, error)
-            callback(message)
-
-        self.on_span, self.letters.on_add = settled, callback
-
-    def reply(self, message: Message, answer: Message) -> None:
-        """Give *answer* to the ask that sent *message*."""
-        if message.stream:
-            self.sink(end_of(message, answer))
-        if message.reply_to != self.address:
-            assert message.reply_to is not None
-            self.transport.reply(message.reply_to, answer)
-            return
-        future = self._asks.get(message.id)
-        if future is None or future.done():
-            self.late += 1
-        elif answer.type == REFUSED:
-            future.set_exception(error_of(answer.payload))
-        else:
-            future.set_result(answer)
-
-    def receive_reply(self, answer: Message) -> None:
-        """Give a reply from another node to the ask that waits for it."""
-        asked = answer.correlation_id or ""
-        self.reply(Message(asked, "", "", "", reply_to=self.address), answer)
-
-    def refuse(self, message: Message, refusal: AskRefusal) -> None:
-        """Answer an ask with an error."""
-        self.answer(message, refusal, REFUSED)
-
-    def answer(self, message: Message, payload: Any, message_type: str = "reply") -> None:
-        """Answer an ask in the name of its recipient."""
-        self.reply(message, self.answer_to(message, payload, message_type))
-
-    def answer_to(self, message: Message, payload: Any, message_type: str = "reply") -> Message:
-        """The reply to *message*."""
-        id, sender, recipient = self.new_id(), message.recipient, message.sender
-        return Message(
-            id, message_type, sender, recipient, payload, self.now(), message.trace_id, message.id, None, message.id
-        )
-
     def _special(self, message: Message, child: AgentChild | None) -> bool:
         """Do what a message asks of the process itself, not of its handler; whether it did."""
         if message.type.startswith("_"):
@@ -444,23 +356,10 @@ class ActorNode:
         child = self._entries.get(held.recipient)
         return child if child is not None and child.current is held else None
 
-    def _chain(self, start: AgentChild, end: str) -> list[str] | None:
-        """The agents that wait for each other from *start* to *end*, if they do."""
-        name = start.spec.name
-        if name == end:
-            return [name]
-        seen = {name}
-        paths = [[name]]
-        while paths:
-            path = paths.pop()
-            child = self._entries.get(path[-1])
-            for other in (child.asking or ()) if child is not None else ():
-                if other == end:
-                    return [*path, other]
-                if other not in seen:
-                    seen.add(other)
-                    paths.append([*path, other])
-        return None
+    def _asking(self, name: str) -> Sequence[str]:
+        """The agents that the handler of *name* waits for."""
+        child = self._entries.get(name)
+        return (child.asking or ()) if child is not None else ()
 
     # Agents
 
@@ -503,7 +402,7 @@ class ActorNode:
             raise self.missing(name)
         return self._entries[name].health()
 
-    def monitor(self, name: str, callback: Callable[[Down], None], *, watcher: object = None) -> Callable[[], None]:
+    def monitor(self, name: str, callback: Callable[[Down], object], *, watcher: object = None) -> Callable[[], None]:
         """Call *callback* once, when the current incarnation of *name* ends; return what cancels it.
 
         Raises:
@@ -595,43 +494,6 @@ class ActorNode:
         elif child.idle:
             child.wake()
 
-    def new_id(self) -> str:
-        """A new id of a message."""
-        return hex(next(self._ids))[2:]
-
     def create_task(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
         """Start *work* in a context in which no message is in hand."""
         return self.loop.create_task(work, context=self._context.copy())
-
-
-def matching(glob: str, names: Iterable[str]) -> list[str]:
-    """Those of *names* that match *glob* (`*`, `?`, `[…]`; case matters)."""
-    matches = _pattern(glob).match
-    return [name for name in names if matches(name)]
-
-
-def error_of(refusal: AskRefusal) -> ActorError:
-    """The error that an asker gets."""
-    match refusal.kind:
-        case "crashed":
-            return AgentCrashed(refusal.agent, refusal.reason, refusal.trace)
-        case "unknown":
-            return NoSuchAgent(refusal.agent)
-        case "lost":
-            return WorkerLost(refusal.agent, refusal.reason)
-        case _:
-            return AgentStopped(refusal.agent, refusal.reason)
-
-
-@lru_cache(maxsize=256)
-def _pattern(glob: str) -> re.Pattern[str]:
-    return re.compile(translate(glob))
-
-
-def _expire(future: "asyncio.Future[Message]", recipient: str, seconds: float) -> None:
-    if not future.done():
-        future.set_exception(AskTimedOut(recipient, seconds))
-
-
-def _discard(record: Record) -> None:
-    """Without a journal, records go nowhere."""

@@ -3,12 +3,10 @@
 import asyncio
 import signal
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from coterie.actors.ports import NodePort
 from coterie.errors import error_line
-
-if TYPE_CHECKING:
-    from coterie.actors.node import ActorNode
 
 T = TypeVar("T")
 
@@ -26,7 +24,7 @@ def leaves_loop(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt | GeneratorExit)
 
 
-def start_contained(node: "ActorNode", work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+def start_contained(node: NodePort, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
     """Run code of an agent in a task; `sys.exit` and `KeyboardInterrupt` in it are errors like any other."""
 
     async def contain() -> T:
@@ -49,7 +47,7 @@ class OwnedWork:
         failed: Called with the error of a task, unless the incarnation has ended.
     """
 
-    def __init__(self, node: "ActorNode", failed: Callable[[BaseException], None]) -> None:
+    def __init__(self, node: NodePort, failed: Callable[[BaseException], None]) -> None:
         self._node, self._failed = node, failed
         self._running: set[asyncio.Task[Any]] = set()
         self._timers: set[asyncio.TimerHandle] = set()

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
+from typing import Any, ClassVar, Final, Self
 
 from coterie.actors.message import IN_HAND, Message
 from coterie.actors.plain import plain
+from coterie.actors.ports import ChildPort, Tree
 from coterie.errors import ActorError
 from coterie.journal.records import ReplyPiece
-
-if TYPE_CHECKING:
-    from coterie.actors.child import AgentChild
-
 
 _LOG = logging.getLogger("coterie")
 _LONG_DELAYS: set[type] = set()
@@ -33,27 +30,6 @@ class ErrorAction(Enum):
     """Crash: the supervisor decides about a restart."""
     STOP = "stop"
     """Stop for good, whatever the restart type."""
-
-
-class Tree(Protocol):
-    """The supervision tree, as agents use it; names only."""
-
-    async def spawn(self, parent: str, what: type | str, name: str, into: str | None, config: Mapping[str, Any]) -> str:
-        """Start an agent under the dynamic supervisor *into*, or the nearest one to *parent*; return its name.
-
-        Raises:
-            SpawnError: A limit is reached, the type is not allowed, or there is no such supervisor.
-        """
-
-    async def despawn(self, name: str) -> None:
-        """Stop an agent that was spawned."""
-
-    def halt(self, name: str) -> None:
-        """Stop a node for good, and return at once.
-
-        Raises:
-            NoSuchAgent: There is no node of that name.
-        """
 
 
 LATER: Final = Message("", "_later", "", "")
@@ -88,7 +64,7 @@ class AgentProcess:
     max_retries: int = 3
     handle_timeout: float | None = None
     constructed_with: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
-    _bound: AgentChild | None = None
+    _bound: ChildPort | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Keep the arguments: later incarnations are built from them."""
@@ -304,7 +280,7 @@ class AgentProcess:
         return self._child.node.plugins.tools
 
     @property
-    def _child(self) -> AgentChild:
+    def _child(self) -> ChildPort:
         if self._bound is None:
             raise RuntimeError(f"agent {self.name!r} is not started, or has ended: use this from on_start to on_stop")
         return self._bound

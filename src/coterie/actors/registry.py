@@ -1,7 +1,10 @@
 """The names of the agents of one process."""
 
+import re
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from fnmatch import translate
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -44,3 +47,31 @@ class Registry(Generic[T]):
     def stopped(self, name: str) -> str | None:
         """Why the agent *name* has stopped; None if there was none."""
         return self._stopped.get(name)
+
+
+def matching(glob: str, names: Iterable[str]) -> list[str]:
+    """Those of *names* that match *glob* (`*`, `?`, `[…]`; case matters)."""
+    matches = _pattern(glob).match
+    return [name for name in names if matches(name)]
+
+
+def path(start: str, end: str, following: Callable[[str], Iterable[str]]) -> list[str] | None:
+    """The names from *start* to *end*, each *following* the one before, if there is such a way."""
+    if start == end:
+        return [start]
+    seen = {start}
+    paths = [[start]]
+    while paths:
+        names = paths.pop()
+        for name in following(names[-1]):
+            if name == end:
+                return [*names, name]
+            if name not in seen:
+                seen.add(name)
+                paths.append([*names, name])
+    return None
+
+
+@lru_cache(maxsize=256)
+def _pattern(glob: str) -> re.Pattern[str]:
+    return re.compile(translate(glob))

@@ -235,7 +235,8 @@ class ActorSystem:
                 from coterie.actors.http.management import TopologyServerActor  # its libraries are optional
 
                 self._name(plan.name)
-                return AgentChild(spec_of(plan, lambda: TopologyServerActor(plan, self)), self.node, path=path)
+                served = partial(TopologyServerActor, plan, self.tree, self.node, self.plan.transport.type)
+                return AgentChild(spec_of(plan, served), self.node, path=path)
             case _:
                 assert_never(plan)
 

@@ -7,14 +7,16 @@ from typing import Any, assert_never
 
 from msgspec import Struct
 
-from coterie.actors.child import AgentChild, AgentHealth
+from coterie.actors.child import AgentChild
 from coterie.actors.classes import load_class
 from coterie.actors.evaluation import EvalAgent
+from coterie.actors.life import AgentHealth
 from coterie.actors.message import IN_HAND, TERMINATED
 from coterie.actors.node import ActorNode
 from coterie.actors.supervision.dynamic import DynamicSupervisorActor
+from coterie.actors.supervision.entries import ChildEntry
 from coterie.actors.supervision.spec import ChildSpec
-from coterie.actors.supervision.supervisor import ChildEntry, SupervisorActor
+from coterie.actors.supervision.supervisor import SupervisorActor
 from coterie.errors import NoSuchAgent, SpawnError
 from coterie.planning.system import (
     ActorPlan,

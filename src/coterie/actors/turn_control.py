@@ -1,15 +1,11 @@
 """Steering, interrupting and watching a turn that an agent works on, past its mailbox and its handler."""
 
-from typing import TYPE_CHECKING
-
-from coterie.actors.message import INTERRUPT, STEER, TURN, TURN_FAILED, Message
+from coterie.actors.child import AgentChild
+from coterie.actors.message import INTERRUPT, STEER, TURN, Message
 from coterie.errors import TurnFailure
 
-if TYPE_CHECKING:
-    from coterie.actors.child import AgentChild
 
-
-def control_turn(child: "AgentChild", message: Message) -> None:
+def control_turn(child: AgentChild, message: Message) -> None:
     """Do what *message* says about a turn; the reply has its `phase`: `working`, `queued` or `unknown`."""
     turn = message.payload.get("turn") if type(message.payload) is dict else None
 
@@ -26,11 +22,6 @@ def control_turn(child: "AgentChild", message: Message) -> None:
     elif (queued := child.mailbox.find(is_it)) is not None:
         phase = "queued"
         if message.type == INTERRUPT and child.mailbox.withdraw(queued) and queued.reply_to is not None:
-            fail_turn(child, queued, TurnFailure("interrupted", "the turn was interrupted before it began"))
+            child.fail_turn(queued, TurnFailure("interrupted", "the turn was interrupted before it began"))
     if message.reply_to is not None:
         child.node.answer(message, {"turn": turn, "phase": phase})
-
-
-def fail_turn(child: "AgentChild", message: Message, failure: TurnFailure) -> None:
-    """Answer the turn *message* with a failure; its agent lives."""
-    child.node.answer(message, {"kind": failure.kind, "reason": failure.reason}, TURN_FAILED)

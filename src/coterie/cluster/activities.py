@@ -207,7 +207,7 @@ class TurnActivities:
 
         after, folder = stall_after(request.agent), (request.cwd or Path()) / request.agent.cwd
         watching = asyncio.create_task(attempt.watch(self._turns, folder, after)) if after is not None else None
-        running = asyncio.ensure_future(ask(lambda: self._turns.start(request, attempt.heard), began))
+        running = asyncio.ensure_future(ask(self._turns.start(request, attempt.heard), began))
         self._running[name] = running
         try:
             result = await asyncio.shield(running)
@@ -243,15 +243,9 @@ class TurnActivities:
         if place is not None and at is not None:
             moved = _moved(encode_request(request).decode(), place.root, at.root)
             request = msgspec.structs.replace(decode_request(moved.encode()), cwd=at.cwd)
-        files.make_folder(root := self._files.run_folder(root_of(run)))
-        return msgspec.structs.replace(
-            request,
-            folder=self._files.attempt_folder(run, turn, attempt),
-            root=root,
-            token=self._files.token(run, turn, attempt, request.epoch),
-            transcript=self._files.transcript(run, f"stream.{turn}"),
-            hidden=self._hidden,
-        )
+        files.make_folder(self._files.run_folder(root_of(run)))
+        kept = self._files.place(run, turn, attempt, request.epoch, lambda run, turn: f"stream.{turn}")
+        return msgspec.structs.replace(request, hidden=self._hidden, **msgspec.structs.asdict(kept))
 
 
 class _Attempt:

@@ -42,14 +42,15 @@ def judge_reply(
         bare: Accept a text of one line as the only wanted output, for people who type just the value.
         checks_needed: Whether an undeclared output that is needed must be present, too.
     """
-    given = renamed(reply.given, wanted)
+    given = renamed(reply.given, wanted) if reply.given else {}
     if reply.outputs is None:
         found = (find_outputs(reply.text, wanted) if wanted else {}) | given
         if bare and len(wanted) == 1 and wanted[0].name not in found and "\n" not in reply.text.strip():
             found = {wanted[0].name: reply.text.strip()} | found
     else:
         found = given | renamed(reply.outputs, wanted)
-    outputs, faults = dict(found), list[str]()
+    outputs = dict(found)
+    faults: list[str] = []
     for want in wanted:
         if want.declared:
             value = fit(outputs.get(want.name), want)

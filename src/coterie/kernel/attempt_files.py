@@ -1,35 +1,50 @@
 """The files that an attempt leaves for watchers, later owners and its own process: what a run needs of them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from coterie.backends.base import Event
 from coterie.journal.records import Usage
 
 
+class AttemptPlace(Struct, frozen=True, kw_only=True):
+    """Where an attempt is kept, as its `Request` says it; nowhere by default.
+
+    Attributes:
+        folder: Its own.
+        root: That of its root run.
+        token: Proves to this owner, and to later ones, that it sent a message.
+        transcript: The file, without the backend's label, for what a coding agent says on the wire.
+    """
+
+    folder: Path | None = None
+    root: Path | None = None
+    token: str = ""
+    transcript: Path | None = None
+
+
+NOWHERE = AttemptPlace()
+
+
 class AttemptFiles(Protocol):
     """The files of attempts. By default nothing is kept."""
 
-    def run_folder(self, run: str) -> Path | None:
-        """The folder of *run*, or None."""
-        return None
+    def place(
+        self, run: str, turn: str, attempt: int, epoch: int, transcript: Callable[[str, str], str]
+    ) -> AttemptPlace:
+        """Where an attempt that the owner of *epoch* starts is kept; *transcript* names what it says on the wire."""
+        return NOWHERE
 
     def attempt_folder(self, run: str, turn: str, attempt: int) -> Path | None:
         """The folder of an attempt, or None."""
         return None
 
-    def transcript(self, run: str, name: str) -> Path | None:
-        """The file *name* for what a coding agent says on the wire, beside the journal of *run*; None: keep nothing."""
-        return None
-
     def tool(self, run: str, turn: str, attempt: int) -> str:
         """The command through which an attempt emits."""
         return "autoloops"
-
-    def token(self, run: str, turn: str, attempt: int, epoch: int) -> str:
-        """The token that proves to this owner, and to later ones, that an attempt of *run* sent a message."""
-        return ""
 
     def stream(self, run: str, turn: str, attempt: int, event: Event) -> None:
         """Keep an event of an attempt, for watchers; an `OSError` stops the run only if it is a shortage."""

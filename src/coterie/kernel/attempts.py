@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -111,7 +110,7 @@ class Attempts:
     def start(self, live: DrivenRun, start: Start, agent: AgentPlan) -> None:
         """Start an attempt of a turn of *live*: a task that does nothing before the event loop turns."""
         request = self._request(live, start, agent)
-        self._go(live, start, agent, lambda heard: self._turns.start(request, heard))
+        self._go(live, start, agent, partial(self._turns.start, request))
 
     async def find(self, live: DrivenRun, start: Start, agent: AgentPlan, taken: float) -> Session | None:
         """The session of an attempt that an earlier owner started *taken* seconds ago; None if it is lost."""
@@ -190,10 +189,12 @@ class Attempts:
         return task
 
     def _leave(self) -> None:
-        with suppress(RuntimeError):  # it is dropped with its loop
+        try:
             task = asyncio.current_task()
-            assert task is not None
-            self._tasks.pop(task, None)
+        except RuntimeError:  # it is dropped with its loop
+            return
+        assert task is not None
+        self._tasks.pop(task, None)
 
     async def _interrupt(self, session: Session) -> None:
         try:
@@ -236,7 +237,7 @@ class Attempts:
             after = self._stall_after(agent)
             watch = self._own(self._watch(live, name, attempt, agent, after)) if after is not None else None
             try:
-                result = await ask(partial(begin, heard), partial(self._begun, live, name))
+                result = await ask(begin(heard), partial(self._begun, live, name))
             finally:
                 if watch is not None:
                     watch.cancel()
@@ -244,7 +245,8 @@ class Attempts:
                 await asyncio.wait([emitting])  # what it emitted counts before its answer
             if steering := self._steering.pop((live.run, name), None):
                 await asyncio.wait(steering)  # and so does guidance that it took up at its end
-            open_tasks = await self._open_tasks(live, Reply(turn=name, attempt=attempt))
+            asks_tasks = live.kind.waits_for_tasks
+            open_tasks = await self._open_tasks(live, Reply(turn=name, attempt=attempt)) if asks_tasks else ()
             saved: list[TreeSaved | TreeAttested | None] = []
             try:
                 cut_off = isinstance(result, Failure) and result.kind in ("interrupted", "lost", "shortage")
@@ -310,6 +312,7 @@ class Attempts:
         asked, attempt, core = start.ask, start.attempt, live.core
         name = asked.turn
         turn = core.turns[name]
+        place = self._files.place(live.run, name, attempt, turn.epoch, live.kind.transcript)
         return Request(
             run=live.run,
             turn=name,
@@ -320,20 +323,20 @@ class Attempts:
             nodes=live.nodes,
             context=core.coordination.context(core, turn) if self._turns.uses_context(agent) else {},
             interrupted=turn.tally.interrupted,
-            folder=self._files.attempt_folder(live.run, name, attempt),
+            folder=place.folder,
             cwd=self._workspace.cwd(live.run) or self._cwd,
             here=live.here,
             team=self._workspace.team_files(live.run, live.top.plan, texts=not live.kind.reviews(name)),
             epoch=turn.epoch,
             handle=handle,
             taken=taken,
-            root=self._files.run_folder(live.root),
-            token=self._files.token(live.run, name, attempt, turn.epoch),
+            root=place.root,
+            token=place.token,
             env=live.kind.environment(self._notes, live.run, name),
             history=asked.history,
             wanted=asked.wanted,
             session=turn.resumes,
-            transcript=self._files.transcript(live.run, live.kind.transcript(live.run, name)),
+            transcript=place.transcript,
         )
 
     async def _open_tasks(self, live: DrivenRun, said: Reply | Emit) -> tuple[str, ...]:

@@ -19,8 +19,8 @@ from coterie.kernel.fold import Coordinator, Fold
 from coterie.kernel.retries import LOST, opens_at
 from coterie.planning.plan import Limits
 
-Room = Callable[[Ask, bool], bool]
-"""`room(ask, again)`: whether the turn of *ask* may start now, for the first time or again."""
+Room = Callable[["Core", Ask, bool], bool]
+"""`room(core, ask, again)`: whether the turn of *ask* may start now, for the first time or again."""
 
 
 class Core(Fold):
@@ -149,8 +149,8 @@ class Core(Fold):
 
     def _has_room(self, start: Command | Again, room: Room) -> bool:
         if isinstance(start, Ask):
-            return room(start, False)
-        return isinstance(start, Again) and room(self.turns[start.turn].ask, True)
+            return room(self, start, False)
+        return isinstance(start, Again) and room(self, self.turns[start.turn].ask, True)
 
     def _carry_out(self, now: float, cause: Cause, command: Command | Again, effects: list[Effect]) -> None:
         match command:

@@ -92,6 +92,8 @@ class DrivenRun:
         self.limits_time: bool = self.kind.limits_time or (parent is not None and parent[0].limits_time)
         """Whether it, or a run above it, may have a limit of time."""
         self.root = root_of(run)
+        self.top: DrivenRun = self if parent is None else parent[0].top
+        """The root run that it is or belongs to."""
         self.here = Path(plan.folder) if plan.folder else None
         self.parent_notified = False
         """Whether its journal was closed and its parent was notified of its end."""
@@ -134,11 +136,6 @@ class DrivenRun:
         return not self.outbox and not self.unseen and self.is_durable
 
     @property
-    def top(self) -> "DrivenRun":
-        """The root run that it is or belongs to."""
-        return self if self.parent is None else self.parent[0].top
-
-    @property
     def turn(self) -> str:
         """The turn of its parent that it is; empty for a root."""
         return self.parent[1].ask.turn if self.parent is not None else ""
@@ -151,6 +148,11 @@ class DrivenRun:
         for tasks in (self.attempts, self.checks):
             if (task := tasks.pop(turn, None)) is not None:
                 task.cancel()
+
+    @property
+    def has_reported(self) -> bool:
+        """Whether a running attempt has reported what it has used, or may have."""
+        return bool(self.reported or self.misreported or self.core.gated)
 
     def used(self, turn: str) -> Usage:
         """What the running attempt of *turn* has used so far, as far as it has reported that."""

@@ -20,6 +20,8 @@ from coterie.planning.plan import AgentPlan, Limits, from_record
 
 _DECIDED = frozenset({r.TurnStarted, r.TurnFailed, r.ConfigChanged, r.ConfigHeld, r.ConfigRejected, r.ConfigKept})
 """What is never written unless a command wants it."""
+_BROUGHT = frozenset(record for record in r.RECORDS if "message" in record.__struct_fields__)
+"""What a message may bring."""
 
 
 class Coordinator(Protocol):
@@ -79,6 +81,7 @@ class Fold:
         gated: What waits for gates, by turn.
         notes: The changes of memory and tasks, by message.
         guidance: The operator's guidance to its turns; None until there is some, or if its engine keeps it.
+        has_gates: Whether arrows of the flow have gates.
         busy: Turns that run here and take a slot: no humans, no child runs.
         called_off: Whether the parent called this run off: messages of its attempts are too late.
         todo: What is decided and not yet carried out, in order.
@@ -94,6 +97,7 @@ class Fold:
     def __init__(self, run: str, coordination: Coordinator) -> None:
         self.run, self.coordination = run, coordination
         self.engine, self.agents = coordination.engine, coordination.agents
+        self.has_gates = any(agent.kind == "gate" for agent in self.agents.values())
         self.seq, self.at, self.epoch, self.owned = 0, 0.0, 0, 0
         self.time = OwnedTime()
         self.plan = ""
@@ -279,7 +283,7 @@ class Fold:
                 self.trees.add(path)
             case r.TreesJoined() | r.TreeMerged() | r.TreeCleared() | r.RunNotified() if self.ending is not None:
                 self._close(record, self.ending)
-        if message := getattr(record, "message", ""):
+        if type(record) in _BROUGHT and (message := getattr(record, "message", "")):
             self.messages[message] = refusal(record)
         follows += self.engine.step(record)
         if self.finished is not None:
@@ -396,7 +400,8 @@ class Fold:
         turn.status = "between"
         self.busy -= turn.slot
         self.gated.pop(name, None)
-        self._void_attention(name)
+        if self.attention:
+            self._void_attention(name)
         return turn
 
     def parked_for(self, turn: str) -> r.AttentionAsked | None:
@@ -411,8 +416,7 @@ class Fold:
 
     def _void_attention(self, turn: str) -> None:
         """Nothing waits for a person any more in *turn*, whose attempt has ended."""
-        if self.attention:
-            self.attention = {id: asked for id, asked in self.attention.items() if asked.turn != turn}
+        self.attention = {id: asked for id, asked in self.attention.items() if asked.turn != turn}
 
     def _end_turn(self, record: r.TurnFinished | r.TurnFailed | r.TurnCancelled) -> None:
         if self._cancels:
@@ -425,7 +429,8 @@ class Fold:
         turn = self._known(record, record.turn)
         if turn.status == "running":
             self.busy -= turn.slot
-            self._void_attention(record.turn)
+            if self.attention:
+                self._void_attention(record.turn)
         turn.status, turn.used = "ended", {}
         self.gated.pop(record.turn, None)
         self.parked.pop(record.turn, None)

@@ -62,7 +62,7 @@ class Gates:
         ref = live.core.ref(turn, held.due.attempt)
         self._events.publish(ref, shown)
         live.checks[turn] = self._tree.facts.ask(
-            lambda: ask(lambda: self._turns.start(request, partial(self._event, live, held)), lambda session: None),
+            lambda: ask(self._turns.start(request, partial(self._event, live, held)), lambda session: None),
             partial(self._checked, live, held, argv, shown),
         )
 

@@ -103,7 +103,8 @@ def render(fold: Fold, turn: Turn) -> str:
 
 def question(fold: Fold, turn: Turn) -> list[str]:
     """The parts of a prompt rendered from the plan and the results so far."""
-    ask, parts = turn.ask, list[str]()
+    ask = turn.ask
+    parts: list[str] = []
     agent = fold.agents.get(ask.instead_of or ask.agent) or AgentPlan(name=ask.agent)
     if agent.prompt:
         parts.append(agent.prompt)
@@ -146,7 +147,7 @@ def inputs(fold: Fold, turn: Turn) -> list[TurnFinished]:
     """
     ask = turn.ask
     found: dict[str, TurnFinished] = {}
-    for name in _behind_gates(fold, ask.inputs):
+    for name in _behind_gates(fold, ask.inputs) if fold.has_gates else ask.inputs:
         result = fold.turns[name].result
         if result is not None:
             found[name] = result

@@ -55,7 +55,8 @@ from coterie.planning.plan import AgentPlan, Limits, Plan, environments, to_json
 from coterie.workspace.base import Workspace
 from coterie.workspace.notes import Notes
 
-_AWAITS_GATES = (Reply, Emit, AttemptFailed, AttemptInterrupted)
+_ENDS_ATTEMPT = (Reply, AttemptFailed, AttemptInterrupted)
+_AWAITS_GATES = (*_ENDS_ATTEMPT, Emit)
 """The inputs that are judged, or that end an attempt."""
 
 
@@ -249,13 +250,15 @@ class RunTree:
                 return held.due
             live.held_back.setdefault(said.turn, []).append((said, source))
             return None
-        if isinstance(said, Reply | AttemptFailed | AttemptInterrupted):
+        if isinstance(said, _ENDS_ATTEMPT) and (said.usage is not NO_USAGE or live.has_reported):
             silent = said.usage == NO_USAGE and not isinstance(said, Reply)
             usage = live.used(said.turn) if silent else self._counted(live, said.turn, said.attempt, said.usage)
             said = msgspec.structs.replace(said, usage=usage)
         if isinstance(said, AttemptInterrupted) and said.reason == "interrupted" and said.turn in live.overspent:
             said = msgspec.structs.replace(said, reason=OVER_BUDGET)
-        record = live.core.accept(self._clock.now(), self._hidden(said), source)
+        if self.secrets.values:
+            said = self._hidden(said)
+        record = live.core.accept(self._clock.now(), said, source)
         if isinstance(record, GatesDue):
             live.outbox.append(Check(turn=said.turn))
         return self._heard(live, said.turn, record)
@@ -425,7 +428,7 @@ class RunTree:
         """Write what is decided in *live*, and put what it leads to into its outbox."""
         core = live.core
         if not core.called_off:
-            self._take(live, core.pump(self._clock.now(), partial(self._room, core)))
+            self._take(live, core.pump(self._clock.now(), self._room))
         elif live.ending and core.finished is None:
             self._end(live)
 

@@ -314,7 +314,7 @@ class Shell:
             if self._deferrals:
                 await self._let_programs_go_on()
             await self._leave()
-            if root.core.finished or root.core.stopped or self._is_at_rest():
+            if root.core.finished or root.core.stopped or (self._handing_over and self._is_at_rest()):
                 return True
             if not self._queue:
                 reason = self._reason_to_stop()
@@ -324,7 +324,7 @@ class Shell:
 
     def _is_at_rest(self) -> bool:
         """Whether the run is to be handed over, and nothing of it is under way or about to stop."""
-        if not self._handing_over or self._queue or self._facts.pending or self.tree.ledger.busy:
+        if self._queue or self._facts.pending or self.tree.ledger.busy:
             return False
         return not self._engine_stops()
 
@@ -380,7 +380,8 @@ class Shell:
         """
         outbox, live.outbox = live.outbox, []
         for effect in outbox:
-            if type(effect) is Start and self._agent(live, effect).child is None:
+            agent = live.core.agents.get(effect.ask.agent) if type(effect) is Start else None
+            if type(effect) is Start and (agent is None or agent.child is None):
                 self._start(live, effect)
             else:
                 live.outbox.append(effect)

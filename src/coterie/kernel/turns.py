@@ -84,10 +84,10 @@ class Settled:
         return False
 
 
-async def ask(start: Callable[[], Awaitable[Session]], started: Callable[[Session], object]) -> Answer | Failure:
+async def ask(start: Awaitable[Session], started: Callable[[Session], object]) -> Answer | Failure:
     """Run one attempt to its result; *started* is given its session. What escapes from a backend becomes `crashed`."""
     try:
-        session = await start()
+        session = await start
         started(session)
         return await session.result()
     except Exception as error:  # a failure becomes a record here, whatever a backend or a user's code raised

@@ -99,7 +99,8 @@ class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def gates(self) -> tuple[tuple[str, ...], ...]:
         """The commands that must succeed before its answer, or its completion of a loop, counts: `options["gates"]`."""
-        return tuple(tuple(argv) for argv in self.options.get("gates", ()))
+        gates = self.options.get("gates")
+        return tuple(tuple(argv) for argv in gates) if gates else ()
 
 
 class FlowPlan(Coordination, frozen=True, kw_only=True, omit_defaults=True, dict=True, tag="flow"):
@@ -232,6 +233,7 @@ def environments(plan: Plan) -> Iterator[dict[str, str]]:
         yield from coordination.environments()
     for agent in plan.agents.values():
         yield agent.env
-        yield from (server.get("env", {}) for server in agent.options.get("mcp_servers", {}).values())
+        if servers := agent.options.get("mcp_servers"):
+            yield from (server.get("env", {}) for server in servers.values())
         if agent.child is not None:
             yield from environments(agent.child)

@@ -53,7 +53,7 @@ def uncrashed(run: str, plan: Plan, kinds: MakeKind, log: Sequence[Record]) -> l
         core.cut_off(0.0, name, reason, earlier.pop(name, NO_USAGE))
 
     def pump() -> None:
-        while effects := core.pump(0.0, lambda ask, again: True):
+        while effects := core.pump(0.0, lambda core, ask, again: True):
             reads.extend(effect for effect in effects if isinstance(effect, ReadPlan))
             for effect in effects:
                 if isinstance(effect, Wait):

@@ -8,9 +8,9 @@ import pytest
 from supervised import Boom, FakeChild, Log, LoggedSupervisor, settled
 
 from coterie.actors.exits import Crashed, Down, Normal, Shutdown, Terminated
+from coterie.actors.supervision.entries import ChildState
 from coterie.actors.supervision.policy import Backoff, BackoffKind, RestartLimit, RestartPolicy, RestartStrategy
 from coterie.actors.supervision.spec import KILLED, RESTART, SHUTDOWN, ChildSpec, RestartType
-from coterie.actors.supervision.supervisor import ChildState
 from coterie.clock import VirtualClock
 from coterie.errors import SpawnError
 from coterie.journal.records.actor import RestartPlanned, SupervisorFailed

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from coterie.actors.exits import Crashed, Down, Exit, Normal, Terminated
+from coterie.actors.supervision.entries import ChildState
 from coterie.actors.supervision.policy import Backoff, BackoffKind, RestartLimit, RestartPolicy, RestartStrategy
 from coterie.actors.supervision.spec import KILLED, SHUTDOWN, ChildSpec, RestartType, Supervised
-from coterie.actors.supervision.supervisor import ChildState, SupervisorActor
+from coterie.actors.supervision.supervisor import SupervisorActor
 from coterie.clock import VirtualClock
 from coterie.errors import SpawnError
 from coterie.journal.records.actor import RestartPlanned, SupervisorFailed

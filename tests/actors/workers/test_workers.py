@@ -9,8 +9,8 @@ import pytest
 from until import soon
 from worker_stage import Worker, WorkerStage, agent, supervisor
 
-from coterie.actors.child import AgentHealth
 from coterie.actors.exits import Crashed, Down
+from coterie.actors.life import AgentHealth
 from coterie.actors.message import TURN, Message
 from coterie.actors.node import ActorNode
 from coterie.actors.supervision.spec import RESTART, SHUTDOWN

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import Heard, agent, ask, pass_time, request
+from asking import Heard, agent, ask, pass_time, request, started
 
 from coterie.backends.base import Failure, Permission, Result, SessionOpened, Tool, Used
 from coterie.backends.coding import claude
@@ -57,6 +57,29 @@ def test_the_floor_holds_where_the_program_does_not_ask() -> None:
     assert getattr(result, "text", "").startswith("rm-rf-root: ")
     [permission] = [event for event in heard if isinstance(event, Permission)]
     assert (permission.decision, permission.detail) == ("denied", "rm -rf /")
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_person_decides_on_what_the_floor_cannot_read(allowed: bool) -> None:
+    """The hook waits for the answer, also where the program would not ask."""
+
+    async def main() -> tuple[Result, Heard]:
+        backend = ClaudeBackend()
+        try:
+            session, heard = await started(backend, plan(), prompt="please unreadable")
+            await heard.until(lambda heard: any(isinstance(event, Permission) for event in heard))
+            [asked] = [event for event in heard if isinstance(event, Permission)]
+            assert await session.permit(asked.id, allowed)
+            return await asyncio.wait_for(session.result(), 300), heard
+        finally:
+            await backend.close()
+
+    result, heard = asyncio.run(main())
+    assert getattr(result, "text", "").startswith("a person allowed it" if allowed else "permission denied")
+    assert [event.decision for event in heard if isinstance(event, Permission)] == [
+        "",
+        "allowed" if allowed else "denied",
+    ]
 
 
 def test_an_announced_retry_is_left_to_the_run() -> None:

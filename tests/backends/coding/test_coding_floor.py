@@ -6,12 +6,13 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from asking import Heard
 from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.backends.base import Permission
-from coterie.backends.coding.floor import REASONS, refusal
+from coterie.backends.coding.floor import REASONS, UNREADABLE, refusal
 from coterie.backends.coding.permissions import ToolPermissions, Wish, branch_of
 from coterie.planning.plan import AgentPlan
 
@@ -170,7 +171,48 @@ def test_allowed(command: str) -> None:
 
 def test_every_rule_has_a_case() -> None:
     """No rule is without a command that it refuses."""
-    assert set(REFUSED) == set(REASONS)
+    assert set(REFUSED) == set(REASONS) - {UNREADABLE}
+
+
+@bundle(
+    "command",
+    [
+        "$CMD -rf /tmp/x",
+        "sudo $(echo rm) -rf /tmp/x",
+        "ls && `which rm` x",
+        'eval "$(direnv hook bash)"',
+        "sh -c '$1 x'",
+        "echo 'open",
+        'echo "open',
+        "echo $(open",
+        "echo " + "$(echo " * 9 + ")" * 9,
+    ],
+)
+def test_unreadable(command: str) -> None:
+    """An open quote or substitution, and a program whose name the shell would replace."""
+    assert refusal(command) == (UNREADABLE, REASONS[UNREADABLE])
+
+
+@bundle(
+    "command",
+    [
+        '"$VENV/bin/pytest" -q',
+        "x=$((1 + $y)) && echo $x",
+        "git commit -m \"$(cat <<'EOF'\nIt's (not) `quoted`\nEOF\n)\"",
+        "'$literal' x",
+        "for f in $files; do cat $f; done",
+    ],
+)
+def test_readable(command: str) -> None:
+    """What is replaced elsewhere than in the name of a program leaves a command readable."""
+    assert refusal(command) is None
+
+
+def test_a_refusal_wins_over_what_cannot_be_read() -> None:
+    """Wherever in the command it is."""
+    found = refusal("$CMD x; sudo rm -rf /; echo 'open")
+    assert found is not None
+    assert found.rule == "rm-rf-root"
 
 
 PIECES = ["rm", "-rf", "/", "'", '"', "$(", ")", "`", "|", ";", "&", "\n", "\\", "<<", "EOF", "sh -c", "curl", " ", "~"]
@@ -208,6 +250,26 @@ def test_the_floor_wins_over_trust_and_over_a_person(options: dict[str, object])
     assert not asyncio.run(permissions.allows(Wish(id="1", tool="bash", command="sudo rm -rf /")))
     why = "rm-rf-root: recursive force-remove of a root/system/home path"
     assert said == [Permission(id="1", tool="bash", decision="denied", why=why)]
+
+
+def test_a_person_decides_on_a_command_that_cannot_be_read() -> None:
+    """Although the plan trusts; without trust it is denied at once."""
+    wish = Wish(id="1", tool="bash", command="$CMD -rf /tmp/x")
+
+    async def main(trusts: bool) -> tuple[bool, Heard]:
+        heard = Heard()
+        options = {"trust_all_tools": trusts}
+        permissions = ToolPermissions(AgentPlan(name="a", options=options), heard, nullcontext)
+        asking = asyncio.create_task(permissions.allows(wish))
+        await heard.until(len)
+        assert permissions.answer("1", True) is trusts
+        return await asking, heard
+
+    asked = Permission(id="1", tool="bash")
+    allowed = Permission(id="1", tool="bash", decision="allowed", why="answered")
+    assert asyncio.run(main(True)) == (True, [asked, allowed])
+    denied = Permission(id="1", tool="bash", decision="denied", why="trust_all_tools")
+    assert asyncio.run(main(False)) == (False, [denied])
 
 
 @bundle(

@@ -192,8 +192,8 @@ def prompt(agent: Agent, heard: Iterator[dict[str, Any]], mood: str) -> None:
             agent.gave(told.get("message", "passed"), failed=said == "denied")
             agent.say(said)
             agent.result(said)
-        case "forbidden":
-            call = agent.call("rm -rf /")
+        case "forbidden" | "unreadable":
+            call = agent.call("rm -rf /" if mood == "forbidden" else "$CMD x")
             call["tool_input"] = call.pop("input")
             told = agent.ask(heard, subtype="hook_callback", callback_id=agent.hooks[0], input=call)
             said = told.get("hookSpecificOutput", {}).get("permissionDecisionReason", "done")

@@ -30,8 +30,8 @@ except ImportError as missing:
     raise ExtraMissing("http", missing.name or "starlette", "a topology_server") from None
 
 if TYPE_CHECKING:
-    from coterie.actors.system import ActorSystem
-    from coterie.actors.tree import NodeStatus
+    from coterie.actors.node import ActorNode
+    from coterie.actors.tree import NodeStatus, SupervisionTree
 
 PATIENCE: Final = 10.0
 """Seconds that a request to stop or restart a node waits for its end; after that it goes on by itself."""
@@ -52,9 +52,9 @@ class TopologyServerActor(AgentProcess):
 
     server: HttpServer
 
-    def __init__(self, plan: TopologyServerPlan, system: "ActorSystem") -> None:
+    def __init__(self, plan: TopologyServerPlan, tree: "SupervisionTree", node: "ActorNode", transport: str) -> None:
         super().__init__(plan.name)
-        self._plan, self._system = plan, system
+        self._plan, self._supervision, self._node, self._transport = plan, tree, node, transport
         self._metrics = CollectorRegistry()
         self._work: set[asyncio.Task[str]] = set()
 
@@ -64,7 +64,7 @@ class TopologyServerActor(AgentProcess):
         check = bearer_token(config.token_env) if config.token_env else None
         if check is None and not is_loopback(config.host):
             raise CannotStart(f"topology_server {name!r} binds to {config.host!r}: set token_env")
-        self._metrics.register(_SystemMetrics(self._system))
+        self._metrics.register(_SystemMetrics(self._supervision, self._node))
         ProcessCollector(registry=self._metrics)
         self.server = HttpServer(_guarded(self._app(), check, config.host), config.host, config.port)
         try:
@@ -94,7 +94,7 @@ class TopologyServerActor(AgentProcess):
         return Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown})
 
     def _nodes(self) -> "list[NodeStatus]":
-        return self._system.describe()
+        return list(self._supervision.describe())
 
     def _topology(self) -> dict[str, Any]:
         """The tree: each node with its state and its children."""
@@ -109,7 +109,7 @@ class TopologyServerActor(AgentProcess):
                 seen["children"] = [subtree(child) for child in below.get(path, ())]
             return seen
 
-        return {"transport": self._system.plan.transport.type, "root": subtree(below[""][0])}
+        return {"transport": self._transport, "root": subtree(below[""][0])}
 
     async def _health(self, request: Request) -> Response:
         """200 while the root runs, `degraded` if a node does not; 503 else. The names of nodes need the token."""
@@ -126,7 +126,7 @@ class TopologyServerActor(AgentProcess):
             return self._missing(name)
         dead = [
             {"id": letter.id, "sender": letter.sender, "type": letter.type, "reason": reason}
-            for letter, reason in self._system.node.letters
+            for letter, reason in self._node.letters
             if letter.recipient == name
         ]
         return _json(msgspec.to_builtins(node) | {"dead_letters": dead[-LETTERS:]})
@@ -134,7 +134,7 @@ class TopologyServerActor(AgentProcess):
     async def _act(self, request: Request) -> Response:
         """Stop a node for good, or restart it."""
         name, action = request.path_params["name"], request.path_params["action"]
-        work = {"stop": self._system.tree.stop_agent, "restart": self._system.tree.restart_agent}.get(action)
+        work = {"stop": self._supervision.stop_agent, "restart": self._supervision.restart_agent}.get(action)
         node = next((one for one in self._nodes() if one.name == name), None)
         if work is None:
             return _json({"error": f"unknown action {action!r}: stop or restart"}, 404)
@@ -167,12 +167,12 @@ class TopologyServerActor(AgentProcess):
 class _SystemMetrics:
     """The state of a system as metrics, made anew for each request."""
 
-    def __init__(self, system: "ActorSystem") -> None:
-        self._system = system
+    def __init__(self, tree: "SupervisionTree", node: "ActorNode") -> None:
+        self._tree, self._node = tree, node
 
     def collect(self) -> Iterator[Metric]:
         """The metrics as they are now."""
-        node = self._system.node
+        node = self._node
         states = GaugeMetricFamily(
             "coterie_node_state", "1 for the state that a node is in.", labels=("name", "kind", "state")
         )
@@ -181,7 +181,7 @@ class _SystemMetrics:
         handled = CounterMetricFamily("coterie_agent_messages_handled", "Messages handled.", labels=("agent",))
         crashes = CounterMetricFamily("coterie_agent_crashes", "Crashes of an agent.", labels=("agent",))
         letters = CounterMetricFamily("coterie_dead_letters", "Messages that were not handled.", labels=("reason",))
-        for one in self._system.describe():
+        for one in self._tree.describe():
             states.add_metric((one.name, one.kind, one.state), 1)
             restarts.add_metric((one.name,), one.restarts)
             if _is_agent(one):

@@ -8,11 +8,11 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from enum import Enum
 from functools import partial
 from typing import assert_never
 
 from coterie.actors.exits import Available, Change, Crashed, Down, Exit, Lost, Normal, Shutdown, Terminated
+from coterie.actors.supervision.entries import ChildEntry, ChildState, Request, StartFailed
 from coterie.actors.supervision.policy import RestartHistory, RestartPolicy, is_restarted
 from coterie.actors.supervision.spec import CRASHED, KILLED, RESTART, SHUTDOWN, ChildSpec, Supervised, WorkerAbsent
 from coterie.errors import AgentCrashed, SpawnError, WorkerLost, error_line
@@ -21,78 +21,6 @@ from coterie.journal.records.base import Record
 from coterie.views.words import plural
 
 Ended = Callable[[ChildSpec, str], None]
-
-
-class ChildState(Enum):
-    """The state of a child, as its supervisor knows it."""
-
-    STARTING = "starting"
-    RUNNING = "running"
-    WAITING = "waiting"
-    """It failed and is started again after a delay."""
-    ABSENT = "absent"
-    """Its worker is not there; it is started when one comes."""
-    STOPPING = "stopping"
-    STOPPED = "stopped"
-
-
-class ChildEntry:
-    """A child in the list of its supervisor.
-
-    Attributes:
-        is_added: Whether it was started on request; it leaves the list when it has ended for good.
-        incarnation: The number of the latest incarnation; 0 before the first start.
-        restarts: Restarts since its supervisor was created.
-        error: Why it ended last, in a line.
-    """
-
-    __slots__ = ("child", "error", "incarnation", "is_added", "restarts", "state", "timer")
-
-    def __init__(self, child: Supervised, *, is_added: bool) -> None:
-        self.child = child
-        self.is_added = is_added
-        self.incarnation = 0
-        self.restarts = 0
-        self.state = ChildState.STOPPED
-        self.error = ""
-        self.timer: asyncio.TimerHandle | None = None
-
-    @property
-    def spec(self) -> ChildSpec:
-        """Its name and rules."""
-        return self.child.spec
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.child.spec.name
-
-    def cancel_timer(self) -> None:
-        """Start it no more after its delay."""
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
-
-
-class _StartFailed(Exception):
-    """A child of a group did not start."""
-
-    def __init__(self, entry: ChildEntry, error: Exception) -> None:
-        self.entry, self.error = entry, error
-        super().__init__(entry.name)
-
-
-class _Request:
-    """Work that somebody else waits for, done between two events."""
-
-    def __init__(self, work: Callable[[], Awaitable[None]], caller: str) -> None:
-        self.work, self.caller = work, caller
-        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def fail(self, error: Exception) -> None:
-        """Answer with *error*, unless the caller has gone."""
-        if not self.done.done():
-            self.done.set_exception(error)
 
 
 class SupervisorActor:
@@ -138,7 +66,7 @@ class SupervisorActor:
         self._ended = ended or _ignore
         self._chance = chance
         self._history = RestartHistory(policy.limit.window)
-        self._inbox: deque[Change | _Request | Callable[[], Awaitable[None]]] = deque()
+        self._inbox: deque[Change | Request | Callable[[], Awaitable[None]]] = deque()
         self._worker: asyncio.Task[None] | None = None
 
     @property
@@ -171,11 +99,11 @@ class SupervisorActor:
             for entry in self._initial.values():
                 try:
                     await self._start(entry)
-                except _StartFailed as failed:
+                except StartFailed as failed:
                     if not isinstance(failed.error, WorkerLost):
                         raise
                     self._try_again(failed)
-        except _StartFailed as failed:
+        except StartFailed as failed:
             await self._stop_all(SHUTDOWN)
             raise failed.error from None
         except BaseException:
@@ -228,7 +156,7 @@ class SupervisorActor:
             except BaseException as error:
                 del self._entries[entry.name]
                 await child.stop(SHUTDOWN)
-                raise error.error if isinstance(error, _StartFailed) else error from None
+                raise error.error if isinstance(error, StartFailed) else error from None
             self.added += 1
 
         await self._request(work, child.spec.spawner, child.spec.name)
@@ -263,7 +191,7 @@ class SupervisorActor:
                 await self._stop(entry, RESTART)
                 try:
                     await self._start(entry)
-                except _StartFailed as failed:
+                except StartFailed as failed:
                     self._try_again(failed)
                     raise failed.error from None
                 entry.restarts += 1
@@ -276,7 +204,7 @@ class SupervisorActor:
             raise SpawnError(name, f"supervisor {self.name!r} is not running")
         if self._is_held_up_by(caller):
             raise SpawnError(name, f"supervisor {self.name!r} waits for {caller!r} to start or stop: ask it in handle")
-        request = _Request(work, caller)
+        request = Request(work, caller)
         self._post(request)
         await request.done
 
@@ -290,7 +218,7 @@ class SupervisorActor:
         child.report = self._post
         return ChildEntry(child, is_added=is_added)
 
-    def _post(self, event: Change | _Request | Callable[[], Awaitable[None]]) -> None:
+    def _post(self, event: Change | Request | Callable[[], Awaitable[None]]) -> None:
         self._inbox.append(event)
         self._wake()
 
@@ -309,7 +237,7 @@ class SupervisorActor:
                         await self._handle_lost(event)
                     case Available():
                         await self._handle_available(event)
-                    case _Request():
+                    case Request():
                         await self._answer(event)
                     case _:
                         await event()
@@ -318,7 +246,7 @@ class SupervisorActor:
             if not self.is_running:
                 self._refuse_requests()
 
-    async def _answer(self, request: _Request) -> None:
+    async def _answer(self, request: Request) -> None:
         try:
             await request.work()
         except Exception as error:  # it is the caller's
@@ -333,7 +261,7 @@ class SupervisorActor:
     def _refuse_requests(self, caller: str = "") -> None:
         """Answer what waits, of *caller* or of all, instead of holding up those who stop."""
         for event in list(self._inbox):
-            if isinstance(event, _Request) and caller in ("", event.caller):
+            if isinstance(event, Request) and caller in ("", event.caller):
                 self._inbox.remove(event)
                 event.fail(SpawnError(event.caller, f"supervisor {self.name!r} is stopping"))
 
@@ -444,12 +372,12 @@ class SupervisorActor:
         """Start *entry*; whether that did not fail. A failure counts, and leads to another try."""
         try:
             await self._start(entry)
-        except _StartFailed as failed:
+        except StartFailed as failed:
             self._try_again(failed)
             return False
         return True
 
-    def _try_again(self, failed: _StartFailed) -> None:
+    def _try_again(self, failed: StartFailed) -> None:
         entry, error = failed.entry, failed.error
         reason = Crashed(error.error if isinstance(error, AgentCrashed) else error_line(error))
         entry.error = next(iter(causes(entry.name, reason)))
@@ -502,7 +430,7 @@ class SupervisorActor:
             return
         except Exception as error:
             entry.state = ChildState.STOPPED
-            raise _StartFailed(entry, error) from None
+            raise StartFailed(entry, error) from None
         except BaseException:
             entry.state = ChildState.STOPPED
             raise

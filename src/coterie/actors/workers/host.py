@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from coterie.actors.child import AgentChild, AgentHealth
+from coterie.actors.child import AgentChild
 from coterie.actors.classes import class_path
 from coterie.actors.evaluation import evaluators
 from coterie.actors.exits import Change, Down
 from coterie.actors.hosted import AgentBuilder, Factory, TurnActors
 from coterie.actors.letters import Sink, hiding_secrets
+from coterie.actors.life import AgentHealth
 from coterie.actors.message import AskRefusal, Message
 from coterie.actors.node import ActorNode
 from coterie.actors.plugins.plugins import Plugins

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from coterie.actors.child import AgentHealth
 from coterie.actors.exits import Available, Change, Crashed, Down, Lost
+from coterie.actors.life import AgentHealth
 from coterie.actors.message import AskRefusal
 from coterie.actors.supervision.spec import ChildSpec
 from coterie.actors.transports.heartbeats import BEATS
-from coterie.actors.workers.remote import RemoteChild
+from coterie.actors.workers.remote import RemoteChild, WorkerSlot
 from coterie.actors.workers.requests import (
     Attach,
     Despawn,
@@ -45,29 +45,6 @@ if TYPE_CHECKING:
 
 AGAIN = 0.2
 """Seconds until a worker that is busy is tried again."""
-
-
-class WorkerSlot:
-    """A process name and the workers that can have it.
-
-    Attributes:
-        active: The address of the worker that hosts the agents; empty: none does.
-        leaving: The address of the worker that stops them, in order.
-        was_lost: The latest worker was lost, and no other has come since.
-        leased_to, leased_until: The worker that was lost last, and when its agents have ended; until then no other
-            worker gets them. At first any worker can have them for another supervisor that has just died.
-        present: The addresses of the workers of that name, in the order in which they came.
-        children: The agents, in start order.
-    """
-
-    def __init__(self, process: str, link: "Link", signal: ChangeSignal) -> None:
-        self.process, self.link, self.signal = process, link, signal
-        self.active = self.leaving = self.leased_to = ""
-        self.leased_until = 0.0
-        self.was_lost = False
-        self.present: list[str] = []
-        self.children: list[RemoteChild] = []
-        self.filling: asyncio.Task[None] | None = None
 
 
 class WorkerPool:

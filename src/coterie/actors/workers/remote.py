@@ -1,21 +1,45 @@
-"""An agent in a worker, as its supervisor sees it."""
+"""An agent in a worker, and the worker that has it, as its supervisor sees them."""
 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from coterie.actors.child import AgentHealth
 from coterie.actors.exits import Change
+from coterie.actors.life import AgentHealth
 from coterie.actors.supervision.spec import KILLED, RESTART, ChildSpec, WorkerAbsent
 from coterie.actors.workers.requests import ABSENT, StartAgent, StopAgent, call, raise_refusal
+from coterie.actors.workers.signal import ChangeSignal
 from coterie.errors import ActorError
 
 if TYPE_CHECKING:
-    from coterie.actors.workers.pool import WorkerSlot
+    from coterie.actors.transports.link import Link
 
 PATIENCE = 5.0
 """Seconds beyond its shutdown time in which a worker confirms that an agent has ended, unless it is cut off."""
+
+
+class WorkerSlot:
+    """A process name and the workers that can have it.
+
+    Attributes:
+        active: The address of the worker that hosts the agents; empty: none does.
+        leaving: The address of the worker that stops them, in order.
+        was_lost: The latest worker was lost, and no other has come since.
+        leased_to, leased_until: The worker that was lost last, and when its agents have ended; until then no other
+            worker gets them. At first any worker can have them for another supervisor that has just died.
+        present: The addresses of the workers of that name, in the order in which they came.
+        children: The agents, in start order.
+    """
+
+    def __init__(self, process: str, link: "Link", signal: ChangeSignal) -> None:
+        self.process, self.link, self.signal = process, link, signal
+        self.active = self.leaving = self.leased_to = ""
+        self.leased_until = 0.0
+        self.was_lost = False
+        self.present: list[str] = []
+        self.children: list[RemoteChild] = []
+        self.filling: asyncio.Task[None] | None = None
 
 
 class RemoteChild:
@@ -30,7 +54,7 @@ class RemoteChild:
         stopped: Why its supervisor has stopped it for good; None: it has not.
     """
 
-    def __init__(self, spec: ChildSpec, slot: "WorkerSlot", type_: str = "") -> None:
+    def __init__(self, spec: ChildSpec, slot: WorkerSlot, type_: str = "") -> None:
         self.spec = spec
         self.report: Callable[[Change], None] = _ignore
         self.slot = slot

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import msgspec
 from msgspec import Struct
 
-from coterie.actors.child import AgentHealth
+from coterie.actors.answers import error_of
 from coterie.actors.exits import Down
+from coterie.actors.life import AgentHealth
 from coterie.actors.message import AskRefusal, Message
-from coterie.actors.node import ActorNode, error_of
+from coterie.actors.node import ActorNode
 from coterie.errors import ActorError, AgentCrashed, AgentStopped, NoSuchAgent, SpawnError, WorkerLost, error_line
 from coterie.journal.records import (
     ActorCrashed,

@@ -76,6 +76,9 @@ _KINDS = {
     "overloaded": "transient",
 }
 """Kinds of failures by the error of a message."""
+_DENIED = "permission denied: do not try to get the same in another way"
+_DAY = 86_400.0
+"""Time limit of a hook, in seconds: the time-out of a permission request ends it earlier."""
 _LOG_IN = "log in with `claude /login`, or set ANTHROPIC_API_KEY"
 
 
@@ -192,7 +195,7 @@ class _Attempt(CodingAttempt):
         await asyncio.wrap_future(library)
         import claude_agent_sdk as sdk
 
-        hooks: Any = {"PreToolUse": [sdk.HookMatcher(hooks=[self._before_tool])]}
+        hooks: Any = {"PreToolUse": [sdk.HookMatcher(hooks=[self._before_tool], timeout=_DAY)]}
         options = sdk.ClaudeAgentOptions(can_use_tool=self._permit, hooks=hooks)
         transport: Any = _ProcessTransport(self._process)
         self._client = sdk.ClaudeSDKClient(options, transport)
@@ -239,12 +242,15 @@ class _Attempt(CodingAttempt):
         await self._client.query(messages())
 
     async def _before_tool(self, given: Any, id: str | None, context: object) -> Any:
-        """Refuse what the floor forbids, also where the program does not ask."""
-        why = self.permissions.forbids(_wish(id, str(given.get("tool_name")), given.get("tool_input") or {}))
+        """Refuse what the floor forbids, and ask a person where it cannot read, also if the program does not ask."""
+        wish = _wish(id, str(given.get("tool_name")), given.get("tool_input") or {})
+        decision, why = "deny", self.permissions.forbids(wish)
         if not why:
-            return {}
-        decision = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": why}
-        return {"hookSpecificOutput": decision}
+            if not self.permissions.needs_person(wish):
+                return {}
+            decision, why = ("allow", "a person allowed it") if await self.allowed(wish) else ("deny", _DENIED)
+        answer = {"hookEventName": "PreToolUse", "permissionDecision": decision, "permissionDecisionReason": why}
+        return {"hookSpecificOutput": answer}
 
     async def _permit(self, tool: str, given: dict[str, Any], context: "sdk.ToolPermissionContext") -> Any:
         """Answer the program, which asks whether it may use *tool*."""
@@ -253,8 +259,7 @@ class _Attempt(CodingAttempt):
         allowed = await self.allowed(_wish(context.tool_use_id, tool, given))
         if allowed:
             return sdk.PermissionResultAllow()
-        message = "permission denied: do not try to get the same in another way"
-        return sdk.PermissionResultDeny(message=message, interrupt=allowed is None)
+        return sdk.PermissionResultDeny(message=_DENIED, interrupt=allowed is None)
 
     # -- what it says -------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from coterie.backends.base import OnEvent, Permission
-from coterie.backends.coding.floor import refusal
+from coterie.backends.coding.floor import UNREADABLE, refusal
 from coterie.files import is_file, is_folder, read
 from coterie.planning.plan import AgentPlan
 
@@ -37,8 +37,8 @@ class Wish(Struct, frozen=True, kw_only=True):
 class ToolPermissions:
     """Answers the wishes of one attempt, and says each answer as an event.
 
-    The floor refuses first. Then a person decides with `attention = "ask"`; else `trust_all_tools` allows everything
-    or nothing.
+    The floor refuses first. Then a person decides with `attention = "ask"`, and on a command that the floor cannot
+    read; else `trust_all_tools` allows everything or nothing.
 
     Args:
         hold: Held while a person decides: the time-out of the attempt does not run then.
@@ -56,14 +56,20 @@ class ToolPermissions:
         """Whether *wish* is granted; waits for a person if one decides."""
         if self.forbids(wish):
             return False
-        allowed = await self._ask(wish) if self._asks else self._trusts
-        self._decided(wish, allowed, "answered" if self._asks else "trust_all_tools")
+        asks = self._asks or self.needs_person(wish)
+        allowed = await self._ask(wish) if asks else self._trusts
+        self._decided(wish, allowed, "answered" if asks else "trust_all_tools")
         return allowed
+
+    def needs_person(self, wish: Wish) -> bool:
+        """Whether the floor cannot read the command of *wish*, which trust would allow."""
+        found = refusal(wish.command, self._branch)
+        return self._trusts and found is not None and found.rule == UNREADABLE
 
     def forbids(self, wish: Wish) -> str:
         """Why the floor refuses *wish*, which is an event then; empty if it does not."""
         forbidden = refusal(wish.command, self._branch)
-        if forbidden is None:
+        if forbidden is None or forbidden.rule == UNREADABLE:
             return ""
         why = f"{forbidden.rule}: {forbidden.reason}"
         self._decided(wish, False, why)

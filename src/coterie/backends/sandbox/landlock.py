@@ -15,7 +15,7 @@ from pathlib import Path
 
 from coterie.backends.sandbox import launcher
 from coterie.backends.sandbox.policy import CONFINED, SESSION, Access, SandboxPolicy
-from coterie.secret_files import SOCKETS
+from coterie.options.secret_files import SOCKETS
 
 NAME = "landlock"
 PROTECTS = False

@@ -1,0 +1,99 @@
+"""An agent in its life: the phases, what is reported of it, and how its code is begun and ended."""
+
+import asyncio
+import traceback
+from enum import Enum
+from typing import Any
+
+from msgspec import Struct
+
+from coterie.actors.owned_work import LAST_CHANCE
+from coterie.actors.process import AgentProcess
+from coterie.actors.supervision.spec import ChildSpec
+
+TRACE = 4000
+"""Characters of a traceback that are kept."""
+
+
+class LifePhase(Enum):
+    """Where an agent is in its life."""
+
+    NEW = "new"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    DOWN = "restarting"
+    STOPPED = "stopped"
+
+
+RUNNING = LifePhase.RUNNING
+
+
+class AgentHealth(Struct, frozen=True, kw_only=True):
+    """How an agent is, as plain data.
+
+    Attributes:
+        phase: `starting`, `running`, `stopping`, `restarting` (it has ended, its supervisor decides) or `stopped`.
+        queued: Messages in the mailbox and before it.
+        handled: Messages handled, of all incarnations.
+        restarts: How often it was started again.
+        crashes: How often it crashed.
+        in_hand: The id of the message that it handles now.
+        last_message: When the message that it handled last was sent, in Unix seconds; 0: never.
+    """
+
+    name: str
+    type: str
+    phase: str
+    queued: int
+    handled: int
+    restarts: int
+    crashes: int = 0
+    in_hand: str = ""
+    last_message: float = 0.0
+
+
+def new_agent(spec: ChildSpec) -> AgentProcess:
+    """A new instance for the agent that *spec* describes.
+
+    Raises:
+        TypeError: Its class is no agent, or does not call the constructor of `AgentProcess`.
+    """
+    assert spec.factory is not None
+    agent = spec.factory()
+    if not isinstance(agent, AgentProcess):
+        raise TypeError(f"the class of agent {spec.name!r} is not an AgentProcess: {type(agent).__name__}")
+    if "state" not in agent.__dict__:
+        raise TypeError(f"{type(agent).__name__}.__init__ does not call super().__init__(name)")
+    agent.name = spec.name
+    return agent
+
+
+def kind_of(agent: AgentProcess) -> str:
+    """The class of *agent*, with its module."""
+    return f"{type(agent).__module__}.{type(agent).__qualname__}"
+
+
+def overrides(agent: AgentProcess, hook: str) -> bool:
+    """Whether the class of *agent* has its own *hook*."""
+    return getattr(type(agent), hook) is not getattr(AgentProcess, hook)
+
+
+async def cancel(task: "asyncio.Task[Any]") -> None:
+    """Cancel a task, and wait a moment until it has ended."""
+    if task.cancel():
+        await asyncio.wait({task}, timeout=LAST_CHANCE)
+
+
+def uncancel() -> None:
+    """Take back every cancellation of this task."""
+    task = asyncio.current_task()
+    while task is not None and task.cancelling():
+        task.uncancel()
+
+
+def trace(error: BaseException, caller: str) -> str:
+    """Where *error* was raised, without the frame of the file *caller*, from which the agent was called."""
+    first = error.__traceback__
+    own = first.tb_next if first is not None and first.tb_frame.f_code.co_filename == caller else None
+    return "".join(traceback.format_exception(type(error), error, own or first))[-TRACE:]
