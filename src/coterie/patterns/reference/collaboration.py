@@ -1,4 +1,4 @@
-"""What a topology object is, without how it runs: its definition, agents, teams and class.
+"""Topology objects without their execution: definition, agents, teams and class.
 
 `coterie.patterns.reference.base` runs it. What records its calls and keeps its rows knows only this class.
 """
