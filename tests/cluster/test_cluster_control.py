@@ -15,6 +15,7 @@ from coterie.backends.base import Abilities, Answer, Failure, OnEvent, Permissio
 from coterie.cluster import activities
 from coterie.cluster.relay import tell
 from coterie.cluster.submit import ended, restart, submit
+from coterie.errors import GitFailed
 from coterie.journal.records import (
     AttemptFailed,
     AttemptInterrupted,
@@ -178,7 +179,7 @@ def test_a_run_is_stopped_and_goes_on_when_it_is_resumed(temporal_server: Server
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["agent", "make_folder", "secret"])
+@pytest.mark.parametrize("where", ["agent", "make_folder", "secret", "git"])
 def test_a_node_that_lacks_space_gives_the_turn_back(
     temporal_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -188,14 +189,19 @@ def test_a_node_that_lacks_space_gives_the_turn_back(
     answers = [Failure(kind="shortage", reason=str(full.pop())) for _ in range(4 * (where == "agent"))]
     cast, said = Cast({"a": [*answers, Answer(text="done")]}, seconds=0.0), list[str]()
     if where != "agent":
-        works = getattr(files, where)
+        name = "make_folder" if where == "git" else where
+        works = getattr(files, name)
 
         def fails(path: Path) -> Any:
             if full and path.is_relative_to(tmp_path):
-                raise full.pop()
+                raise GitFailed(("init",), 128, "failed to write") if where == "git" else full.pop()
             return works(path)
 
-        monkeypatch.setattr(files, where, fails)
+        def probes(**options: object) -> None:
+            raise full.pop()
+
+        monkeypatch.setattr(files, name, fails)
+        monkeypatch.setattr("tempfile.TemporaryFile", probes)
 
     async def main() -> list[Record]:
         export, run = MemoryExport(), tmp_path.name

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -73,6 +74,8 @@ OUTPUT_AT_ONCE = 4 << 20
 SHORT_PAUSE, SHORT_MOST = 3.0, 20
 """Seconds, for each attempt that a turn has had by now, and so many at most, until a machine that lacks space gives the
 turn back: without a pause it would get it again at once."""
+_PROBE = 1 << 16
+"""Bytes that a disk must take, else it is full."""
 _CUT_OFF = "its node was cut off from the server"
 _SHOWN = ("text", "outputs", "reason", "log", "detail", "tool", "payload", "event")
 
@@ -100,7 +103,7 @@ class TurnActivities:
         hidden: tuple[Path, ...] = (),
         tell: Callable[[str], object] = lambda notice: None,
     ) -> None:
-        self._hidden, self._tell = hidden, tell
+        self._home, self._hidden, self._tell = home, hidden, tell
         self._client, self._export, self._turns, self._node, self._guard = client, export, turns, node, guard
         self._files, self._trees = AttemptFolders(Runs(home)), WorkTrees(home / "files", export)
         self._relay = Relay(client, export)
@@ -147,11 +150,13 @@ class TurnActivities:
                     if not is_cut and self._guard.has_ended(request.ref.marker):
                         reason = "its node was frozen, and its guard ended the agent"
                         result = Failure(kind="lost", reason=reason, text=attempt.said, usage=result.usage)
+                    elif isinstance(result, Failure) and result.kind in ("lost", "shortage"):
+                        pass  # what it left is left out, as where its node dies: the turn begins anew
                     elif at is not None and place is not None:
                         result = _as_submitted(result, place, at)
                         head = await at.end(f"{request.turn}, attempt {request.attempt}")
             except (CoterieError, OSError) as error:
-                if lacks := shortage(error):
+                if lacks := shortage(error) or (self._full() if isinstance(error, GitFailed) else ""):
                     result = Failure(kind="shortage", reason=lacks)
                 elif isinstance(error, FilesConflict | GitFailed):
                     result = Failure(kind="failed", reason=str(error))
@@ -168,6 +173,16 @@ class TurnActivities:
         finally:
             beating.cancel()
             sending.cancel()
+
+    def _full(self) -> str:
+        """What a write here lacks, if it fails: git does not always say that the disk is full."""
+        try:
+            with tempfile.TemporaryFile(dir=self._home) as file:
+                file.write(bytes(_PROBE))
+                file.flush()
+        except OSError as error:
+            return shortage(error)
+        return ""
 
     async def _short(self, request: Request, result: Failure) -> Failure:
         """Give the turn back after a while, for this machine lacks what *result* says, and others may have it."""

@@ -136,8 +136,13 @@ def as_data(fold: Fold, turn: Turn) -> dict[str, Any]:
         "input": given,
         "inputs": [_as_data(fold, result) for result in inputs(fold, turn)],
         "reads": [_as_data(fold, fold.latest[name]) for name in agent.reads if name in fold.latest] if agent else [],
-        "wanted": [{"name": w.name, "type": w.type, "values": list(w.values)} for w in agent.outputs] if agent else [],
+        "wanted": [_wanted(one) for one in agent.outputs] if agent else [],
     }
+
+
+def _wanted(output: Wanted) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": output.name, "type": output.type, "values": list(output.values)}
+    return {**found, "schema": output.schema} if output.schema else found
 
 
 def inputs(fold: Fold, turn: Turn) -> list[TurnFinished]:
@@ -176,7 +181,10 @@ def how_to_answer(wanted: tuple[Wanted, ...], human: bool = False) -> str:
     """Instructions on the outputs of a reply; a *human* need not write JSON."""
     lines = []
     for output in wanted:
-        if output.type == "enum":
+        if output.schema:
+            optional = " (may be left out)" if output.optional else ""
+            what = f"a value that fits this JSON Schema{optional}: {json.dumps(output.schema, ensure_ascii=False)}"
+        elif output.type == "enum":
             what = "one of " + ", ".join(json.dumps(value) for value in output.values)
         elif output.values:
             what = "for example " + ", ".join(json.dumps(value) for value in output.values)

@@ -24,6 +24,7 @@ from coterie.options.values import (
     FLAG,
     PRICE,
     QUEUE,
+    SCHEMAS,
     SECONDS,
     SECONDS_OR_NEVER,
     TEXT,
@@ -113,7 +114,9 @@ class AgentOptions(Struct, frozen=True, kw_only=True):
 
     topology: Annotated[str, Option(TEXT, "The file of a team that is the agent.", Scope.AGENT)] = ""
     pattern: Annotated[str, Option(TEXT, "The file of a pattern that is the agent.", Scope.AGENT)] = ""
-    type: Annotated[str, Option(CLASS, "The class of an agent in Python, as a dotted path.", Scope.AGENT, "type")] = ""
+    type: Annotated[str, Option(CLASS, "An agent in Python: the dotted path of a class, or `module:function`.", Scope.AGENT, "type")] = ""
+    schemas: Annotated[Mapping[str, Mapping[str, Any]], Option(
+        SCHEMAS, "The JSON Schema, as a text, of each output whose type the notation has no word for.", Scope.AGENT)] = {}
     ask: Annotated[str, Option(TEXT, "An agent of the system around the team.", Scope.AGENT, "ask")] = ""
     backend: Annotated[str, Option(BACKEND, "The kind of backend; empty: derived from the command.", loop="kind")] = ""
     command: Annotated[tuple[str, ...], Option(COMMAND, "The program and its arguments.")] = ()

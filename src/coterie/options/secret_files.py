@@ -82,7 +82,7 @@ EXAMPLES = _entries("""
 """Names that match and contain no secret."""
 
 _DEPENDENCIES = frozenset({".git", "node_modules", "site-packages"})
-"""Folders in which nobody keeps secrets, and which are large."""
+"""Large folders without secrets of the user."""
 
 ON_SYSTEM = _entries("""
     /etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/ssh/ssh_host_*_key /etc/ssl/private /etc/letsencrypt

@@ -4,6 +4,7 @@ A value of a notation is plain data: texts, numbers, lists and mappings. Duratio
 file.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -151,6 +152,44 @@ def _tools(value: Any) -> dict[str, str]:
     return dict(value)
 
 
+def _schemas(value: Any) -> dict[str, dict[str, Any]]:
+    """`{ issues: "{\"type\": \"array\"}" }`: a JSON Schema, as a text, for each output."""
+    hint = 'write schemas { issues: "{\\"type\\": \\"array\\"}" }'
+    if not isinstance(value, Mapping):
+        raise Unfit("a block of JSON Schemas by output", hint)
+    found = {}
+    for name, text in value.items():
+        try:
+            schema = json.loads(text) if isinstance(text, str) else None
+        except ValueError as error:
+            raise Unfit(f"JSON Schemas, and that of {name!r} is no JSON", str(error)) from None
+        if not isinstance(schema, dict):
+            raise Unfit("a block of JSON Schemas by output", hint)
+        if wrong := _unsafe(schema):
+            raise Unfit(f"JSON Schemas without {wrong} in that of {name!r}", "leave it out")
+        found[name] = schema
+    return found
+
+
+def _unsafe(schema: Any) -> str:
+    """What in *schema* would fetch something, or match a regular expression of a file; empty: nothing."""
+    if isinstance(schema, list):
+        return next(filter(None, map(_unsafe, schema)), "")
+    if not isinstance(schema, Mapping):
+        return ""
+    if not str(schema.get("$ref", "#")).startswith("#"):
+        return f"the $ref {schema['$ref']!r}"
+    if regular := next((key for key in ("pattern", "patternProperties") if key in schema), ""):
+        return repr(regular)
+    by_name = [each for key in _BY_NAME for each in dict(schema.get(key) or {}).values()]
+    rest = [value for key, value in schema.items() if key not in _BY_NAME]
+    return next(filter(None, map(_unsafe, [*by_name, *rest])), "")
+
+
+_BY_NAME = ("properties", "$defs", "definitions")
+"""Keywords of JSON Schema whose keys are names."""
+
+
 def _is_scalar(value: Any) -> bool:
     return isinstance(value, str | int | float)
 
@@ -173,8 +212,14 @@ SECONDS_OR_NEVER = ValueKind(
 )
 """As `SECONDS`, or 0 for never."""
 BACKEND = ValueKind("text", _backend, {"enum": sorted(BACKENDS)})
-_is_class = _matching(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
-CLASS = _kind("text", _STRING, _is_class, "the dotted path of a class", "write type: myapp.agents.Writer")
+_is_class = _matching(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*[.:][A-Za-z_]\w*")
+CLASS = _kind(
+    "text",
+    _STRING,
+    _is_class,
+    "the dotted path of a class",
+    "write type: myapp.agents.Writer, or type: myapp.agents:write for a function",
+)
 _is_queue = _matching(r"[A-Za-z0-9](?:[A-Za-z0-9:./_-]{0,98}[A-Za-z0-9])?")
 QUEUE = _kind("text", _STRING, _is_queue, "a name", "write letters, digits, and : . / _ - between them: queue: gpu")
 _is_url = _matching(r"https?://[^\s/](?s:.*)")
@@ -199,6 +244,7 @@ COMMAND = ValueKind("", _command, {"type": "array", "items": {"type": ["string",
 COMMANDS = ValueKind("", _commands, {"type": "array", "items": {**_STRINGS, "minItems": 1}, "minItems": 1})
 ENV = ValueKind("", _env, {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}})
 TOOLS = ValueKind("", _tools, _STRINGS)
+SCHEMAS = ValueKind("", _schemas, {"type": "object", "additionalProperties": _STRING})
 BLOCK = _kind(
     "",
     {"type": "object"},

@@ -1,4 +1,4 @@
-"""Patterns for programs: the reference's API with its data model, and the parts of a user-defined pattern.
+"""Patterns for programs: QMCP's classes with their data model, and the parts of a user-defined pattern.
 
     from coterie.patterns import AgentRole, AgentType, DebateConfig, Topology, TopologyRegistry, TopologyType
 

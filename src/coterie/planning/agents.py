@@ -116,6 +116,10 @@ def _agent(node: Agent | Orchestrator, setting: Setting) -> tuple[AgentPlan, str
             "reads": node.reads,
         }
     words = _common(node, setting)
+    if own.schemas:
+        words["outputs"] = tuple(
+            replace(wanted, schema=dict(own.schemas.get(wanted.name, {}))) for wanted in words["outputs"]
+        )
     if own.command or own.topology or own.pattern or own.type or own.ask:
         words["outputs"] = tuple(replace(wanted, needed=False) for wanted in words["outputs"])
     plan = AgentPlan(

@@ -26,6 +26,7 @@ class Wanted(Struct, frozen=True, kw_only=True, omit_defaults=True):
             conditions compare it with.
         declared: A declared output must be present and valid; an undeclared one is only requested, unless it is
             *needed*, by a condition on an arrow from an agent that thinks, or from a person.
+        schema: The JSON Schema that it must fit, for a type that has no word above; with a `default` it may be missing.
     """
 
     name: str
@@ -33,6 +34,12 @@ class Wanted(Struct, frozen=True, kw_only=True, omit_defaults=True):
     values: tuple[Scalar, ...] = ()
     declared: bool = True
     needed: bool = False
+    schema: dict[str, Any] = {}
+
+    @property
+    def optional(self) -> bool:
+        """Whether a reply may leave it out."""
+        return "default" in self.schema
 
 
 class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):

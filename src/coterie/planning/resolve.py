@@ -50,8 +50,8 @@ def plan(
     """
     if topology.loop is not None:
         return _plan_loop(topology, teams_of(Path(topology.file)), backend or "")
-    if folder is None and topology.file:
-        folder = Path(topology.file).parent
+    if folder is None and (topology.file or topology.folder):
+        folder = Path(topology.file).parent if topology.file else Path(topology.folder)
     chain = (Path(topology.file).resolve() if topology.file else Path(topology.name),)
     job = _Job(backend=backend, read=read or _read)
     found: list[Diagnostic] = []

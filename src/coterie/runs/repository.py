@@ -1,7 +1,7 @@
 """Where runs are kept, and how one is found by what a person types.
 
 This is the one module that names the store on disk; `coterie.journal.runs` reads what the journals hold. The runs of a
-cluster are another `RunHome`, in `coterie.cluster.runs`. What changes runs is in `coterie.runs.control`.
+cluster are another `RunHome`, in `coterie.cluster.runs`. `coterie.runs.control` changes runs.
 """
 
 import os

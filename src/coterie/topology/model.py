@@ -259,6 +259,7 @@ class Topology:
         blocks: The other blocks of the file, by keyword.
         included: The files that were included, in the order of their offsets.
         file: The path as given by the user; empty if made in Python.
+        folder: Where a team made in Python finds its files and modules; empty: in the working directory.
     """
 
     name: str
@@ -279,6 +280,7 @@ class Topology:
     blocks: Mapping[str, Block] = field(default_factory=dict)
     included: tuple[Included, ...] = field(default=(), compare=False)
     file: str = ""
+    folder: str = field(default="", compare=False)
     span: Span | None = field(default=None, compare=False)
     spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
     """Spans of the header's parts: `name`, `patterns`."""

@@ -329,10 +329,12 @@ def test_git_does_not_write_through_a_link_that_an_agent_left(around: Neighbourh
     kept.symlink_to("heads/main")
     entry, common = around.git(folder, "rev-parse", "--absolute-git-dir", "--git-common-dir").split()
     common = str((folder / common).resolve())
-    links = (f"{entry}/index", f"{entry}/ORIG_HEAD", f"{common}/logs/refs/heads/new", f"{common}/objects/zz")
+    links = (f"{entry}/index", f"{entry}/ORIG_HEAD", f"{common}/logs/refs/heads/objects/new", f"{common}/objects/zz")
 
-    around.sh(f"mkdir -p {common}/logs/refs/heads; for f in {' '.join(links)}; do ln -sf {victim} $f; done", folder)
-    around.git(folder, "branch", "new")
+    around.sh(
+        f"mkdir -p {common}/logs/refs/heads/objects; for f in {' '.join(links)}; do ln -sf {victim} $f; done", folder
+    )
+    around.git(folder, "branch", "objects/new")
     around.git(folder, "read-tree", "HEAD")
 
     assert victim.read_text() == "true\n"
@@ -340,4 +342,4 @@ def test_git_does_not_write_through_a_link_that_an_agent_left(around: Neighbourh
     assert len([line for line in around.gaps if "a link through which git would write" in line]) == len(links)
     assert kept.is_symlink()
     kept.unlink()
-    around.git(folder, "branch", "-D", "new")
+    around.git(folder, "branch", "-D", "objects/new")

@@ -146,7 +146,7 @@ def test_a_program_in_a_hidden_folder_is_seen_with_its_packages(tmp_path: Path) 
 def test_landlock_names_what_it_cannot_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files within a folder that may be written, sockets, the network, and signals before version 6."""
     monkeypatch.setattr(landlock.launcher, "version", lambda: 5)
-    monkeypatch.setattr(landlock.os, "access", lambda path, mode: path == "/run/docker.sock")
+    monkeypatch.setattr(landlock, "_reachable", lambda path: [str(path)] * (path == Path("/run/docker.sock")))
     rules = {Path("/"): Access.READ, tmp_path: Access.WRITE}
     rules |= {tmp_path / name: Access.READ for name in "abcd"} | {tmp_path / "key": Access.HIDE}
 
@@ -158,7 +158,7 @@ def test_landlock_names_what_it_cannot_hold(tmp_path: Path, monkeypatch: pytest.
         "it cannot be kept from sending signals to other processes",
     ]
     monkeypatch.setattr(landlock.launcher, "version", lambda: 6)
-    monkeypatch.setattr(landlock.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(landlock, "_reachable", lambda path: [])
     assert landlock.gaps(SandboxPolicy({Path("/"): Access.READ, tmp_path: Access.WRITE}, tmp_path, {}, {}, {})) == []
 
 

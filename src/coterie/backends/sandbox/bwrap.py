@@ -80,18 +80,18 @@ def _without_namespaces() -> list[str]:
 
 @cache
 def _kernel_files() -> list[str]:
-    """Options that make the files of the kernel in `/proc` read-only which root writes without capabilities."""
-    found = (entry for entry in os.scandir("/proc") if os.geteuid() == 0 and not entry.name.isdecimal())
-    paths = sorted(entry.path for entry in found if _has_writable(entry))
+    """Options that make those files of the kernel in `/proc` read-only which this user could write: root, many."""
+    with os.scandir("/proc") as entries:
+        paths = sorted(entry.path for entry in entries if not entry.name.isdecimal() and _has_writable(entry))
     return [word for path in paths for word in ("--ro-bind", path, path)]
 
 
 def _has_writable(entry: os.DirEntry[str]) -> bool:
-    """Whether *entry*, no link, is a file that may be written by someone, or contains one."""
+    """Whether *entry*, no link, is a file that this user may write by its mode, or contains one."""
     if entry.is_dir(follow_symlinks=False):
         try:
             with os.scandir(entry) as entries:
                 return any(map(_has_writable, entries))
         except OSError:
             return True
-    return not entry.is_symlink() and bool(entry.stat().st_mode & 0o222)
+    return not entry.is_symlink() and bool(entry.stat().st_mode & 0o222) and os.access(entry.path, os.W_OK)

@@ -86,14 +86,18 @@ def restore(folder: Path, say: Callable[[str], object] = str, *, lives: bool = F
             (folder / FILE).unlink()
 
 
-def _links(folder: str) -> Iterator[str]:
-    """The symbolic links in a *folder* of git; files of objects are never written through one."""
+def _links(folder: str, *, deep: bool = False) -> Iterator[str]:
+    """The symbolic links in a *folder* of git that git writes through: not below folders of objects."""
+    name = os.path.basename(folder)
+    deep = deep or name in ("refs", "logs")
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_symlink():
                 yield entry.path
-            elif os.path.basename(folder) != "objects" and entry.is_dir(follow_symlinks=False):
-                yield from _links(entry.path)
+            elif not entry.is_dir(follow_symlinks=False):
+                continue
+            elif deep or (name != "objects" and entry.name in ("refs", "logs", "objects")):
+                yield from _links(entry.path, deep=deep)
 
 
 def _remove(path: Path) -> None:
