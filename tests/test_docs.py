@@ -133,7 +133,7 @@ SLOW = {
     "sh": "README examples/shop forking howto loops model-agents patterns reference/presets running starting testing",
     "console": "cluster gateway howto laboratory loop-folder management mock-backend patterns patterns/cross-check "
     "patterns/debate patterns/ensemble reference-api tutorial",
-    "python": "laboratory model-agents reference-api testing",
+    "python": "howto laboratory model-agents reference-api testing",
 }
 """The pages of `docs` whose blocks of a kind take above a second of processor time; and what some blocks name."""
 
