@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.backends.base import Answer, Backend, Request
-from coterie.backends.coding.needs import CODING
+from coterie.backends.needs import CODING
 from coterie.planning.plan import AgentPlan
 
 FAKES = Path(__file__).parents[1] / "tests" / "support" / "fake_agents"

@@ -22,12 +22,12 @@ from coterie.clock import SystemClock
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import Record
 from coterie.journal.runs import history
+from coterie.kernel.shell import Shell
+from coterie.kinds import Observe, kind_of
 from coterie.patterns.rows.fold import RowFold
-from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.projection import Projection
+from coterie.patterns.rows.tables import upgrade
 from coterie.planning.plan import Limits, Plan
-from coterie.runs.driver.shell import Shell
-from coterie.runs.kinds import Observe
 from patterns import ensemble, of
 
 CASES: dict[str, tuple[Plan, int]] = {
@@ -39,7 +39,7 @@ CASES: dict[str, tuple[Plan, int]] = {
 
 async def _play(plan: Plan, store: MemoryStore, observe: Observe | None = None) -> None:
     limits = Limits(max_parallel=None)
-    shell = Shell(store=store, turns=Stub(), clock=SystemClock(), limits=limits, observe=observe)
+    shell = Shell(store=store, turns=Stub(), clock=SystemClock(), make_kind=kind_of, limits=limits, observe=observe)
     await shell.start("r", plan, {"prompt": "go"})
 
 

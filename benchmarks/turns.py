@@ -24,9 +24,10 @@ from coterie.clock import SystemClock
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched
+from coterie.kernel.shell import Shell
+from coterie.kernel.turns import Settled
+from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
-from coterie.runs.driver.shell import Shell
-from coterie.runs.driver.turns import Settled
 from coterie.topology.model import ArrowGroup
 
 ANSWER = Answer(text="done")
@@ -81,6 +82,7 @@ def shell(store: object, limits: Limits | None = None) -> Shell:
         store=store,  # type: ignore[arg-type]
         turns=Stub(),
         clock=SystemClock(),
+        make_kind=kind_of,
         limits=limits or Limits(max_parallel=None),
     )
 

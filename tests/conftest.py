@@ -18,7 +18,7 @@ from hypothesis import settings
 if TYPE_CHECKING:
     import cluster_stage
 
-pytest_plugins = ["cpu_seconds", "extras"]
+pytest_plugins = ["cpu_seconds", "extras", "shares"]
 
 os.environ.pop("PYTEST_ADDOPTS", None)  # read by now, and not meant for what tests start
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # every process that the tests start would compile everything anew
@@ -110,11 +110,12 @@ def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[clust
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests of a tier that the marker expression does not name."""
+    """Leave out tests of a tier that the marker expression does not name, and what is not in the share of `long`."""
     from cpu_seconds import MARKERS  # not above: pytest rewrites a plugin before it is imported
+    from shares import left_out
 
     unnamed = set(MARKERS) - set(re.findall(r"\w+", config.option.markexpr))
-    left_out = [item for item in items if any(map(item.get_closest_marker, unnamed))]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not any(map(item.get_closest_marker, unnamed))]
+    unwanted = left_out(items) | {item for item in items if any(map(item.get_closest_marker, unnamed))}
+    if unwanted:
+        config.hook.pytest_deselected(items=[item for item in items if item in unwanted])
+        items[:] = [item for item in items if item not in unwanted]

@@ -74,6 +74,8 @@ CHANGES = (
     ("state", "clear", "--force"),
     ("state", "migrate", "a.db", "b.db", "--execute"),
     ("state", "rebuild"),
+    ("state", "letters", "1", "--drop"),
+    ("cluster", "releases", "set", "1.0", "--cluster", "temporal://127.0.0.1:9/default"),
     ("config", "set", "backend.sandbox=off", "--preset", "research", "--repo"),
     ("config", "unset", "backend.sandbox", "--preset", "research", "--repo"),
 )

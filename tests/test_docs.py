@@ -131,9 +131,9 @@ CORE = [entry for entry in SESSIONS["docs/tutorial.md"] if "step3" not in entry.
 
 SLOW = {
     "sh": "README examples/shop forking howto loops model-agents patterns reference/presets running starting testing",
-    "console": "cluster gateway howto laboratory loop-folder management mock-backend patterns patterns/cross-check "
+    "console": "cluster gateway howto loop-folder management mock-backend patterns patterns/cross-check "
     "patterns/debate patterns/ensemble reference-api tutorial",
-    "python": "howto laboratory model-agents reference-api testing",
+    "python": "howto model-agents reference-api testing",
 }
 """The pages of `docs` whose blocks of a kind take above a second of processor time; and what some blocks name."""
 

@@ -11,7 +11,10 @@ from command_line import make
 
 from coterie.actors.plugins.reports import report
 from coterie.cli import output
+from coterie.cluster.labels import RunDetails, summary
 from coterie.escapes import printable, printable_json
+from coterie.journal.records import TurnStarted
+from coterie.planning.plan import Plan
 
 HIDDEN = {
     "zero width": ("pass\u200bword", "pass\\u200bword"),
@@ -53,6 +56,18 @@ def test_every_way_to_a_terminal_escapes(capsys: pytest.CaptureFixture[str]) -> 
         out, err = capsys.readouterr()
         assert not {*text}.difference("a[2J") & {*out, *err}, show
         assert "\\u200b" in out + err
+
+
+def test_what_temporal_shows_is_escaped() -> None:
+    """The prompt, which an agent may have submitted, within the server's 400 bytes, and the names of turns."""
+    hidden = "a\u200b\U000e0041\u3164"
+    plan = Plan(name=hidden, agents={})
+    line = summary(plan, {"prompt": hidden * 40})
+    details = RunDetails(line)
+    details.take("r", TurnStarted(turn=f"{hidden}#1", agent="a"))
+
+    assert len(line.removeprefix(printable(hidden)).encode()) < 100
+    assert not {*hidden}.difference("a") & {*str(details)}
 
 
 @pytest.mark.slow

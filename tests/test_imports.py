@@ -16,17 +16,21 @@ pytestmark = pytest.mark.once
 SRC = Path(__file__).parents[1] / "src"
 
 LINE = (
-    {"clock", "ids", "diagnostics", "escapes", "files", "secret_files", "waits"},
+    {"clock", "ids", "diagnostics", "escapes", "files", "waits"},
     {"footprint", "errors"},
     {"topology"},
+    {"options"},
     {"formats"},
     {"planning"},
     {"journal"},
     {"engines", "views"},
     {"backends"},
     {"workspace", "actors"},
+    {"kernel"},
+    {"kinds"},
     {"runs"},
-    {"cluster", "proofs", "patterns"},
+    {"cluster", "proofs", "flows"},
+    {"patterns"},
     {"lsp"},
     {"testing"},
     {"cli"},
@@ -117,14 +121,51 @@ def test_every_part_has_its_place_in_the_line() -> None:
     assert {part(module) for module in MODULES} <= set(RANK)
 
 
+def circles(graph: dict[str, set[str]]) -> list[set[str]]:
+    """The sets of modules that import each other, directly or through others; *graph* has what each imports."""
+    left = {module: targets & graph.keys() - {module} for module, targets in graph.items()}
+    while done := {module for module, targets in left.items() if not targets}:
+        left = {module: targets - done for module, targets in left.items() if module not in done}
+    found: list[set[str]] = []
+    for module in left:
+        if not any(module in one for one in found):
+            circle = {other for other in reached(left, module) if module in reached(left, other)}
+            found += [circle] if circle else []
+    return found
+
+
+def reached(graph: dict[str, set[str]], module: str) -> set[str]:
+    """What *module* imports, directly or through others."""
+    found, left = set[str](), [module]
+    while left:
+        new = graph[left.pop()] - found
+        found |= new
+        left += new
+    return found
+
+
+def test_no_files_import_each_other() -> None:
+    """A file can be read after the files that it imports; imports for types only count, too."""
+    found = circles({module: {one.target for one in modules_imported(module)} for module in MODULES})
+
+    assert [sorted(circle) for circle in found] == []
+
+
+def test_circles_are_found_however_long() -> None:
+    """A module between two circles is in neither."""
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "x"}, "x": {"d", "z"}, "d": {"e"}, "e": {"d"}, "z": set()}
+
+    assert sorted(map(sorted, circles(graph))) == [["a", "b", "c"], ["d", "e"]]
+
+
 @bundle(
     "source",
     [
         "import coterie.runs",
         "from coterie import runs",
-        "from coterie.runs.driver.core import Core",
+        "from coterie.kernel.core import Core",
         "from ..runs import core",
-        "def late():\n    from coterie.runs.driver.core import Core",
+        "def late():\n    from coterie.kernel.core import Core",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from coterie.backends.base import Backend",
         "from coterie import __version__",
         "import coterie",
@@ -170,7 +211,11 @@ def test_help_imports_no_engine_and_no_event_loop() -> None:
     loaded = loaded_by("sys.argv = ['coterie', '--help']\nimport coterie.__main__ as way_in\nway_in.main()")
 
     assert heavy(loaded) <= {"typer"}
-    assert not {name for name in loaded if name.startswith(("coterie.runs", "coterie.engines", "coterie.formats"))}
+    assert not {
+        name
+        for name in loaded
+        if name.startswith(("coterie.kernel", "coterie.runs", "coterie.engines", "coterie.formats"))
+    }
 
 
 def test_a_file_is_checked_without_the_parser_of_options() -> None:
@@ -191,7 +236,6 @@ def test_importing_coterie_imports_none_of_it() -> None:
     assert {name for name in loaded if name.startswith("coterie.")} == set()
 
 
-OF_KINDS = ("coterie.runs.kinds",)
 OF_A_KIND = (
     "coterie.engines.flow",
     "coterie.engines.loop",
@@ -209,7 +253,7 @@ OF_A_KIND = (
 
 def test_only_kinds_name_an_engine() -> None:
     """What drives runs does not know what coordinates them."""
-    drivers = [one for one in MODULES if one.startswith("coterie.runs") and not one.startswith(OF_KINDS)]
+    drivers = [one for one in MODULES if one.startswith(("coterie.kernel", "coterie.runs"))]
     named = [
         f"{module}:{one.line} imports {one.target}"
         for module in drivers

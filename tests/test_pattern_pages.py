@@ -14,12 +14,12 @@ from pattern_play import Performance, cost, failed, pattern, perform
 from pattern_play import text as answered
 
 from coterie.backends.base import Request, Result
+from coterie.patterns.builtin.chain import by_level
+from coterie.patterns.builtin.ensemble import members
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import Plan
 from coterie.testing import rehearse
-from coterie.topology.patterns.kinds import KINDS
-from coterie.topology.patterns.outputs import COMMON, keys_of
-from coterie.topology.patterns.slots import by_level, members
+from coterie.topology.patterns.kinds import COMMON, KINDS, keys_of
 
 pytestmark = pytest.mark.once
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from bundles import bundle
 from cpu_seconds import MARKERS
+from shares import left_out
 
 pytestmark = pytest.mark.once
 
@@ -39,3 +40,27 @@ def test_a_tier_runs_only_if_the_expression_names_it(
 
     assert [one.name for one in items] == chosen
     assert left_out == [name for name in everything if name not in chosen]
+
+
+def test_every_long_case_is_in_the_share_of_one_seed_of_five(request: pytest.FixtureRequest) -> None:
+    """A test without other cases plays one with each seed; tests of one module play the same cases."""
+    module = request.node.getparent(pytest.Module)
+
+    def case(name: str, marker: str = "long") -> pytest.Item:
+        call = test_every_long_case_is_in_the_share_of_one_seed_of_five
+        item = pytest.Function.from_parent(module, name=name, callobj=call)
+        item.add_marker(marker)
+        return item
+
+    items = [case("alone"), *(case(f"all[{n}]") for n in range(11)), *(case(f"pair[{n}]") for n in range(2))]
+    items += [case(f"{name}[{tier}]", tier) for name in ("first", "second") for tier in ("slow", "long")]
+    played = [[one.name for one in items if one not in left_out(items, 5, seed)] for seed in range(5)]
+
+    assert {name for names in played for name in names} == {one.name for one in items}
+    for names in played:
+        assert {"alone", "first[slow]", "second[slow]"} <= set(names)
+        assert sum(name.startswith("all") for name in names) in (2, 3)
+        assert sum(name.startswith("pair") for name in names) == 1
+        assert ("first[long]" in names) == ("second[long]" in names)
+    assert sum("first[long]" in names for names in played) == 1
+    assert left_out(items, 1, 3) == set()

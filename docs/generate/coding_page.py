@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import asdict, fields
 
 from coterie.backends.base import Abilities
-from coterie.backends.coding.needs import CODING
+from coterie.options.backends import CODING
 
 PAGE = Path(__file__).parents[1] / "coding-agents.md"
 MEANINGS = {

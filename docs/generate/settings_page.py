@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import Any
 
 from coterie.formats.settings.keys import SECTIONS, Key, keys
-from coterie.formats.settings.protection import PROTECTING
 
 HEAD = """\
 # Settings
@@ -52,7 +51,7 @@ def _sections() -> Iterator[str]:
 
 def _row(key: Key) -> str:
     what = key.meaning.what.replace("|", "\\|") + (" *Fixed.*" if key.meaning.fixed else "")
-    what += " *Protects.*" if key.name in PROTECTING else ""
+    what += " *Protects.*" if key.meaning.protects is not None else ""
     type_ = " or ".join(f"`{choice}`" for choice in key.meaning.choices if choice) or _TYPES.get(key.type, key.type)
     return f"| `{key.name}` | {type_} | {_default(key)} | {what} |"
 

@@ -25,11 +25,16 @@ if TYPE_CHECKING:
     from coterie.actors.state.sqlite import SQLiteStateStore
     from coterie.diagnostics import Diagnostic
     from coterie.errors import CoterieError, TopologyError
+    from coterie.flows.agents import action, agent, gate, human
+    from coterie.flows.build import flow
+    from coterie.formats.at.writer import to_at
     from coterie.formats.source import Source
     from coterie.planning.plan import Limits, Plan
-    from coterie.runs.api import fork, load, plan, read, resume, run
+    from coterie.runs.api import fork, load, plan, read, resume, run, start
     from coterie.runs.outcome import Outcome
+    from coterie.runs.started import RunEvent, StartedRun
     from coterie.topology.model import Topology
+    from coterie.topology.typed.flow import TypedFlow
 
 __version__ = "0.1.0"
 
@@ -53,19 +58,29 @@ _PLACES = {
     "OpenAIProvider": "coterie.actors.plugins.providers",
     "Outcome": "coterie.runs.outcome",
     "Plan": "coterie.planning.plan",
+    "RunEvent": "coterie.runs.started",
     "Runtime": "coterie.actors.runtime",
     "SQLiteStateStore": "coterie.actors.state.sqlite",
     "Source": "coterie.formats.source",
+    "StartedRun": "coterie.runs.started",
     "Supervisor": "coterie.actors.declared",
     "Topology": "coterie.topology.model",
     "TopologyError": "coterie.errors",
     "TopologyServer": "coterie.actors.declared",
+    "TypedFlow": "coterie.topology.typed.flow",
+    "action": "coterie.flows.agents",
+    "agent": "coterie.flows.agents",
+    "flow": "coterie.flows.build",
     "fork": "coterie.runs.api",
+    "gate": "coterie.flows.agents",
+    "human": "coterie.flows.agents",
     "load": "coterie.runs.api",
     "plan": "coterie.runs.api",
     "read": "coterie.runs.api",
     "resume": "coterie.runs.api",
     "run": "coterie.runs.api",
+    "start": "coterie.runs.api",
+    "to_at": "coterie.formats.at.writer",
 }
 
 __all__ = [
@@ -88,19 +103,29 @@ __all__ = [
     "OpenAIProvider",
     "Outcome",
     "Plan",
+    "RunEvent",
     "Runtime",
     "SQLiteStateStore",
     "Source",
+    "StartedRun",
     "Supervisor",
     "Topology",
     "TopologyError",
     "TopologyServer",
+    "TypedFlow",
+    "action",
+    "agent",
+    "flow",
     "fork",
+    "gate",
+    "human",
     "load",
     "plan",
     "read",
     "resume",
     "run",
+    "start",
+    "to_at",
 ]
 
 

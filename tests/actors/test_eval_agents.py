@@ -28,8 +28,8 @@ from coterie.journal.records import (
     Record,
     TurnFinished,
 )
+from coterie.kinds.systems.turn_actor import TurnActor
 from coterie.planning.system import ActorPlan, DynamicPlan, EvalPlan, SupervisorPlan, SystemPlan, TurnActorPlan
-from coterie.runs.systems.turn_actor import TurnActor
 from coterie.views.spans import TraceSpan
 
 HERE = __name__

@@ -11,7 +11,7 @@ from coterie.cli.display import Display, Lines
 from coterie.cli.live import LiveTree
 from coterie.cli.text.outcomes import outcome
 from coterie.cli.text.progress import Progress
-from coterie.cli.watch_run import Watch, choose
+from coterie.cli.watcher import Watch, choose
 from coterie.clock import VirtualClock
 from coterie.journal.records import (
     AttemptFailed,

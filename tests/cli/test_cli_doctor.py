@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 from command_line import Place
 
+from coterie.backends.coding import probes
 from coterie.journal import lock
-from coterie.planning.loops.backends import KINDS
-from coterie.runs import agent_probes, checkups, index
+from coterie.options.backends import KINDS
+from coterie.runs import checkups, index
 
 
 @pytest.fixture(autouse=True)
 def quick_agents(monkeypatch: pytest.MonkeyPatch) -> None:
     """Coding agents that are installed here are not started: it takes seconds, and has tests of its own."""
-    monkeypatch.setattr(agent_probes, "_output", lambda argv, said="", stderr=None: "1.0")
+    monkeypatch.setattr(probes, "_output", lambda argv, said="", stderr=None: "1.0")
 
 
 def doctor(place: Place, *words: str, status: int = 0) -> dict[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ import pytest
 from command_line import Place
 from loops import TWO, pair
 
-from coterie.backends.coding.needs import CODING
+from coterie.options.backends import CODING
 
 OUTLINE = """\
 pair

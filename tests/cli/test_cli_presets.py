@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from command_line import Place
 
-from coterie.backends.coding.needs import CODING
+from coterie.options.backends import CODING
 from coterie.planning import presets
 
 pytestmark = pytest.mark.once

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import Place
 
-from coterie.runs.driver.driven_run import DrivenRun
+from coterie.kernel.driven_run import DrivenRun
 from coterie.testing.simulated import SimulatedWriter
 
 

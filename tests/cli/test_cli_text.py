@@ -22,10 +22,10 @@ from coterie.journal.records import (
     TurnStarted,
     Usage,
 )
+from coterie.kernel.ended import Waiting
 from coterie.planning.loop import LoopPlan
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan, to_json
-from coterie.runs.driver.ended import Waiting
 from coterie.runs.outcome import Outcome
 from coterie.runs.replay import ReplayReport
 from coterie.runs.repository import LocalHome

@@ -1,6 +1,7 @@
 """What nodes do for a workflow, without a server: what reaches its history, and what ends it."""
 
 import asyncio
+import errno
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,19 +12,21 @@ import pytest
 from asking import agent, request
 from bundles import bundle
 from stage import flow
+from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
 from coterie.backends.base import Answer, Event, Failure, Launched, Permission, Text, Tool
-from coterie.cluster.activities import DriverActivities, _Attempt
+from coterie.cluster.activities import DriverActivities, TurnActivities, _Attempt
 from coterie.cluster.files import pack
-from coterie.cluster.wire import Begin, TurnDone, TurnHeard
+from coterie.cluster.wire import Begin, MsgspecConverter, TurnDone, TurnHeard
 from coterie.cluster.workflow import RunWorkflow
 from coterie.errors import ClusterFailed, ExportConflict
 from coterie.journal.export import FolderExport
+from coterie.kernel.ended import Ended
 from coterie.planning.plan import Plan, to_json
 from coterie.runs.attempt_folders import AttemptFolders
-from coterie.runs.driver.ended import Ended
 from coterie.runs.messages import RunMessage, Verdict, answer
 from coterie.runs.messages.verdicts import Sender
 from coterie.runs.repository import Runs
@@ -36,17 +39,23 @@ class Heard:
 
     def __init__(self) -> None:
         self.signals: list[TurnHeard] = []
+        self.fails: list[RPCStatusCode] = []
 
     def get_workflow_handle(self, run: str) -> Any:
         async def signal(name: str, heard: TurnHeard) -> None:
+            if self.fails:
+                raise RPCError("no", self.fails.pop(0), b"")
             self.signals.append(heard)
 
         return SimpleNamespace(signal=signal)
 
 
-def attempted(folder: Path, events: Sequence[Event], result: Answer | Failure) -> tuple[list[TurnHeard], TurnDone]:
+def attempted(
+    folder: Path, events: Sequence[Event], result: Answer | Failure, *fails: RPCStatusCode
+) -> tuple[list[TurnHeard], TurnDone]:
     """What a workflow hears of an attempt whose agent has a secret in its environment, and its end."""
     client: Any = Heard()
+    client.fails += fails
 
     async def main() -> TurnDone:
         asked = request(agent(env={"API_KEY": SECRET}))
@@ -85,10 +94,57 @@ def test_no_secret_of_an_attempt_reaches_the_history(tmp_path: Path, result: Ans
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and SECRET in path.read_text()]
 
 
+@pytest.mark.parametrize(
+    ("status", "heard"), [(RPCStatusCode.UNKNOWN, 1), (RPCStatusCode.UNAVAILABLE, 1), (RPCStatusCode.NOT_FOUND, 0)]
+)
+def test_a_question_outlasts_a_server_that_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: RPCStatusCode, heard: int
+) -> None:
+    """It is asked for as long as the run goes on: without it no person would know of it."""
+    monkeypatch.setattr("coterie.cluster.activities.HEARTBEAT_EVERY", 0.0)
+    assert len(attempted(tmp_path, [Permission(id="p1", tool="rm")], Answer(), status)[0]) == heard
+
+
+def test_a_turn_begins_once_the_server_still_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it does not answer, the node asks on; a refusal means that another one has the turn."""
+    monkeypatch.setattr("coterie.cluster.activities.HEARTBEAT_EVERY", 0.0)
+    answers = [RPCStatusCode.UNKNOWN, RPCStatusCode.CANCELLED, None, RPCStatusCode.NOT_FOUND]
+
+    async def beat(asked: object, retry: bool) -> None:
+        if (status := answers.pop(0)) is not None:
+            raise RPCError("no", status, b"")
+
+    service = SimpleNamespace(record_activity_task_heartbeat=beat)
+    node: Any = SimpleNamespace(
+        _client=SimpleNamespace(
+            namespace="default",
+            workflow_service=service,
+            data_converter=DataConverter(payload_converter_class=MsgspecConverter),
+        )
+    )
+    asyncio.run(ActivityEnvironment().run(TurnActivities._begin, node))
+    assert answers == [RPCStatusCode.NOT_FOUND]
+    with pytest.raises(ApplicationError, match="came too late"):
+        asyncio.run(ActivityEnvironment().run(TurnActivities._begin, node))
+
+
 def test_what_was_launched_is_in_the_result(tmp_path: Path) -> None:
     """So that the next owner can end it."""
     launched = Launched(pid=7, group=7, started="then")
     assert attempted(tmp_path, [launched], Answer())[1].events == (launched,)
+
+
+def test_what_an_attempt_says_counts_also_where_it_cannot_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its program must not notice that the disk of the node is full."""
+
+    def full(*words: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(AttemptFolders, "stream", full)
+    launched = Launched(pid=7, group=7, started="then")
+    assert attempted(tmp_path, [Text(text="so"), launched], Answer())[1].events == (launched,)
 
 
 @bundle(

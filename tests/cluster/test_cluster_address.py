@@ -8,7 +8,8 @@ from bundles import bundle
 from cluster_stage import Server
 
 from coterie.cli.options import HomeOptions
-from coterie.cluster.address import ClusterAddress, connected
+from coterie.cluster.address import ClusterAddress, connected, reason
+from coterie.cluster.node_secrets import secret_paths
 from coterie.errors import ClusterFailed, UsageError
 from coterie.runs.repository import LocalHome
 
@@ -67,7 +68,7 @@ def test_a_command_takes_the_first_address_that_is_given(
     assert LocalHome(Path(".coterie")).option == " --cluster ''"
 
 
-@pytest.mark.parametrize("secret", ["ada:geheim@", "?password=geheim"])
+@pytest.mark.parametrize("secret", ["ada:geheim@", "?password=geheim", "?sslpassword=geheim"])
 def test_a_password_is_taken_from_the_environment_only(secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others can read a command line and a file of settings; the message does not repeat it."""
     user, query = (secret, "") if "@" in secret else ("", secret)
@@ -78,6 +79,18 @@ def test_a_password_is_taken_from_the_environment_only(secret: str, monkeypatch:
     assert "geheim" not in str(refused.value)
     monkeypatch.setenv("COTERIE_CLUSTER", url)
     assert "geheim" not in repr(ClusterAddress.given())
+
+
+def test_files_with_secrets_of_a_cluster_are_hidden_from_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that variables and the address of the export name, and an export that is a folder."""
+    named = {"PGPASSFILE": "/a", "PGSERVICEFILE": "/b", "PGSSLKEY": "/c", "TEMPORAL_CONFIG_FILE": "/d"}
+    named["TEMPORAL_TLS_CLIENT_KEY_PATH"] = ""
+    for name, path in named.items():
+        monkeypatch.setenv(name, path)
+    there = {Path(path) for path in named.values() if path}
+    url = "postgresql://db/x?sslkey=/e&passfile=/f&servicefile=/g&sslmode=require"
+    assert {*secret_paths(url)} == there | {Path("/e"), Path("/f"), Path("/g")}
+    assert {*secret_paths("/export")} == {*secret_paths("file:///export")} == there | {Path("/export")}
 
 
 def test_a_namespace_that_is_not_there_and_an_export_that_is_away_are_found_out_at_once(
@@ -94,6 +107,13 @@ def test_a_namespace_that_is_not_there_and_an_export_that_is_away_are_found_out_
         asyncio.run(main(f"temporal://{temporal_server.address}/absent?export=/tmp/none"))
     with pytest.raises(ClusterFailed, match=r"^postgresql://127\.0\.0\.1:9/x: .*Connect"):
         asyncio.run(main(f"temporal://{temporal_server.address}/default?export=postgresql://127.0.0.1:9/x"))
+
+
+def test_of_what_went_wrong_with_a_server_the_last_message_is_said() -> None:
+    """Also where it goes away while a client connects."""
+    said = 'Failed client connect: Status { message: "transport", source: Custom { error: "a broken pipe" } }'
+    assert reason(RuntimeError(said)) == "the server cannot be reached: a broken pipe"
+    assert reason(RuntimeError("Namespace absent\nis not found.")) == "Namespace absent is not found."
 
 
 def test_a_server_that_is_away_is_an_error_that_names_it() -> None:

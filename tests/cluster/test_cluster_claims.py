@@ -15,8 +15,8 @@ pytest.importorskip("temporalio")
 from temporalio.api.common.v1 import Payload
 
 from coterie.cluster.claims import LARGEST, TextClaims
+from coterie.journal.codec import split
 from coterie.journal.export import FolderExport
-from coterie.journal.postgres import split
 from coterie.journal.records import TurnFinished
 
 LONG = "é" * 800

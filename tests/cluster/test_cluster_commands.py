@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cluster_stage import Server, coterie, server, serving
+from cluster_stage import WITHIN, Server, coterie, server, serving
 from until import until
 
 from coterie.journal.jsonl import JsonlStore
@@ -63,6 +63,7 @@ def test_an_agent_does_not_get_what_its_node_reaches_the_cluster_with(temporal_s
     (tmp_path / "spy.at").write_text(spy)
     cluster = f"{temporal_server.url}?export={tmp_path / 'export'}"
     secrets = {"PGPASSWORD": "hush-hush", "PGPASSFILE": "/hush-hush", "TEMPORAL_API_KEY": ""}
+    secrets["TEMPORAL_GRPC_META_AUTHORIZATION"] = "Bearer hush-hush"
     with serving(tmp_path, cluster, **secrets) as node:
         done = coterie("submit", "spy.at", "go", "--id", "spy-1", "--wait", cwd=tmp_path, cluster=cluster)
         assert done.stdout.splitlines()[:2] == ["environments: 0", "mine: 0"], done.stdout + done.stderr
@@ -83,7 +84,7 @@ def test_a_node_says_in_one_line_that_its_server_is_away(tmp_path: Path) -> None
     cluster = f"{{}}?export={tmp_path / 'export'}"
 
     def says(line: str) -> None:
-        until(lambda: line in (tmp_path / "node.log").read_text(), 600)
+        until(lambda: line in (tmp_path / "node.log").read_text(), WITHIN)
 
     with server(tmp_path) as one, serving(tmp_path, cluster.format(one.url)):
         says("serving default")

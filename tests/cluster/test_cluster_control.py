@@ -1,17 +1,22 @@
 """A person speaks to an attempt on a node: permission, guidance, an interrupt."""
 
 import asyncio
+import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
-from cluster_stage import MemoryExport, Server, node_of
+from cluster_stage import WITHIN, MemoryExport, Server, node_of
 from stage import Cast, Part, Streamed, flow
 from until import soon
 
+from coterie import files
 from coterie.backends.base import Abilities, Answer, Failure, OnEvent, Permission, Request, Result, Text, Used
+from coterie.cluster import activities
 from coterie.cluster.relay import tell
 from coterie.cluster.submit import ended, restart, submit
 from coterie.journal.records import (
+    AttemptFailed,
     AttemptInterrupted,
     AttemptQuiet,
     AttentionAsked,
@@ -20,8 +25,8 @@ from coterie.journal.records import (
     TurnFinished,
     Usage,
 )
+from coterie.kernel.stall import SIGNS
 from coterie.planning.plan import AgentPlan, Limits
-from coterie.runs.driver.stall import SIGNS
 from coterie.runs.messages import guidance, interruption, permission, stop
 
 
@@ -86,9 +91,9 @@ def test_an_attempt_that_may_be_stuck_on_its_node_needs_a_person(
         agent = AgentPlan(name="a", options={"stall_after": 2.0})
         async with node_of(temporal_server, export, Silent({}), tmp_path / "node") as client:
             await submit(client, export, flow("a -> b", a=agent), {"prompt": "go"}, run=run)
-            await soon(lambda: any(isinstance(one, AttentionAsked) for one in export.records.values()), 600)
+            await soon(lambda: any(isinstance(one, AttentionAsked) for one in export.records.values()), WITHIN)
             assert (await tell(client, export, run, permission("interrupt"))).status == "accepted"
-            assert (await asyncio.wait_for(ended(client, run), 600)).status == "completed"
+            assert (await asyncio.wait_for(ended(client, run), WITHIN)).status == "completed"
         records = list(export.records.values())
         [asked] = [one for one in records if isinstance(one, AttentionAsked)]
         assert (asked.kind, asked.turn, asked.policy) == ("stall", "a#1", "wait")
@@ -110,7 +115,7 @@ def test_an_attempt_that_passes_the_budget_is_cut_off_on_its_node(temporal_serve
         async with node_of(temporal_server, export, cast, tmp_path) as client:
             bounds = Limits(max_cost=0.5)
             await submit(client, export, flow("a -> b"), {"prompt": "go"}, run=run, limits=bounds)
-            left = await asyncio.wait_for(ended(client, run), 600)
+            left = await asyncio.wait_for(ended(client, run), WITHIN)
         assert (left.status, left.reason) == ("stopped", "max_cost")
         [cut] = [one for one in export.records.values() if isinstance(one, AttemptInterrupted)]
         assert cut.reason == "max_cost"
@@ -129,12 +134,12 @@ def test_a_person_interrupts_permits_and_guides(temporal_server: Server, tmp_pat
             return len(cast.asked) >= asked and any(isinstance(one, kind) for one in export.records.values())
 
         async def until(kind: type[Record], *, asked: int = 0) -> None:
-            await soon(lambda: has(kind, asked), 600)
+            await soon(lambda: has(kind, asked), WITHIN)
 
         async with node_of(temporal_server, export, cast, tmp_path) as client:
             await submit(client, export, flow("a -> b", b=human), {"prompt": "go"}, run=run)
             await until(Record, asked=1)
-            await soon(lambda: b"came so far" in export.printed.get(f"{run}/a#1.1", b""), 600)
+            await soon(lambda: b"came so far" in export.printed.get(f"{run}/a#1.1", b""), WITHIN)
             assert (await tell(client, export, run, interruption())).status == "accepted"
             await until(AttemptInterrupted, asked=2)
             assert "so far" in cast.asked[1].prompt
@@ -146,7 +151,7 @@ def test_a_person_interrupts_permits_and_guides(temporal_server: Server, tmp_pat
             first = next(one for one in export.records.values() if isinstance(one, TurnFinished))
             assert first.text == "allowed: True, told: be brief"
             await client.get_workflow_handle(run).cancel()
-            assert (await asyncio.wait_for(ended(client, run), 600)).reason == "interrupted"
+            assert (await asyncio.wait_for(ended(client, run), WITHIN)).reason == "interrupted"
 
     asyncio.run(main())
 
@@ -170,3 +175,37 @@ def test_a_run_is_stopped_and_goes_on_when_it_is_resumed(temporal_server: Server
             assert [one.turn for one in found if isinstance(one, TurnFinished)] == ["a#1", "b#1"]
 
     asyncio.run(main())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["agent", "make_folder", "secret"])
+def test_a_node_that_lacks_space_gives_the_turn_back(
+    temporal_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """The run does not stop, and nothing counts as a failure of the agent: other nodes may have space."""
+    monkeypatch.setattr(activities, "SHORT_PAUSE", 0.01)
+    full = [OSError(errno.ENOSPC, "No space left on device")] * 4
+    answers = [Failure(kind="shortage", reason=str(full.pop())) for _ in range(4 * (where == "agent"))]
+    cast, said = Cast({"a": [*answers, Answer(text="done")]}, seconds=0.0), list[str]()
+    if where != "agent":
+        works = getattr(files, where)
+
+        def fails(path: Path) -> Any:
+            if full and path.is_relative_to(tmp_path):
+                raise full.pop()
+            return works(path)
+
+        monkeypatch.setattr(files, where, fails)
+
+    async def main() -> list[Record]:
+        export, run = MemoryExport(), tmp_path.name
+        async with node_of(temporal_server, export, cast, tmp_path, tell=said.append) as client:
+            await submit(client, export, flow("a -> b"), {"prompt": "go"}, run=run)
+            assert (await asyncio.wait_for(ended(client, run), 60)).status == "completed"
+            return [one for _, one in await export.load(run)]
+
+    records = asyncio.run(main())
+    assert [one for one in records if isinstance(one, AttemptFailed)] == []
+    assert {one.reason for one in records if isinstance(one, AttemptInterrupted)} == {"interrupted"}
+    assert [one.turn for one in records if isinstance(one, TurnFinished)] == ["a#1", "b#1"]
+    assert len([one for one in said if "a#1" in one and "No space left on device" in one]) == 4

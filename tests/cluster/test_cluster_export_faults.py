@@ -9,7 +9,7 @@ from pathlib import Path
 
 import postgres_server
 import pytest
-from cluster_stage import Server, coterie, serving
+from cluster_stage import WITHIN, Server, coterie, serving
 from until import until
 
 TEAM = """
@@ -52,14 +52,14 @@ def test_runs_outlive_a_database_that_is_killed(temporal_server: Server, tmp_pat
                 text=True,
             )
             log = tmp_path / "started.log"
-            until(lambda: log.exists() and len(log.read_text().split()) >= 3, 600)
+            until(lambda: log.exists() and len(log.read_text().split()) >= 3, WITHIN)
             postgres_server.kill(folder)
             began = time.monotonic()
             away = coterie("inspect", "l1", cwd=tmp_path, cluster=cluster)
             assert (away.returncode, time.monotonic() - began > 4) == (1, True)
             assert re.search(r"postgresql:///postgres: .", away.stderr), away.stderr
             postgres_server.start(folder)
-            shown, said = watching.communicate(timeout=600)
+            shown, said = watching.communicate(timeout=WITHIN)
             assert watching.returncode == 0, shown[-600:] + said
             seen = [json.loads(line)["record"]["seq"] for line in shown.splitlines()]
             assert seen == list(range(1, len(seen) + 1))

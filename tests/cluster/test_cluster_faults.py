@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_stage import MemoryExport, Server, coterie, node_of, server, serving, topics
+from cluster_stage import WITHIN, MemoryExport, Server, coterie, node_of, server, serving, topics
 from stage import Cast, flow
 from temporalio.client import Client
 from until import soon
@@ -23,9 +23,10 @@ from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, Record, TurnFinished, TurnStarted
 from coterie.journal.runs import RunReader, RunRecord
+from coterie.kernel.ended import Ended
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.shell import Shell
 from coterie.runs.replay import replay
 
 pytestmark = pytest.mark.long
@@ -51,7 +52,7 @@ def started(log: Path) -> list[str]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    await soon(condition, 600)
+    await soon(condition, WITHIN)
 
 
 def records(export: Path, run: str, *kinds: type[Record]) -> list[Any]:
@@ -63,7 +64,7 @@ async def drive(cluster: str, plan: Plan, run: str, meanwhile: Callable[[], Any]
     async with connected(ClusterAddress.parse(cluster), MsgspecConverter) as (client, export):
         await submit(client, export, plan, {"prompt": "go"}, run=run)
         await meanwhile()
-        return await asyncio.wait_for(ended(client, run), 600)
+        return await asyncio.wait_for(ended(client, run), WITHIN)
 
 
 def test_a_node_killed_in_a_turn_interrupts_that_attempt_and_no_other(temporal_server: Server, tmp_path: Path) -> None:
@@ -114,7 +115,7 @@ class _Late:
 
 def test_a_turn_longer_than_every_time_out_survives_its_driver(temporal_server: Server, tmp_path: Path) -> None:
     log, export = tmp_path / "log", tmp_path / "export"
-    plan = flow("long -> after", long=worker("long", log, 14.0, queue="hands"), after=worker("after", log, 0.0))
+    plan = flow("long -> after", long=worker("long", log, 11.0, queue="hands"), after=worker("after", log, 0.0))
     plan.agents["after"] = worker("after", log, 0.0, queue="hands")
     cluster = f"{temporal_server.url}?export={export}"
 
@@ -206,7 +207,7 @@ def test_the_server_killed_and_started_again_repeats_nothing(tmp_path: Path) -> 
     assert started(log) == [f"a{k}#1.1" for k in range(8)]
 
 
-def test_three_hundred_parked_runs_are_answered(temporal_server: Server, tmp_path: Path) -> None:
+def test_a_hundred_parked_runs_are_answered(temporal_server: Server, tmp_path: Path) -> None:
     plan = flow("boss -> after", boss=AgentPlan(name="boss", kind="human", backend="human"))
 
     async def main() -> None:
@@ -215,21 +216,21 @@ def test_three_hundred_parked_runs_are_answered(temporal_server: Server, tmp_pat
 
         export, cast = MemoryExport(), Cast({}, seconds=0.0)
         async with node_of(temporal_server, export, cast, tmp_path) as client:
-            names = [f"{tmp_path.name}-{k}" for k in range(300)]
+            names = [f"{tmp_path.name}-{k}" for k in range(100)]
             for name in names:
                 await submit(client, export, plan, {"prompt": "go"}, run=name)
             waiting = {run for run, one in _all(export) if isinstance(one, TurnStarted)}
-            async with asyncio.timeout(600):
-                while len(waiting) < 300:
+            async with asyncio.timeout(WITHIN):
+                while len(waiting) < 100:
                     await asyncio.sleep(0.2)
                     waiting = {run for run, one in _all(export) if isinstance(one, TurnStarted)}
             began = time.monotonic()
             verdicts = [await tell(client, export, name, answer("", "yes")) for name in names]
             assert {verdict.status for verdict in verdicts} == {"accepted"}
-            done = await asyncio.wait_for(asyncio.gather(*(ended(client, name) for name in names)), 600)
+            done = await asyncio.wait_for(asyncio.gather(*(ended(client, name) for name in names)), WITHIN)
             assert {one.status for one in done} == {"completed"}
-            print(f"{(time.monotonic() - began) / 300 * 1000:.0f} ms from a question to its end")
-            assert len(cast.asked) == 300
+            print(f"{(time.monotonic() - began) / 100 * 1000:.0f} ms from a question to its end")
+            assert len(cast.asked) == 100
 
     asyncio.run(main())
 
@@ -238,22 +239,22 @@ def _all(export: MemoryExport) -> Sequence[RunRecord]:
     return [(run, record) for (run, _), record in export.records.items()]
 
 
-def test_a_new_link_every_500_events_repeats_nothing(temporal_server: Server, tmp_path: Path) -> None:
-    names = [f"a{k}" for k in range(200)]
+def test_a_new_link_every_200_events_repeats_nothing(temporal_server: Server, tmp_path: Path) -> None:
+    names = [f"a{k}" for k in range(80)]
     plan, cast = flow(" -> ".join(names)), Cast({}, seconds=0.0)
 
     async def main() -> tuple[Ended, Sequence[RunRecord]]:
         export, run = MemoryExport(), tmp_path.name
         async with node_of(temporal_server, export, cast, tmp_path) as client:
-            await submit(client, export, plan, {"prompt": "go"}, run=run, link_events=500)
-            return await asyncio.wait_for(ended(client, run), 600), await export.load(run)
+            await submit(client, export, plan, {"prompt": "go"}, run=run, link_events=200)
+            return await asyncio.wait_for(ended(client, run), WITHIN), await export.load(run)
 
     done, found = asyncio.run(main())
     assert done.status == "completed"
     assert [one.turn for one in cast.asked] == [f"{name}#1" for name in names]
     assert max(getattr(one, "epoch", 0) for _, one in found) > 2
     store = MemoryStore()
-    shell = Shell(store=store, turns=Cast({}, seconds=0.0), clock=SystemClock())
+    shell = Shell(store=store, turns=Cast({}, seconds=0.0), clock=SystemClock(), make_kind=kind_of)
     asyncio.run(shell.start("here", plan, {"prompt": "go"}))
     assert topics(found) == topics(list(RunReader(store).history("here")))
 
@@ -270,7 +271,7 @@ def test_a_terminated_run_is_resumed_from_its_export(temporal_server: Server, tm
             await asyncio.sleep(1)
             known = [one.turn for one in records(folder, "terminated-1", TurnFinished)]
             await restart(client, export, "terminated-1")
-            assert (await asyncio.wait_for(ended(client, "terminated-1"), 600)).status == "completed"
+            assert (await asyncio.wait_for(ended(client, "terminated-1"), WITHIN)).status == "completed"
             return known
 
     with serving(tmp_path, cluster):
@@ -289,7 +290,7 @@ def test_a_run_stays_with_its_release_and_the_next_link_upgrades(tmp_path: Path)
 
             async def run(name: str) -> None:
                 await submit(client, export, chain(1, log, 0.0), {"prompt": "go"}, run=name)
-                assert (await asyncio.wait_for(ended(client, name), 600)).status == "completed"
+                assert (await asyncio.wait_for(ended(client, name), WITHIN)).status == "completed"
 
             with serving(tmp_path, cluster, "--release", "1.9", name="old") as old:
                 await submit(client, export, chain(6, log, 1.0), {"prompt": "go"}, run="pinned-1")
@@ -309,14 +310,13 @@ def test_a_run_stays_with_its_release_and_the_next_link_upgrades(tmp_path: Path)
                     assert await _release(client, "fresh-1") == "1.10"
                     old.kill()
                     before = len(started(log))
-                    await asyncio.sleep(12)
-                    assert len(started(log)) - before <= 1  # no node of another release decides for it
                     stuck = "no node takes it up (release 1.9)"
-                    assert stuck in coterie("runs", cwd=tmp_path, cluster=cluster).stdout
+                    await until(lambda: stuck in coterie("runs", cwd=tmp_path, cluster=cluster).stdout)
+                    assert len(started(log)) - before <= 1  # no node of another release decides for it
                     assert stuck in coterie("attention", cwd=tmp_path, cluster=cluster).stdout
                     await client.get_workflow_handle("pinned-1").terminate("its release is gone")
                     await restart(client, export, "pinned-1")
-                    assert (await asyncio.wait_for(ended(client, "pinned-1"), 600)).status == "completed"
+                    assert (await asyncio.wait_for(ended(client, "pinned-1"), WITHIN)).status == "completed"
                     assert await _release(client, "pinned-1") == "1.10"
 
     with server(tmp_path) as one:

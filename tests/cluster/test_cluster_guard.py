@@ -10,6 +10,7 @@ import pytest
 from until import soon
 
 from coterie.backends.processes import marked
+from coterie.cluster import guard as guards
 from coterie.cluster.guard import Guard
 
 MARK = "guarded/a#1.1"
@@ -36,8 +37,13 @@ def test_a_node_that_was_silent_learns_whose_agents_were_ended() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_guard_that_was_killed_is_replaced_and_knows_what_it_guards(how: signal.Signals) -> None:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
+def test_a_guard_that_was_killed_is_replaced_and_knows_what_it_guards(
+    how: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So is one that is frozen, and would let the agents of a node that dies go on."""
+    monkeypatch.setattr(guards, "EVERY", 0.05)
+    monkeypatch.setattr(guards, "UNANSWERED", 40)  # a second starts no guard on a slow machine
     notices: list[str] = []
     guard = Guard(notices.append, silence=600)
     with guard.over(MARK):
@@ -45,10 +51,19 @@ def test_a_guard_that_was_killed_is_replaced_and_knows_what_it_guards(how: signa
         first = guard.pid
         os.kill(first, how)
         asyncio.run(_beats(guard, lambda: guard.pid != first))
-        assert notices == ["the guard of this node has died; another one is started"]
+        fate = "does not answer" if how == signal.SIGSTOP else "has died"
+        assert notices == [f"the guard of this node {fate}; another one is started"]
         assert one.poll() is None
         guard.close()  # as the node's end does it
         assert one.wait(60) != 0
+
+
+@pytest.mark.slow
+def test_a_node_ends_beside_a_guard_that_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guards, "ENDS_WITHIN", 0.1)
+    guard = Guard(print)
+    os.kill(guard.pid, signal.SIGSTOP)
+    guard.close()
 
 
 async def _beats(guard: Guard, condition: Callable[[], bool]) -> None:

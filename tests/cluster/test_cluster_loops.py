@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from cluster_stage import Server, coterie, serving
+from cluster_stage import WITHIN, Server, coterie, serving
 from loop_projects import project
 from repositories import commit, git, repository
 from until import until
@@ -117,7 +117,7 @@ def test_a_loop_goes_on_here_with_the_files_that_it_left_there(
 
     with serving(tmp_path, cluster):
         coterie("submit", "loop", "work", "--id", "loop-2", cwd=home, cluster=cluster)
-        until(lambda: "iteration#2 started" in coterie("inspect", "loop-2", cwd=home, cluster=cluster).stdout, 600)
+        until(lambda: "iteration#2 started" in coterie("inspect", "loop-2", cwd=home, cluster=cluster).stdout, WITHIN)
         asyncio.run(terminate())
         (tmp_path / "go").touch()
         early = coterie("resume", "loop-2", "--here", cwd=home, cluster=cluster)
@@ -151,8 +151,8 @@ def test_a_node_that_dies_after_the_completion_does_not_complete_the_run_without
     cluster, emitted = f"{temporal_server.url}?export={tmp_path / 'export'}", tmp_path / "emitted"
     with serving(tmp_path, cluster, name="one", EMITTED=str(emitted)) as one:
         coterie("submit", "loop", "work", "--id", "loop-3", cwd=home, cluster=cluster)
-        until(emitted.exists, 600)
-        until(lambda: "done" in coterie("inspect", "loop-3", cwd=home, cluster=cluster).stdout, 600)
+        until(emitted.exists, WITHIN)
+        until(lambda: "done" in coterie("inspect", "loop-3", cwd=home, cluster=cluster).stdout, WITHIN)
         one.kill()
         with serving(tmp_path, cluster, name="two", EMITTED=str(emitted)):
             done = coterie("submit", "loop", "work", "--id", "loop-3", "--wait", cwd=home, cluster=cluster)

@@ -19,6 +19,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from coterie.cluster.cleanup import remove_ended
 from coterie.cluster.files import Head, RunFiles, WorkTrees, files_after, merged, pack
 from coterie.cluster.relay import Relay
+from coterie.cluster.serve import claim_home
+from coterie.errors import ClusterFailed, UsageError
 from coterie.ids import folder_name
 from coterie.journal.export import FolderExport
 from coterie.journal.lock import is_held
@@ -85,6 +87,23 @@ def test_the_files_at_a_record_are_those_of_the_turns_before_it(tmp_path: Path) 
     assert asyncio.run(main()) == [set(), {"a"}, {"a", "b"}, {"a", "b", "c"}, {"a", "b", "c", "d"}]
 
 
+def test_nodes_in_one_folder_keep_their_files_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is given belongs to one node; what a node leaves, the next one takes."""
+    monkeypatch.chdir(tmp_path)
+    first, second, given = claim_home(None), claim_home(None), claim_home(Path("mine"))
+    assert [home for home, _ in (first, second, given)] == [
+        *(tmp_path / ".coterie" / name for name in ("node", "node-2")),
+        tmp_path / "mine",
+    ]
+    with pytest.raises(UsageError, match=r"another node keeps its files in mine: .* --home DIR"):
+        claim_home(Path("mine"))
+    first[1].release()
+    assert claim_home(None)[0] == first[0]
+    (tmp_path / "file").touch()
+    with pytest.raises(ClusterFailed, match="file"):
+        claim_home(Path("file"))
+
+
 class Describes:
     """A client of a server that knows when runs ended; None: it has not."""
 
@@ -117,6 +136,7 @@ def test_files_of_ended_runs_are_removed_after_a_time(tmp_path: Path) -> None:
             at = now - (100 if run == "long unknown" else 0)
             os.utime(tmp_path / folder.format(name), (at, at))
 
+    put(tmp_path, "runs/old/turns.removed/file", "left by a kill")
     assert asyncio.run(remove_ended(client, tmp_path, 50)) == ["long unknown", "old"]
 
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}

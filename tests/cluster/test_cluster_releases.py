@@ -2,14 +2,19 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import msgspec
 import pytest
 from cluster_stage import MemoryExport, Server, node_of
 from stage import Cast, flow
+from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentResponse
+from temporalio.service import RPCError, RPCStatusCode
 
-from coterie.cluster import runs
+from coterie.cluster import releases, runs
 from coterie.cluster.address import ClusterAddress
-from coterie.cluster.labels import PROJECT, STATE, TEAM
+from coterie.cluster.labels import PROJECT, STATE, TEAM, attributes, summary
 from coterie.cluster.releases import build_id
 from coterie.cluster.runs import ClusterServer
 from coterie.cluster.submit import ended, submit
@@ -18,17 +23,54 @@ from coterie.journal.export import FolderExport
 
 
 def test_a_release_is_its_version_and_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same code has the same name, wherever it lies; another line or another file has another one."""
+    """The same code has the same name, wherever it lies; another line or another file has another one.
+
+    So has another role of a preset, and what Python has compiled has none.
+    """
     named: list[str] = []
-    for at, text in (("a", "1"), ("b", "1"), ("c", "2"), ("d", "1")):
-        (tmp_path / at / "sub").mkdir(parents=True)
+    for at, text in (("a", "1"), ("b", "1"), ("c", "2"), ("d", "1"), ("e", "1")):
+        (tmp_path / at / "sub" / "__pycache__").mkdir(parents=True)
         (tmp_path / at / "__init__.py").touch()
+        (tmp_path / at / "sub" / "role.md").write_text("other" if at == "e" else "same")
+        (tmp_path / at / "sub" / "__pycache__" / "one.pyc").write_text(at)
         (tmp_path / at / "sub" / ("one.py" if at != "d" else "two.py")).write_text(text)
         monkeypatch.setattr("coterie.__file__", str(tmp_path / at / "__init__.py"))
         named.append(build_id.__wrapped__())
     assert named[0] == named[1]
-    assert len({*named}) == 3
+    assert len({*named}) == 4
     assert all(name.startswith("0.") for name in named)
+
+
+def test_a_node_that_the_server_cannot_answer_now_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where many start at once: it must not end, for runs would wait for it. A refusal for good is none of that."""
+    monkeypatch.setattr(releases, "ASK_EVERY", 0.0)
+    busy, lost, refused = (
+        RPCError(said, status, b"")
+        for said, status in (
+            ("too many requests", RPCStatusCode.RESOURCE_EXHAUSTED),
+            ("another node was first", RPCStatusCode.FAILED_PRECONDITION),
+            ("not for you", RPCStatusCode.PERMISSION_DENIED),
+        )
+    )
+    none, other = DescribeWorkerDeploymentResponse(conflict_token=b"1"), DescribeWorkerDeploymentResponse()
+    other.worker_deployment_info.routing_config.current_deployment_version.build_id = "other"
+    script: list[DescribeWorkerDeploymentResponse | RPCError] = [busy, busy, none, lost, other, refused]
+    tokens, said = list[bytes](), list[str]()
+
+    async def answers(asked: Any, retry: bool) -> Any:
+        tokens.append(getattr(asked, "conflict_token", b""))
+        if isinstance(found := script.pop(0), RPCError):
+            raise found
+        return found
+
+    service = SimpleNamespace(describe_worker_deployment=answers, set_worker_deployment_current_version=answers)
+    client: Any = SimpleNamespace(namespace="default", workflow_service=service)
+    assert asyncio.run(releases.claim_current(client, "mine", said.append)) == "other"
+    assert tokens == [b"", b"", b"", b"1", b""]
+    assert len(said) == 1
+    assert "too many requests" in said[0]
+    with pytest.raises(RPCError, match="not for you"):
+        asyncio.run(releases.claim_current(client, "mine"))
 
 
 @pytest.mark.slow
@@ -60,6 +102,27 @@ def test_a_workflow_task_that_fails_is_reported(
     server.close()
     assert "decides otherwise" in reason
     assert [one for one in said if "a workflow task failed" in one and "decides otherwise" in one]
+
+
+def test_names_that_the_server_would_refuse_are_cut(tmp_path: Path) -> None:
+    """Long ones, and those that are no text: a run must not fail for its label."""
+    plan, given = msgspec.structs.replace(flow("a -> b"), name="é\n" * 300), {"prompt": "x\n\ud800" + "ü" * 500}
+    said = summary(plan, given)
+    assert said.startswith("é é")
+    assert ": x ?üü" in said
+    assert len(said.encode()) <= 400
+
+    class Knows:
+        namespace = "default"
+
+        async def list_search_attributes(self, asked: object) -> Any:
+            return SimpleNamespace(custom_attributes=dict.fromkeys([TEAM.name, PROJECT.name, STATE.name]))
+
+    client: Any = SimpleNamespace(namespace="default", operator_service=Knows())
+    found = asyncio.run(attributes(client, plan, tmp_path / "p\udcff"))
+    assert found is not None
+    assert len(str(found[TEAM]).encode()) <= 200
+    assert found[PROJECT] == "p?"
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from cluster_stage import MemoryExport, Server, node_of, topics
+from cluster_stage import WITHIN, MemoryExport, Server, node_of, topics
 from pattern_play import pattern
 from random_nests import random_nest
 from stage import Cast, flow
@@ -24,9 +24,10 @@ from coterie.ids import new_message_id
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptInterrupted, TurnFinished, TurnStarted
 from coterie.journal.runs import RunReader, RunRecord
+from coterie.kernel.ended import Ended
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.shell import Shell
 from coterie.runs.messages import Verdict, answer
 from coterie.runs.messages.tokens import Tokens
 
@@ -38,7 +39,7 @@ def chain(length: int) -> Plan:
 
 def local(plan: Plan, cast: Cast, run: str) -> tuple[Ended, list[RunRecord]]:
     store = MemoryStore()
-    shell = Shell(store=store, turns=cast, clock=SystemClock(), quota="wait", listens=True)
+    shell = Shell(store=store, turns=cast, clock=SystemClock(), make_kind=kind_of, quota="wait", listens=True)
     outcome = asyncio.run(shell.start(run, plan, {"prompt": "go"}))
     return outcome, list(RunReader(store).history(run))
 
@@ -47,7 +48,7 @@ async def there(server: Server, home: Path, plan: Plan, cast: Cast, **options: A
     export = MemoryExport()
     async with node_of(server, export, cast, home) as client:
         run, *_ = await submit(client, export, plan, {"prompt": "go"}, run=home.name, **options)
-        outcome = await asyncio.wait_for(ended(client, run), 600)
+        outcome = await asyncio.wait_for(ended(client, run), WITHIN)
         return outcome, list(await export.load(run))
 
 
@@ -95,7 +96,7 @@ HUMAN = flow("draft -> boss -> send", boss=AgentPlan(name="boss", kind="human", 
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(600):
+    async with asyncio.timeout(WITHIN):
         while not await condition():  # noqa: ASYNC110 - another machine's state
             await asyncio.sleep(0.02)
 
@@ -131,8 +132,9 @@ def test_who_waits_for_a_run_outlasts_a_server_that_is_away(monkeypatch: pytest.
     """A server may be restarted meanwhile; another error of its ends the wait."""
     monkeypatch.setattr("coterie.cluster.submit.AWAY_EVERY", 0.0)
     left = RunDone(ended=Ended(run="r", status="completed"))
-    away = [RPCError("away", status, b"") for status in (RPCStatusCode.UNAVAILABLE, RPCStatusCode.PERMISSION_DENIED)]
-    results = [away[0], away[0], left, away[1]]
+    passing = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.UNKNOWN, RPCStatusCode.CANCELLED)  # as of one that is killed
+    away = [RPCError("away", status, b"") for status in (*passing, RPCStatusCode.PERMISSION_DENIED)]
+    results = [*away[:-1], left, away[-1]]
 
     class Handle:
         async def result(self) -> RunDone:
@@ -164,7 +166,7 @@ def test_a_person_is_waited_for_and_answers_by_message(temporal_server: Server, 
             said = answer("", "yes, do it")
             assert (await tell(client, export, run, said)).status == "accepted"
             assert (await tell(client, export, run, said)).status == "accepted"
-            done = await asyncio.wait_for(ended(client, run), 600)
+            done = await asyncio.wait_for(ended(client, run), WITHIN)
             assert done.status == "completed"
             answers = [one for _, one in await export.load(run) if isinstance(one, TurnFinished)]
             assert (answers[1].text, answers[1].source) == ("yes, do it", "operator")
@@ -188,7 +190,7 @@ def test_a_parked_run_is_handed_over_with_its_question(temporal_server: Server, 
                     break
             assert (await handle.describe()).run_id != first
             assert (await tell(client, export, run, answer("", "yes"))).status in ("accepted", "queued")
-            assert (await asyncio.wait_for(ended(client, run), 600)).status == "completed"
+            assert (await asyncio.wait_for(ended(client, run), WITHIN)).status == "completed"
 
     asyncio.run(main())
 
@@ -205,14 +207,14 @@ def test_a_cancelled_run_interrupts_its_attempts_and_goes_on_when_it_is_submitte
             await submit(client, export, flow("b -> c"), {"prompt": "go"}, run=run)
             await until(lambda: some(slow.asked))
             await client.get_workflow_handle(run).cancel()
-            done = await asyncio.wait_for(ended(client, run), 600)
+            done = await asyncio.wait_for(ended(client, run), WITHIN)
             assert (done.status, done.reason) == ("stopped", "interrupted")
             cut = [one for _, one in await export.load(run) if isinstance(one, AttemptInterrupted)]
             assert [(one.turn, one.reason) for one in cut] == [("b#1", "interrupted")]
             assert slow.running == 0
         async with node_of(temporal_server, export, quick, tmp_path) as client:
             await restart(client, export, run)
-            assert (await asyncio.wait_for(ended(client, run), 600)).status == "completed"
+            assert (await asyncio.wait_for(ended(client, run), WITHIN)).status == "completed"
             assert [one.attempt for one in quick.asked] == [2, 1]
             assert not (await submit(client, export, flow("b -> c"), {"prompt": "go"}, run=run))[1]
 

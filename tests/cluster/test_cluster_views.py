@@ -12,7 +12,7 @@ from subprocess import CompletedProcess
 
 import preforked
 import pytest
-from cluster_stage import Server, serving
+from cluster_stage import WITHIN, Server, serving
 from command_line import Place, make
 from until import until
 
@@ -58,7 +58,7 @@ class Stage:
 
     def until(self, word: str, *words: str) -> str:
         """What the command says once *word* is in it."""
-        until(lambda: word in self.there(*words), 600)
+        until(lambda: word in self.there(*words), WITHIN)
         return self.there(*words)
 
     def end(self, run: str) -> None:

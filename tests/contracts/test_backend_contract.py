@@ -15,11 +15,11 @@ from extras import coding_agents
 from fake_models import FakeModels, Refuse, Reply, Say
 
 from coterie.backends.base import FAILURES, Answer, Backend, Failure, Request
-from coterie.backends.coding.needs import CODING
 from coterie.backends.command import CommandBackend
 from coterie.backends.human import HumanBackend
 from coterie.backends.models.backend import ModelBackend
 from coterie.backends.scripted import ScriptedBackend
+from coterie.options.backends import CODING
 from coterie.planning.plan import AgentPlan
 
 

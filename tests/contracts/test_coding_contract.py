@@ -37,10 +37,10 @@ from coterie.backends.base import (
     Used,
 )
 from coterie.backends.coding.attempt import Deadlines
-from coterie.backends.coding.needs import CODING
 from coterie.backends.processes import end_orphans
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import AttemptInterrupted
+from coterie.options.backends import CODING
 from coterie.planning.plan import Limits
 from coterie.runs import launch
 

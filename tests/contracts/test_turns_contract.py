@@ -29,8 +29,9 @@ from coterie.backends.base import (
 from coterie.backends.command import CommandBackend
 from coterie.clock import VirtualClock
 from coterie.journal.records import AttemptLaunched
+from coterie.kernel.turns import Turns
 from coterie.planning.plan import Wanted
-from coterie.runs.driver.turns import LocalTurns, Turns
+from coterie.runs.local_turns import LocalTurns
 from coterie.runs.rehearsal import _Stage
 from coterie.testing.simulated import SimulatedTurns
 

@@ -6,7 +6,7 @@ from loop_play import Play, loop_plan
 
 from coterie.engines.fences import fenced
 from coterie.engines.loop.promise import ECHO, refusal
-from coterie.runs.kinds.loop.prompt import render
+from coterie.kinds.loop.prompt import render
 from coterie.workspace.notes import ShownNotes
 
 INSTRUCTIONS = "The loop also completes when you answer with `DONE`."

@@ -9,7 +9,7 @@ from bundles import bundle
 
 from coterie.diagnostics import Span
 from coterie.formats import files
-from coterie.formats.source import read, read_text
+from coterie.formats.reader import read, read_text
 from coterie.topology.model import Agent
 
 PAGE = """topology t : [pipeline, fan-out] {{

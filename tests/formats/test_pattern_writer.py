@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from coterie.errors import UsageError
 from coterie.formats import read, read_text
-from coterie.formats.yaml.agents import ENTRIES, EXTENSION, SETTINGS, TEAMS
+from coterie.formats.yaml.agents import ENTRIES, EXTENSION, TEAMS
 from coterie.formats.yaml.schema import schema
 from coterie.formats.yaml.writer import to_yaml
+from coterie.options.models import MODEL_SETTINGS as SETTINGS
 from coterie.patterns import agent, debate, ensemble, pipeline
+from coterie.patterns.builtin.debate import DebateSettings
 from coterie.planning import plan_or_raise
 from coterie.topology.model import Topology
-from coterie.topology.patterns.configs import DebateSettings
 from coterie.topology.patterns.kinds import KINDS
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*.pattern.yaml"))

@@ -120,6 +120,34 @@ def test_output_comes_back_from_where_a_reader_is(url: str) -> None:
     assert (whole, rest, other, none) == (b"1\n22\n333\n", b"333\n", b"child\n", b"")
 
 
+def test_what_many_attempts_print_at_a_time_is_written_at_once(
+    new_export: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write that fails loses nothing of the others."""
+    export, writes = PostgresExport(new_export()), list[object]()
+    patiently = export._patiently
+
+    async def counted(work: Any) -> Any:
+        writes.append(work)
+        if len(writes) == 2:
+            raise ClusterFailed("export", "away")
+        return await patiently(work)
+
+    monkeypatch.setattr(export, "_patiently", counted)
+
+    async def main() -> list[bytes]:
+        puts = (export.put_output(f"r/a#{n}.1", 0, b"%d\n" % n) for n in range(50))
+        failed = [one for one in await asyncio.gather(*puts, return_exceptions=True) if one is not None]
+        assert len(failed) == 1
+        assert len(writes) == 3
+        monkeypatch.setattr(export, "_patiently", patiently)
+        found = [await export.output(f"r/a#{n}.1", 0) for n in range(50)]
+        await export.close()
+        return found
+
+    assert asyncio.run(main()) == [b"%d\n" % n for n in range(50)]
+
+
 def test_a_folder_is_a_state_directory(tmp_path: Path) -> None:
     """What is exported to a folder is read there by whatever reads runs of this machine."""
     used(f"file://{tmp_path}", lambda export: export.put(journal("r1")))

@@ -67,7 +67,11 @@ def test_a_bound_that_the_file_leaves_open_is_told() -> None:
         ("agent a { role: cri‸tic }", LOOP, "You doubt"),
         ("skill read‸ing { }", LOOP, "**skill reading**"),
         ("agent a { tools: [Re‸ad] }", LOOP, "not declared in this file"),
-        ("agent a { extensions { coterie { back‸end: command } } }", LOOP, "Selects or configures the backend."),
+        (
+            "agent a { extensions { coterie { back‸end: command } } }",
+            LOOP,
+            "The kind of backend; empty: derived from the command.",
+        ),
     ],
 )
 def test_words_are_explained(text: str, flow: str, expected: str) -> None:

@@ -249,7 +249,9 @@ def test_hints_for_python_name_keywords(
 
 def test_a_tool_must_be_found_by_its_name() -> None:
     """A function of another function is not there in a run that is resumed."""
-    assert agent(model="haiku", tools=[asyncio.sleep]).node.extension["tools"] == {"sleep": "asyncio.tasks:sleep"}
+    assert agent(model="haiku", tools=[asyncio.sleep]).definition.node.extension["tools"] == {
+        "sleep": "asyncio.tasks:sleep"
+    }
     with pytest.raises(UsageError, match="cannot be found by its name"):
         agent(model="haiku", tools=[lambda: None])
 

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from coterie import formats
+from coterie.options.agents import AGENT_KEYS, DEFAULT_KEYS, HUMAN_KEYS, PROCESS_KEYS
 from coterie.planning import BACKENDS, plan
-from coterie.planning.extension import AGENT_KEYS, DEFAULT_KEYS, HUMAN_KEYS, PROCESS_KEYS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```at\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

@@ -1,7 +1,8 @@
 from bundles import bundle
 from planned import extension, found, planned, sayings, team
 
-from coterie.planning.extension import AGENT_KEYS, read_extension
+from coterie.options.agents import AGENT_KEYS
+from coterie.planning.extension import read_extension
 
 
 def test_every_key_is_read() -> None:

@@ -38,11 +38,13 @@ def test_no_attack_of_a_real_agent_succeeds(real: RealAgents, tmp_path: Path, ki
             "metadata": True,
         }
         (folder / "settings.json").write_text(json.dumps(settings))
-        loop = start(folder, real)
-        _, err = loop.communicate(timeout=300)
-        assert loop.returncode == 0, err
-        assert victim.poll() is None
-        victim.kill()
+        try:
+            loop = start(folder, real)
+            _, err = loop.communicate(timeout=300)
+            assert loop.returncode == 0, err
+            assert victim.poll() is None
+        finally:
+            victim.kill()
 
     found = json.loads((folder / "found.json").read_text())
     assert found["succeeded"] == []

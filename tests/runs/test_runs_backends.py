@@ -7,13 +7,13 @@ from asking import agent, asked, request
 from bundles import bundle
 
 from coterie.backends.base import Answer
-from coterie.backends.coding.needs import CODING
 from coterie.backends.models.backend import ModelBackend
 from coterie.clock import VirtualClock
+from coterie.options.backends import CODING
+from coterie.options.backends import CODING as NAMES
 from coterie.planning import BACKENDS
 from coterie.planning.plan import FlowPlan, Plan, Wanted
 from coterie.runs.backend_setup import absent_programs, local_turns
-from coterie.topology.coding import CODING as NAMES
 
 
 @bundle("name", sorted(name for name in BACKENDS if name in CODING or name not in NAMES))

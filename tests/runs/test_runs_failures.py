@@ -13,10 +13,10 @@ from steered import Steered, steered
 from coterie.backends.base import Answer, Failure, OnEvent, Permission, Request, Text
 from coterie.engines.printed import PRINTED_MOST
 from coterie.journal.records import AttemptFailed, TurnFailed, TurnFinished, Usage
+from coterie.kernel.attempt_files import NoAttemptFiles as AttemptFiles
 from coterie.planning.plan import AgentPlan, Wanted
 from coterie.runs import attempt_folders
 from coterie.runs.attempt_folders import AttemptFolders
-from coterie.runs.driver.attempt_files import NoAttemptFiles as AttemptFiles
 from coterie.runs.messages import RunMessage, guidance, interruption, permission
 from coterie.runs.repository import Runs
 from coterie.workspace.base import SharedWorkspace

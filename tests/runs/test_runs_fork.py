@@ -34,12 +34,12 @@ from coterie.journal.records import (
     TurnFinished,
     TurnStarted,
 )
+from coterie.kernel.fold import Fold
+from coterie.kernel.turns import Settled
+from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan, Wanted
 from coterie.runs import launch
-from coterie.runs.driver.fold import Fold
-from coterie.runs.driver.turns import Settled
 from coterie.runs.fork import PARTS, Forked, fork
-from coterie.runs.kinds import kind_of
 from coterie.runs.outcome import EXIT_WAITING, Outcome
 from coterie.runs.replay import replay
 from coterie.runs.repository import Runs

@@ -21,11 +21,11 @@ from coterie.journal import records as r
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import GuidanceDelivered, OperatorSaid
+from coterie.kernel.fold import Fold
+from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
 from coterie.runs import launch
-from coterie.runs.driver.fold import Fold
-from coterie.runs.driver.turns import LocalTurns
-from coterie.runs.kinds import kind_of
+from coterie.runs.local_turns import LocalTurns
 from coterie.runs.messages import RunMessage, guidance
 from coterie.runs.outcome import Outcome
 from coterie.runs.replay import replay

@@ -21,9 +21,9 @@ from coterie.errors import UsageError
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import MessageRefused, TurnFinished, TurnStarted
 from coterie.journal.writer import JsonlWriter
+from coterie.kernel.shell import Shell
 from coterie.planning.plan import AgentPlan
 from coterie.runs import launch
-from coterie.runs.driver.shell import Shell
 from coterie.runs.messages import RunMessage, Verdict, inbox
 from coterie.runs.messages.tokens import Tokens
 from coterie.runs.outcome import Outcome

@@ -12,12 +12,13 @@ from coterie.backends.base import Answer, OnEvent, Request
 from coterie.errors import CoterieError, JournalUnreadable, ReplayMismatch
 from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.records import ConfigChanged, PlanReloaded, Record, RunOwned, RunStarted
+from coterie.kernel.fold import Fold
+from coterie.kernel.turns import Settled
+from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan, from_json, to_json
 from coterie.runs import launch
-from coterie.runs.driver.fold import Fold
-from coterie.runs.driver.turns import LocalTurns, Settled
 from coterie.runs.fork import fork
-from coterie.runs.kinds import kind_of
+from coterie.runs.local_turns import LocalTurns
 from coterie.runs.replay import replay
 from coterie.topology.model import ArrowGroup
 

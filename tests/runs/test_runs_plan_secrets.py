@@ -10,12 +10,12 @@ from stage import Cast, flow
 
 from coterie.backends.secrets import Secrets
 from coterie.errors import UsageError
+from coterie.kernel.plan_secrets import FILE, filled, filled_system, hold, literal, read
 from coterie.planning.plan import AgentPlan, Limits, Plan, environments, to_json
 from coterie.planning.system import ActorPlan, PluginPlan, PluginsPlan, SupervisorPlan, SystemPlan
 from coterie.runs import launch
 from coterie.runs.fork import fork
 from coterie.runs.outcome import Outcome
-from coterie.runs.plan_secrets import FILE, filled, filled_system, hold, literal, read
 
 SECRET = "s3cr3t-of-the-user"
 

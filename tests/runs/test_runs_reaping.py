@@ -11,7 +11,7 @@ from until import until
 
 from coterie.backends.processes import MARK, alive, started
 from coterie.runs import closing_steps, index
-from coterie.runs.driver.turns import LocalTurns
+from coterie.runs.local_turns import LocalTurns
 
 
 @pytest.mark.parametrize(("places", "status"), [(["here"], -15), (["here", "there"], None)])

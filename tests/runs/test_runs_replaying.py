@@ -29,12 +29,13 @@ from coterie.journal.records import (
     TurnFinished,
     TurnStarted,
 )
+from coterie.kernel.fold import Fold
+from coterie.kernel.turns import Settled
+from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
 from coterie.runs import launch
-from coterie.runs.driver.fold import Fold
-from coterie.runs.driver.turns import LocalTurns, Settled
 from coterie.runs.fork import fork
-from coterie.runs.kinds import kind_of
+from coterie.runs.local_turns import LocalTurns
 from coterie.runs.outcome import Outcome
 from coterie.runs.replay import replay
 from coterie.runs.repository import Runs

@@ -13,11 +13,12 @@ from coterie.backends.base import Answer, OnEvent, Request
 from coterie.errors import JournalUnreadable, NoSuchRun, NoSuchTurn
 from coterie.journal.jsonl import JOURNAL
 from coterie.journal.records import OperatorSaid, RunFinished, TurnCancelled
+from coterie.kernel.turns import Settled
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
 from coterie.runs import launch
-from coterie.runs.driver.turns import LocalTurns, Settled
 from coterie.runs.fork import fork
+from coterie.runs.local_turns import LocalTurns
 from coterie.runs.repository import Runs, find
 from coterie.runs.turn_detail import detail
 from coterie.topology.model import ArrowGroup

@@ -22,10 +22,10 @@ from coterie.backends.outcome import cannot_start
 from coterie.errors import GitFailed, JournalFailed, Shortage, shortage
 from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, Record, RunStopped, TurnFailed, TurnFinished
+from coterie.kernel.event_queue import EventQueue
 from coterie.planning.plan import AgentPlan
 from coterie.runs import launch
 from coterie.runs.attempt_folders import AttemptFolders
-from coterie.runs.driver.event_queue import EventQueue
 from coterie.runs.repository import Runs
 from coterie.workspace.notes import EntryFiles
 

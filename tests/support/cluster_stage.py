@@ -23,16 +23,18 @@ from coterie.journal.export import Export
 from coterie.journal.records import Record
 from coterie.journal.rules import root_of
 from coterie.journal.runs import RunRecord
-from coterie.runs.driver.turns import Turns
+from coterie.kernel.turns import Turns
 
 SOONER = {
     "cluster.workflow.EXPORT_EVERY": 0.0,  # without a timer: those of the server are up to a second late
     "cluster.activities.HEARTBEAT_EVERY": 0.05,
     "cluster.activities.OUTPUT_EVERY": 0.05,
     "cluster.serve.HEARTBEAT_EVERY": 0.05,
-    "runs.driver.retries.BACKOFF_FIRST": 0.05,
+    "kernel.retries.BACKOFF_FIRST": 0.05,
 }
 """Times that the tests do not wait for, in seconds."""
+WITHIN = 120.0
+"""Seconds after which what a test waits for will not happen any more; it fails with the logs of its nodes."""
 
 
 def temporal() -> str:
@@ -67,7 +69,7 @@ class Server:
         words += ["--dynamic-config-value", "history.transferProcessorMaxPollRPS=5000"]
         with (self._folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(words, stdout=log, stderr=log, cwd=self._folder)
-        end = time.monotonic() + 300
+        end = time.monotonic() + WITHIN
         while time.monotonic() < end:
             if self._process.poll() is not None:
                 raise AssertionError((self._folder / "server.log").read_text())
@@ -138,7 +140,10 @@ class MemoryExport:
 def serving(
     folder: Path, cluster: str, *words: str, name: str = "node", **environment: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A node as a process, with its files in *folder*; killed at the end of the block if it still lives."""
+    """A node as a process, with its files in *folder*; killed at the end of the block if it still lives.
+
+    Its log is printed where the block fails.
+    """
     log = folder / f"{name}.log"
     with log.open("ab") as said:
         process = subprocess.Popen(
@@ -150,16 +155,24 @@ def serving(
         )
     try:
         yield process
+    except BaseException:
+        print(f"the last lines of {log}:", *log.read_text(errors="replace").splitlines()[-50:], sep="\n")
+        raise
     finally:
         process.kill()
         process.wait()
 
 
 @asynccontextmanager
-async def node_of(server: Server, export: Export, turns: Turns, home: Path, **options: Any) -> AsyncIterator[Client]:
-    """A node in this process, which exports, hears of a cancellation and tries again sooner; its client."""
+async def node_of(
+    server: Server, export: Export, turns: Turns, home: Path, at: str = "", **options: Any
+) -> AsyncIterator[Client]:
+    """A node in this process, which exports, hears of a cancellation and tries again sooner; its client.
+
+    It reaches the server *at* another address, if that is given.
+    """
     converter = DataConverter(payload_converter_class=MsgspecConverter)
-    client = await Client.connect(server.address, data_converter=converter)
+    client = await Client.connect(at or server.address, data_converter=converter)
     with pytest.MonkeyPatch.context() as patch:
         for name, seconds in SOONER.items():
             patch.setattr(f"coterie.{name}", seconds)
@@ -177,4 +190,4 @@ def topics(records: Sequence[RunRecord]) -> list[tuple[str, str, str]]:
 
 
 def coterie(*words: str, cwd: Path, cluster: str) -> "subprocess.CompletedProcess[str]":
-    return preforked.run(*words, cwd=cwd, env=os.environ | {"COTERIE_CLUSTER": cluster})
+    return preforked.run(*words, cwd=cwd, env=os.environ | {"COTERIE_CLUSTER": cluster}, timeout=WITHIN)

@@ -40,14 +40,15 @@ from coterie.backends.base import (
 )
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, ConfigAnswer, ConfigKept, Record, RunNotified, TreeMade
+from coterie.kernel.attempt_files import AttemptFiles
+from coterie.kernel.ended import Ended
+from coterie.kernel.facts import ExternalFacts
+from coterie.kernel.run_end import ClosingSteps, Step
+from coterie.kernel.run_tree import RunTree
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Limits, Plan
-from coterie.runs.driver.attempt_files import AttemptFiles
-from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.facts import ExternalFacts
-from coterie.runs.driver.run_end import ClosingSteps, Step
-from coterie.runs.driver.run_tree import RunTree
-from coterie.runs.driver.shell import Shell
 from coterie.workspace.base import Workspace
 from coterie.workspace.notes import Notes, NoteSettings, ShownNotes
 
@@ -328,6 +329,7 @@ def _shell(store: MemoryStore, actors: Actors, outside: Outside, loop: ForeignLo
         store=store,
         turns=actors,
         clock=loop,
+        make_kind=kind_of,
         limits=Limits(max_parallel=3),
         files=outside,
         notes=outside,

@@ -22,10 +22,10 @@ from coterie.backends.base import NO_ABILITIES, Abilities, Answer, AttemptRef, O
 from coterie.errors import JournalUnreadable
 from coterie.formats import read
 from coterie.journal.records import AttemptLaunched, Usage
+from coterie.kernel.turns import Settled
 from coterie.planning import plan_or_raise
 from coterie.planning.plan import AgentPlan
 from coterie.runs import launch
-from coterie.runs.driver.turns import Settled
 
 TEAM = """
 pattern:

@@ -17,11 +17,12 @@ import killed
 import unsynced
 
 import coterie.backends.processes
-import coterie.engines.patterns.compound
-import coterie.engines.patterns.ensemble
+import coterie.patterns.builtin.compound
+import coterie.patterns.builtin.ensemble
 import coterie.patterns.reference.execution  # noqa: F401 - once, before anything is forked
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import TurnFinished
+from coterie.kernel import retries
 from coterie.patterns import (
     AgentInvocationResult,
     AgentRole,
@@ -41,7 +42,6 @@ from coterie.patterns import (
     current_call,
     mixin,
 )
-from coterie.runs.driver import retries
 
 FINDINGS = 3
 LEDGER = Path("ledger")

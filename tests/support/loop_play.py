@@ -11,12 +11,12 @@ from coterie.engines.commands import Emit, Reply
 from coterie.engines.loop import LoopEngine
 from coterie.journal import records as r
 from coterie.journal.jsonl import JsonlStore
+from coterie.kernel.commands import Effect, ReadPlan, Start, Wait
+from coterie.kernel.core import Core
+from coterie.kernel.succession import own
+from coterie.kinds import kind_of
 from coterie.planning.loop import LoopPlan, ParallelPlan, ReviewPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
-from coterie.runs.driver.commands import Effect, ReadPlan, Start, Wait
-from coterie.runs.driver.core import Core
-from coterie.runs.driver.succession import own
-from coterie.runs.kinds import kind_of
 
 HANDOFF = (
     ("loop.start", ("planner",)),
@@ -170,7 +170,7 @@ class Play:
         return record
 
     def _pump(self) -> None:
-        effects: Sequence[Effect] = self.core.pump(self.now, lambda ask, again: True)
+        effects: Sequence[Effect] = self.core.pump(self.now, lambda core, ask, again: True)
         for effect in effects:
             match effect:
                 case ReadPlan(cause=cause):

@@ -25,11 +25,12 @@ from coterie.engines.patterns.engine import team_of
 from coterie.engines.patterns.registry import Calls, definition
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, Record, Usage
+from coterie.kernel.ended import Ended
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
+from coterie.patterns.builtin.pipeline import PipelineSettings
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
-from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.shell import Shell
-from coterie.topology.patterns.configs import PipelineSettings
 from coterie.topology.patterns.kinds import KINDS, faults, read_config
 
 Says = Callable[[str, Request], tuple[Result, float]]
@@ -139,7 +140,7 @@ class Performance:
         self.clock, self.store = VirtualClock(), MemoryStore()
         troupe = Troupe(says, self.clock)
         limits = limits or Limits(max_parallel=None)
-        shell = Shell(store=self.store, turns=troupe, clock=self.clock, limits=limits)
+        shell = Shell(store=self.store, turns=troupe, clock=self.clock, make_kind=kind_of, limits=limits)
         self.ended: Ended = self.clock.run(shell.start("r", plan, dict(given)))
         self.asked = troupe.asked
         self.calls = tuple(call for _, call in sorted(troupe.calls, key=lambda one: one[0]))

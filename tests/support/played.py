@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 
 from coterie.engines.commands import Engine
+from coterie.kinds import Kind
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.kinds import Kind
 
 MakeEngine = Callable[[Plan], tuple[Engine, Mapping[str, AgentPlan]]]
 

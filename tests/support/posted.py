@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from coterie.runs import control
 from coterie.runs.messages import RunMessage, Verdict
 from coterie.runs.repository import run_in
 
@@ -9,4 +10,4 @@ from coterie.runs.repository import run_in
 def send(folder: Path, message: RunMessage) -> Verdict:
     """Send the run in *folder* a message."""
     runs, run = run_in(folder)
-    return runs.send(run, message)
+    return control.send(runs, run, message)

@@ -59,7 +59,7 @@ os._exit(status)
 
 
 def run(
-    *words: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 300.0, kill: str = ""
+    *words: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 120.0, kill: str = ""
 ) -> "subprocess.CompletedProcess[str]":
     """Run `coterie` with *words* in *cwd*, with nothing to read, and return what it said once both outputs are closed.
 
@@ -91,7 +91,7 @@ def run(
 
 
 def really(
-    *words: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 300.0, kill: str = ""
+    *words: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 120.0, kill: str = ""
 ) -> "subprocess.CompletedProcess[str]":
     """The same with a process of its own."""
     return subprocess.run(
@@ -176,7 +176,9 @@ def _read(pipes: list[int], words: list[str], timeout: float) -> list[str]:
             while selector.get_map():
                 ready = selector.select(end - time.monotonic())
                 if not ready:
-                    raise subprocess.TimeoutExpired(["coterie", *words], timeout)
+                    late = subprocess.TimeoutExpired(["coterie", *words], timeout)
+                    late.add_note(b"\n".join(said.values()).decode(errors="replace"))
+                    raise late
                 for key, _ in ready:
                     if more := os.read(key.fd, 1 << 16):
                         said[key.fd] += more

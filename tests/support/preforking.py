@@ -119,7 +119,7 @@ def _become(asked: bytes, streams: Sequence[int]) -> None:
             for kind, most in zip((resource.RLIMIT_AS, resource.RLIMIT_CPU), map(int, limits.split()), strict=True):
                 resource.setrlimit(kind, (most, most))
         if "simulate" not in words and not any(word.startswith("--rehearse") for word in words):
-            from coterie.runs.driver import retries
+            from coterie.kernel import retries
 
             retries.BACKOFF_FIRST = 0.05  # a run in real time: the tests of retries are in virtual time
         status = __main__.main()

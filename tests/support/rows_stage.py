@@ -13,13 +13,13 @@ from coterie.clock import SystemClock
 from coterie.journal.base import Store
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched
+from coterie.kernel.ended import Ended
+from coterie.kernel.shell import Shell
+from coterie.kinds import Observe, kind_of
 from coterie.patterns.rows import models
 from coterie.patterns.rows.engine import READS, open_engine
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.shell import Shell
-from coterie.runs.kinds import Observe
 from coterie.topology.patterns.kinds import KINDS, read_config
 
 Says = Callable[[Request], Awaitable[Result]]
@@ -62,7 +62,9 @@ async def play(
     again: bool = False,
 ) -> Ended:
     """Start *run*, or take it over *again*, with agents that say what *says* says."""
-    shell = Shell(store=store or MemoryStore(), turns=_Troupe(says), clock=SystemClock(), observe=observe)
+    shell = Shell(
+        store=store or MemoryStore(), turns=_Troupe(says), clock=SystemClock(), make_kind=kind_of, observe=observe
+    )
     return await (shell.resume(run, plan) if again else shell.start(run, plan, dict(given)))
 
 

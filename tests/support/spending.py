@@ -17,9 +17,9 @@ from coterie.journal.records import (
     TurnStarted,
     Usage,
 )
+from coterie.kernel.attempt_files import AttemptFiles
+from coterie.kernel.ended import Ended
 from coterie.planning.plan import Limits, Plan
-from coterie.runs.driver.attempt_files import AttemptFiles
-from coterie.runs.driver.ended import Ended
 from coterie.runs.messages import RunMessage
 from coterie.runs.messages.verdicts import Sender, take
 

@@ -12,10 +12,10 @@ from coterie.backends.base import Abilities, Answer, AttemptRef, Event, Failure,
 from coterie.clock import VirtualClock
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import NO_USAGE, AttemptLaunched, Record
+from coterie.kernel.ended import Ended
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
-from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.shell import Shell
-from coterie.runs.kinds import kind_of
 from coterie.topology.model import ArrowGroup
 
 

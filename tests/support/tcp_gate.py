@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 
 class TcpGate:
-    """Forwards connections to *target*, `scheme://host:port`.
+    """Forwards connections to *target*, `scheme://host:port` or `unix://` and the path of a socket.
 
     Attributes:
         place: Its own `host:port`.
@@ -14,7 +14,7 @@ class TcpGate:
 
     def __init__(self, target: str) -> None:
         parts = urlsplit(target)
-        self._target = (parts.hostname, parts.port)
+        self._target = (parts.hostname, parts.port) if parts.scheme != "unix" else parts.path
         self._loop = asyncio.new_event_loop()
         self._is_open = asyncio.Event()
         self._is_open.set()
@@ -38,7 +38,10 @@ class TcpGate:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await self._is_open.wait()
-            there, back = await asyncio.open_connection(*self._target)
+            if isinstance(self._target, str):
+                there, back = await asyncio.open_unix_connection(self._target)
+            else:
+                there, back = await asyncio.open_connection(*self._target)
             await asyncio.gather(self._forward(reader, back), self._forward(there, writer))
         except (OSError, asyncio.CancelledError):
             pass

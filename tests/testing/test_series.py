@@ -6,8 +6,8 @@ from bundles import bundle
 from protocol_engines import agents
 from random_flows import random_flow_plan
 
+from coterie.kernel.driven_run import DrivenRun
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
-from coterie.runs.driver.driven_run import DrivenRun
 from coterie.testing import simulate
 from coterie.testing.random_replies import choices
 from coterie.testing.series import CHUNK, Series, simulate_many

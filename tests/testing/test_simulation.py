@@ -13,11 +13,11 @@ from sampling import sampled
 
 from coterie.backends.base import Request
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, Record
+from coterie.kernel import run_tree, succession
+from coterie.kernel.core import Core
+from coterie.kernel.driven_run import DrivenRun
+from coterie.kernel.fold import Fold
 from coterie.planning.plan import Plan
-from coterie.runs.driver import run_tree, succession
-from coterie.runs.driver.core import Core
-from coterie.runs.driver.driven_run import DrivenRun
-from coterie.runs.driver.fold import Fold
 from coterie.testing import SimulationFailed, simulate
 from coterie.testing.simulated import SimulatedWriter
 

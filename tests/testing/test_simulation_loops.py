@@ -11,10 +11,10 @@ from sampling import sampled
 
 from coterie.engines.loop import LoopEngine
 from coterie.journal import records
+from coterie.kernel.core import Core
+from coterie.kinds.loop.reload import compared
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
-from coterie.runs.driver.core import Core
-from coterie.runs.kinds.loop.reload import compared
 from coterie.testing import SimulationFailed, simulate
 from coterie.topology.conditions import Condition, Operator
 from coterie.topology.model import ArrowGroup

@@ -9,11 +9,11 @@ from random_nests import random_nest
 from sampling import sampled
 
 from coterie.journal.records import NO_USAGE, RunFinished
-from coterie.runs.driver.children import Children
-from coterie.runs.driver.core import Core
-from coterie.runs.driver.driven_run import DrivenRun
-from coterie.runs.driver.fold import Fold
-from coterie.runs.driver.run_tree import RunTree
+from coterie.kernel.children import Children
+from coterie.kernel.core import Core
+from coterie.kernel.driven_run import DrivenRun
+from coterie.kernel.fold import Fold
+from coterie.kernel.run_tree import RunTree
 from coterie.testing import SimulationFailed, simulate
 
 pytestmark = pytest.mark.once

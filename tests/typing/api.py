@@ -24,12 +24,11 @@ from coterie.patterns import Topology as TopologyRow
 from coterie.runs.outcome import RunResult
 from coterie.testing import (
     Assumptions,
-    Comparison,
     Series,
+    SimulatedAgents,
     Skill,
     Survived,
     cassette,
-    compare,
     rehearse,
     simulate,
     simulate_many,
@@ -51,7 +50,7 @@ assert_type(compound({"first": team, "second": cat}, composition_type="parallel"
 rehearse(team, "Will it rain?", {"mediator": [{"text": "Yes."}]}, limits=coterie.Limits(max_turns=5))
 assert_type(simulate(team, 7), Survived)
 assert_type(simulate_many(coterie.plan(team), 10, jobs=1), Series)
-assert_type(compare(team, Assumptions(skill=Skill(0.7)), runs=10), Comparison)
+assert_type(SimulatedAgents(coterie.plan(team), Assumptions(skill=Skill(0.7))), SimulatedAgents)
 with cassette("team.jsonl", "record") as recording:
     assert_type(recording, Path)
 

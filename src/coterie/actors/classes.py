@@ -69,6 +69,12 @@ def load_class(path: str) -> type:
     return found
 
 
+def load_function(path: str) -> Callable[..., Any]:
+    """Import the function at `module:name`; see `load_class`."""
+    found: Callable[..., Any] = _load(path.replace(":", "."), "function", inspect.isfunction)
+    return found
+
+
 def load_middleware(path: str) -> Any:
     """Import the middleware of a gateway at a dotted path; see `load_class`.
 

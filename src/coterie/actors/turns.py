@@ -12,7 +12,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from coterie.actors.classes import importable, load_class
+from coterie.actors.classes import class_path, importable, load_class, load_function
+from coterie.actors.functions import FunctionAgent
 from coterie.actors.message import INTERRUPT, STEER, TURN, TURN_FAILED, Message
 from coterie.actors.node import ActorNode
 from coterie.actors.plain import plain
@@ -41,9 +42,18 @@ def missing(plan: Plan, path: str = "", around: SystemPlan | None = None) -> Ite
         elif agent.backend == "actor":
             importable(plan.folder)
             try:
-                load_class(agent.options["type"])
+                _loaded(agent.options["type"])
             except ClassNotFound as found:
                 yield error("no-class", f"{path}{name}: {found}")
+
+
+def _loaded(path: str) -> object:
+    """Import the class or function at *path*.
+
+    Raises:
+        ClassNotFound: It cannot be imported.
+    """
+    return load_function(path) if ":" in path else load_class(path)
 
 
 def _missing_in(system: SystemPlan | None, agent: str, asked: str) -> Iterator[Diagnostic]:
@@ -118,7 +128,10 @@ async def _supervised(request: Request) -> ActorSystem:
     from coterie.actors.plugins.providers import AnthropicProvider, OpenAIProvider
 
     name, options = request.agent.name, request.agent.options
-    child = ActorPlan(name=name, type=options["type"], config=options.get("config", {}))
+    type_, config = options["type"], options.get("config", {})
+    if ":" in type_:
+        type_, config = class_path(FunctionAgent), {"path": type_}
+    child = ActorPlan(name=name, type=type_, config=config)
     root = SupervisorPlan(name=f"{name}-supervisor", children=(child,), backoff_base=0.0)
     importable(str(request.here or ""))
     plugins = Plugins(defaults=[AnthropicProvider(), OpenAIProvider()])  # no file declares any
@@ -192,6 +205,7 @@ class ActorTurn:
             "task": context.get("task", ""),
             "input": context.get("input", {}),
             "inputs": context.get("inputs", []),
+            "reads": context.get("reads", []),
         }
         try:
             async with asyncio.timeout(agent.timeout):

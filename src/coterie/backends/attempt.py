@@ -21,12 +21,12 @@ from coterie.backends import reported, wrapper
 from coterie.backends.agentside import keeper
 from coterie.backends.agentside.client import ATTEMPT_FOLDER, MESSAGE, NOTES_FOLDER, OWN, RUN_FOLDER, TOKEN
 from coterie.backends.base import Request
-from coterie.backends.coding.needs import sandbox_of
+from coterie.backends.needs import sandbox_of
 from coterie.backends.processes import MARK
 from coterie.backends.sandbox import restoring
 from coterie.backends.secrets import without_secrets
+from coterie.options.values import VARIABLE
 from coterie.planning.plan import AgentPlan
-from coterie.planning.providers import VARIABLE
 
 TURN_FILE = "turn.json"
 PROMPT_FILE = "prompt.md"

@@ -218,7 +218,7 @@ class Emitted(Struct, frozen=True, kw_only=True, tag="emit", tag_field="kind"):
 
 
 class Quiet(Struct, frozen=True, kw_only=True, tag="quiet", tag_field="kind"):
-    """The attempt lacks other signs of life than before; see `coterie.runs.driver.stall`, whose watch alone says so.
+    """The attempt lacks other signs of life than before; see `coterie.kernel.stall`, whose watch alone says so.
 
     Attributes:
         signs: Those that are missing.

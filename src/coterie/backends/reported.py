@@ -24,7 +24,10 @@ _KNOWN = (*_INPUT, "output_tokens", "cost_usd")
 
 
 def reported(path: Path, on_event: OnEvent) -> Usage:
-    """The usage in the file at *path*, if there is one. An invalid file is reported in the log and counts as none."""
+    """The usage in the file at *path*, if there is one. An invalid file is reported in the log and counts as none.
+
+    The cost is negative if an amount cannot be true, so that the run records it and counts what is reserved.
+    """
     try:
         data = json.loads(files.read(path, _LARGEST))
     except FileNotFoundError:
@@ -36,7 +39,8 @@ def reported(path: Path, on_event: OnEvent) -> Usage:
         return _refused("the usage file contains no JSON object", on_event)
     wrong = [name for name in _KNOWN if not _is_amount(data.get(name, 0))]
     if wrong:
-        return _refused(f"the usage file says {wrong[0]} = {data[wrong[0]]!r}, which is not an amount", on_event)
+        _refused(f"the usage file says {wrong[0]} = {data[wrong[0]]!r}, which is not an amount", on_event)
+        return Usage(cost=0.0 - abs(amount(data[wrong[0]])))
     return Usage(
         input_tokens=sum(int(data.get(name, 0)) for name in _INPUT),
         output_tokens=int(data.get("output_tokens", 0)),

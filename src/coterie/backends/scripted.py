@@ -11,6 +11,7 @@ from coterie.backends.base import Abilities, Answer, Emitted, Failure, OnEvent, 
 from coterie.backends.pending import Pending
 from coterie.backends.script_file import Emission
 from coterie.backends.scripts import Script, ScriptedAttempt, parse_script, read_script
+from coterie.engines.schemas import sample
 from coterie.journal.records import Usage
 from coterie.planning.plan import AgentPlan, Wanted
 
@@ -90,6 +91,8 @@ def default_outputs(agent: AgentPlan, n: int) -> dict[str, Any]:
 
 
 def _value(wanted: Wanted, agent: str, n: int) -> Any:
+    if wanted.schema:
+        return sample(wanted.schema)
     match wanted.type:
         case "enum" | "text" | "any" if wanted.values:
             return wanted.values[min(n, len(wanted.values)) - 1]

@@ -38,6 +38,7 @@ def kept(paths: Sequence[Path], folder: Path, say: Callable[[str], object], *, r
         restores: Put those that existed back as they were, because the sandbox cannot protect them.
     """
     if not (folder / FILE).exists():  # else the attempt is adopted
+        paths = [path.parent.resolve() / path.name for path in paths]
         absent = [str(path) for path in paths if not os.path.lexists(path)]
         links = {str(path): os.readlink(path) for path in paths if path.is_symlink()}
         contents = {str(path): content for path, content in _contents(paths)} if restores else {}
@@ -55,6 +56,9 @@ def put_back(folder: Path, say: Callable[[str], object] = str) -> None:
         state = msgspec.json.decode((folder / FILE).read_bytes(), type=TeamState)
     except (FileNotFoundError, msgspec.DecodeError):  # or cut off while it was written, before any program started
         return
+    above = {parent for path in (*state.paths, *state.contents) for parent in Path(path).parents}
+    for parent in sorted(filter(Path.is_symlink, above)):  # else what it leads to would be moved away and written
+        _move(parent, folder, say, "was no link")
     for path in map(Path, state.absent):
         _move(path, folder, say, "did not exist when the attempt began")
     for path, target in ((Path(name), target) for name, target in state.links.items()):

@@ -121,15 +121,21 @@ def serve(
         typer.Option("--queue", metavar="Q", help="Perform the turns of agents with this queue (default). Repeatable."),
     ] = None,
     home: Annotated[
-        Path, typer.Option("--home", metavar="DIR", help="Where this node keeps the files of the turns it performs.")
-    ] = Path(".coterie/node"),
+        Path | None,
+        typer.Option(
+            "--home",
+            metavar="DIR",
+            help="Where this node keeps the files of the turns it performs; by default .coterie/node, or the first of "
+            "node-2, node-3 … that no other node has.",
+        ),
+    ] = None,
     no_drive: Annotated[
         bool, typer.Option("--no-drive", help="Perform turns only: other nodes drive the runs.")
     ] = False,
     release: Annotated[
         str,
         typer.Option(
-            "--release", metavar="R", help="The name of this node's release (version and digest of its code)."
+            "--release", metavar="R", help="The name of this node's release (version and digest of its files)."
         ),
     ] = "",
     at_once: Annotated[int, typer.Option(min=1, metavar="N", help="Perform at most N turns of a queue at once.")] = 16,
@@ -139,6 +145,16 @@ def serve(
     keep: Annotated[
         str, typer.Option("--keep", metavar="AGE", help="How long to keep files of ended runs: 7d, 12h or 1d12h.")
     ] = "7d",
+    beat: Annotated[
+        float,
+        typer.Option(
+            min=0.1,
+            max=4,
+            metavar="SECONDS",
+            help="How often a turn shows the server a sign of life. Fewer cost it less, and agents are ended so much "
+            "sooner when this node freezes or is cut off.",
+        ),
+    ] = 1.0,
     cluster: Cluster = None,
 ) -> int:
     """Be a node of a cluster: drive runs that were submitted, and perform the turns of queues.
@@ -149,13 +165,14 @@ def serve(
     """
     import asyncio
     import sys
+    from contextlib import suppress
 
     from coterie.cli.signals import drive
     from coterie.cluster.node_secrets import hold_back, secret_paths
 
     hold_back([sys.executable, "-P", "-m", "coterie", *sys.argv[1:]])
     from coterie.cluster.address import connected
-    from coterie.cluster.serve import node, watch_server
+    from coterie.cluster.serve import claim_home, node
     from coterie.cluster.wire import MsgspecConverter
     from coterie.errors import UsageError
     from coterie.formats.settings.durations import seconds
@@ -164,7 +181,7 @@ def serve(
     if longest is None or keep.isdigit():  # bare digits would be milliseconds
         raise UsageError(f"--keep {keep!r} is not an age such as 7d, 12h or 1d12h")
     address, queues = _address(cluster), queue or ["default"]
-    home = home.absolute()  # git works in other folders
+    place, held = claim_home(home)
 
     async def main() -> None:
         async with (
@@ -173,23 +190,23 @@ def serve(
                 client,
                 export,
                 queues,
-                home,
+                place,
                 drives=not no_drive,
                 release=release,
                 most=at_once,
                 drain=drain,
                 hidden=secret_paths(address.export),
                 keep=longest,
+                beat=beat,
                 tell=complain,
             ),
         ):
             complain(f"serving {', '.join(queues)} for {address}")
-            try:
-                await watch_server(client, complain)
-            except asyncio.CancelledError:  # its normal end
-                return
+            with suppress(asyncio.CancelledError):  # its normal end
+                await asyncio.Event().wait()
 
     drive(main(), lambda: "no further turn begins; press Ctrl-C again to end at once")
+    held.release()
     return 0
 
 
@@ -216,9 +233,12 @@ def releases(
     from coterie.cluster.releases import Release, releases, set_current
     from coterie.cluster.wire import MsgspecConverter
     from coterie.errors import UsageError
+    from coterie.runs.authority import check_operator
 
     if words and (len(words) != 2 or words[0] != "set"):
         raise UsageError("write `coterie cluster releases` to list them, or `coterie cluster releases set RELEASE`")
+    if words:
+        check_operator()
 
     async def main() -> list[Release]:
         async with connected(_address(cluster), MsgspecConverter) as (client, _):

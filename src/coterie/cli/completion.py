@@ -171,8 +171,7 @@ def _agents(given: Given) -> Iterator[str]:
 
 
 def _backends(given: Given) -> Iterator[tuple[str, str]]:
-    from coterie.planning.extension import BACKENDS
-    from coterie.planning.loops.backends import GENERIC, PROVIDERS
+    from coterie.options.backends import BACKENDS, GENERIC, PROVIDERS
 
     yield from ((name, "") for name in sorted({*BACKENDS, *PROVIDERS} - {GENERIC}))
 

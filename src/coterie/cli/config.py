@@ -91,13 +91,13 @@ def unset(
 
 def _tell_loops(name: str) -> None:
     """Tell the running loops of this directory that an operator has changed the setting *name*, if it protects."""
-    from coterie.formats.settings.protection import PROTECTING
-    from coterie.runs import index, messages
+    from coterie.formats.settings.keys import protecting
+    from coterie.runs import control, index, messages
     from coterie.runs.repository import run_in
 
-    for folder in index.living(Path(index.STATE_DIR)) if name in PROTECTING else ():
+    for folder in index.living(Path(index.STATE_DIR)) if name in protecting() else ():
         runs, run = run_in(folder)
-        if runs.send(run, messages.changed_setting(name)).status == "accepted":
+        if control.send(runs, run, messages.changed_setting(name)).status == "accepted":
             say(f"run {run} takes it when it next reads its files")
 
 

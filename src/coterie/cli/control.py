@@ -37,7 +37,7 @@ def respond(
     """
     from coterie.cli.inputs import pair, standard_input
     from coterie.errors import UsageError
-    from coterie.runs import messages
+    from coterie.runs import control, messages
 
     if len(words) > 2:
         raise UsageError("give RUN, optionally a TURN, and one TEXT; quote a text of several words")
@@ -46,7 +46,7 @@ def respond(
     outputs = dict(map(pair, named)) if named else None
     runs, run, below = _open(run, home.where)
     message = messages.answer(below + turn, text, outputs)
-    verdict = runs.send(run, message)
+    verdict = control.send(runs, run, message)
     if verdict.status == "queued":
         from coterie.runs.messages import provisional
 
@@ -80,14 +80,14 @@ def guide(
     """
     from coterie.cli.inputs import standard_input
     from coterie.ids import is_turn_id
-    from coterie.runs import messages
+    from coterie.runs import control, messages
 
     runs, run, below = _open(run, home.where)
     turn = below + words.pop(0) if len(words) == 2 and is_turn_id(words[0]) else below
     text = standard_input() if words == ["-"] else " ".join(words)
-    verdict = runs.send(run, messages.guidance(text, turn))
+    verdict = control.send(runs, run, messages.guidance(text, turn))
     if at_once and verdict.status == "accepted":
-        runs.send(run, messages.interruption(turn))  # if no turn is running, the next one has it anyway
+        control.send(runs, run, messages.interruption(turn))  # if no turn is running, the next one has it anyway
     return tell_verdict(run, verdict, as_json)
 
 
@@ -104,10 +104,10 @@ def interrupt(
 
     The turns are retried; in a loop the turn ends, and the next iteration runs the same role.
     """
-    from coterie.runs import messages
+    from coterie.runs import control, messages
 
     runs, run, below = _open(run, home.where)
-    return tell_verdict(run, runs.send(run, messages.interruption(below + (turn or ""))), as_json)
+    return tell_verdict(run, control.send(runs, run, messages.interruption(below + (turn or ""))), as_json)
 
 
 def stop(run: Run, as_json: AsJson = False, *, home: HomeOptions) -> int:
@@ -116,13 +116,13 @@ def stop(run: Run, as_json: AsJson = False, *, home: HomeOptions) -> int:
     Running attempts are interrupted. A child run is stopped with its root run. The exit status is 1 if nothing drives
     the run.
     """
-    from coterie.runs import messages
+    from coterie.runs import control, messages
 
     runs, run, _ = _open(run, home.where)
     if (state := runs.status(run)) != "running":
         verdict = messages.Verdict(status="refused", detail=f"nothing drives it ({state})")
     else:
-        verdict = runs.send(run, messages.stop())
+        verdict = control.send(runs, run, messages.stop())
     return tell_verdict(run, verdict, as_json)
 
 

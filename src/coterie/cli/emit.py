@@ -93,6 +93,7 @@ def _send(runs: "Runs", run: str, name: str, message: Mapping[str, Any]) -> int:
     import msgspec
 
     from coterie.journal.status import ENDS
+    from coterie.runs.control import send
     from coterie.runs.messages import RunMessage, Verdict, dispatch
 
     verdict = dispatch.recorded(runs, run, name)  # it may have been sent and judged before
@@ -101,7 +102,7 @@ def _send(runs: "Runs", run: str, name: str, message: Mapping[str, Any]) -> int:
         verdict = Verdict(status="refused", detail=f"the run has {state}, so every attempt has ended (stale)")
     if verdict is None:
         sent = msgspec.convert({"id": name, **message}, RunMessage)
-        verdict = runs.send(run, sent)
+        verdict = send(runs, run, sent)
         if verdict.status == "queued" and sent.kind == "emit" and not runs.is_owned(run):
             from coterie.runs.messages import provisional
 
@@ -130,7 +131,7 @@ def change(kind: str, note: dict[str, Any], run: str | None, state_dir: Path) ->
 
 def files_of(kind: str, run: str | None, state_dir: Path) -> "EntryFiles":
     """Return the files of the memory or the tasks: those of the turn's run, of *run*, or of the project."""
-    from coterie.runs.kinds import kind_of
+    from coterie.kinds import kind_of
     from coterie.runs.note_files import NoteFiles
     from coterie.workspace.notes import EntryFiles
 

@@ -63,6 +63,7 @@ def fork(
     shared part. Exit status as for `run`.
     """
     from coterie.planning import changes
+    from coterie.runs import control
     from coterie.runs.repository import find, home_at
 
     runs, run = find(run, where := home.where, show_place)
@@ -72,7 +73,7 @@ def fork(
     def change(recorded: "Plan") -> "Plan":
         return changes.change(instead or recorded, wanted)
 
-    made = runs.fork(run, at=at, change=change, files=not no_worktree)
+    made = control.fork(runs, run, at=at, change=change, files=not no_worktree)
     again = f"; will retry: {', '.join(made.again)}" if made.again else ""
     complain(f"forked {made.origin} at record {made.seq} as {made.run}{again}")
     if made.cwd:

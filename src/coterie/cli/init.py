@@ -114,7 +114,7 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
 
 def _next(folder: Path) -> list[str]:
     """The next steps with a copied preset; each works here and now, given a login of Claude Code."""
-    from coterie.backends.coding.needs import CODING
+    from coterie.options.backends import CODING
 
     where = shlex.quote(str(folder))
     steps = [f"topology validate {where}", f"run {where} --rehearse", "doctor  # shows the backends for a real run"]

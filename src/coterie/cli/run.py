@@ -28,7 +28,7 @@ from coterie.waits import waiting
 
 if TYPE_CHECKING:
     from coterie.cli.team_file import Examined
-    from coterie.cli.watch_run import Watch
+    from coterie.cli.watcher import Watch
     from coterie.planning.loop import LoopGiven
     from coterie.planning.plan import Limits, Plan
     from coterie.runs.outcome import Outcome
@@ -152,6 +152,7 @@ def resume(
     highest.
     """
     from coterie.errors import UsageError
+    from coterie.runs.control import RemoteRuns
     from coterie.runs.repository import LocalHome, find, home_at
 
     if len(run) > 1 and not when_open:
@@ -167,7 +168,7 @@ def resume(
 
     def again(name: str) -> int:
         runs, run = find(name, where, show_place)
-        runs = runs.here(run, complain) if here else runs
+        runs = runs.here(run, complain) if here and isinstance(runs, RemoteRuns) else runs
         option = LocalHome(runs.root).option if here else home_at(where).option
         return carry_on(runs, run, option, bounds, drive, reload=plan, cassette=tape, quota=quota)
 
@@ -201,8 +202,11 @@ def carry_on(runs: "Runs", run: str, option: str, limits: "Limits", drive: Drive
         how: See `coterie.runs.launch.resume`.
     """
 
+    from coterie.runs.control import resume as resume_run
+
     def main(watch: "Watch") -> Coroutine[Any, Any, "Outcome"]:
-        return runs.resume(
+        return resume_run(
+            runs,
             run,
             limits=limits,
             park=watch.parks,
@@ -266,7 +270,7 @@ def _rehearse(
     """Rehearse *plan*, print the report, and return the status of the rehearsed run."""
     from coterie.backends.scripted import read_script
     from coterie.cli.text.rehearsals import rehearsal
-    from coterie.runs.kinds import check_start, own_pattern, own_patterns
+    from coterie.kinds import check_start, own_pattern, own_patterns
     from coterie.runs.rehearsal import rehearse
 
     replaced = [] if imports else list(own_patterns(plan))
@@ -287,7 +291,7 @@ def _watched(main: "Callable[[Watch], Coroutine[Any, Any, Outcome]]", options: D
     """Run *main* with a display, print the outcome, and return its exit status; *option*: as for `carry_on`."""
     from coterie.cli.signals import drive
     from coterie.cli.text import outcomes as text
-    from coterie.cli.watch_run import choose
+    from coterie.cli.watcher import choose
 
     with choose(options.park, options.as_json, option) as watch:
         outcome = drive(main(watch), watch.notice)

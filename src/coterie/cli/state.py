@@ -154,10 +154,10 @@ def rebuild(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
 
     It is derived from the runs' journals, which do not change. Lines of active runs and of deleted runs are kept.
     """
+    from coterie.kinds.loop.projection_file import rebuild
     from coterie.runs import index
     from coterie.runs.attempt_folders import AttemptFolders
     from coterie.runs.authority import check_operator
-    from coterie.runs.kinds.loop.projection_file import rebuild
     from coterie.runs.repository import Runs
 
     check_operator()

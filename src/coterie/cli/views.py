@@ -11,9 +11,9 @@ from coterie.backends.base import Text as Said
 from coterie.cli.text import plans
 from coterie.cli.text import runs as text
 from coterie.journal.records import TurnStarted
-from coterie.runs import statistics, turn_detail
+from coterie.kinds import kind_of
+from coterie.runs import control, statistics, turn_detail
 from coterie.runs.attempt_output import StreamReader
-from coterie.runs.kinds import kind_of
 from coterie.runs.repository import Runs, Where, find
 from coterie.views import timeline as timeline_view
 from coterie.views import usage as usage_view
@@ -171,7 +171,7 @@ def _found(runs: Runs, run: str, name: str) -> dict[str, Any]:
 
 def _notes_place(runs: Runs, run: str, kind: str) -> Any:
     plan = runs.journal(run).plan_now()
-    return runs.notes(run, kind_of(plan).notes, kind)
+    return control.notes(runs, run, kind_of(plan).notes, kind)
 
 
 OF_RUNS: Mapping[str, Callable[[Runs, str], Shown]] = {

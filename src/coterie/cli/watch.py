@@ -9,7 +9,7 @@ from coterie.cli.options import AsJson, HomeOptions
 from coterie.cli.output import say, say_json, width
 
 if TYPE_CHECKING:
-    from coterie.cli.watch_run import Watch
+    from coterie.cli.watcher import Watch
     from coterie.runs.repository import Runs
 
 
@@ -37,7 +37,7 @@ def watch(
 async def _show(runs: "Runs", run: str, as_json: bool) -> None:
     import asyncio
 
-    from coterie.cli.watch_run import choose
+    from coterie.cli.watcher import choose
 
     async with aclosing(runs.follow(run)) as news:
         if as_json:

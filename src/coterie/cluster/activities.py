@@ -3,10 +3,12 @@
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from temporalio import activity
@@ -32,25 +34,27 @@ from coterie.backends.base import (
     decode_request,
     encode_request,
 )
+from coterie.backends.processes import end_orphans
 from coterie.backends.secrets import Secrets
+from coterie.cluster.address import passes
 from coterie.cluster.files import FilesConflict, Head, RunFiles, TurnFiles, WorkTrees
-from coterie.cluster.guard import Guard
+from coterie.cluster.guard import GRACE, Guard
 from coterie.cluster.relay import Relay
 from coterie.cluster.turns import PERMIT, STEER, TURN
 from coterie.cluster.wire import TurnBeat, TurnDone, TurnHeard, pages
 from coterie.cluster.workflow import EXPORT, HEARD, LOAD, NOTIFY, READ, REREAD, SENDER
-from coterie.errors import ClusterFailed, ExportConflict, GitFailed
+from coterie.errors import ClusterFailed, CoterieError, ExportConflict, GitFailed, shortage
 from coterie.journal.export import Export
 from coterie.journal.jsonl import STREAM
 from coterie.journal.records import AnyRecord, AttemptLaunched, ConfigAnswer, ConfigChanged, ConfigKept, RunNotified
 from coterie.journal.rules import root_of
+from coterie.kernel.ended import Ended
+from coterie.kernel.stall import stall_after, watch_signs
+from coterie.kernel.turns import Turns, ask
+from coterie.kinds import LastReading, kind_of
 from coterie.planning.plan import from_json
 from coterie.runs import closing_steps
 from coterie.runs.attempt_folders import HOW_FAR_MOST, AttemptFolders
-from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.stall import stall_after, watch_signs
-from coterie.runs.driver.turns import Turns, ask
-from coterie.runs.kinds import LastReading, kind_of
 from coterie.runs.messages import RunMessage
 from coterie.runs.messages.tokens import Tokens
 from coterie.runs.messages.verdicts import Sender
@@ -66,6 +70,10 @@ COST_GROWTH = 1.25
 OUTPUT_EVERY = 1.0
 """Seconds between two exports of what an attempt prints."""
 OUTPUT_AT_ONCE = 4 << 20
+SHORT_PAUSE, SHORT_MOST = 3.0, 20
+"""Seconds, for each attempt that a turn has had by now, and so many at most, until a machine that lacks space gives the
+turn back: without a pause it would get it again at once."""
+_CUT_OFF = "its node was cut off from the server"
 _SHOWN = ("text", "outputs", "reason", "log", "detail", "tool", "payload", "event")
 
 
@@ -78,6 +86,7 @@ class TurnActivities:
         node: The name of the queue on which this node is spoken to.
         guard: Ends what attempts leave behind if this process dies.
         hidden: See `Request.hidden`.
+        tell: Called with notices for the people who operate the node.
     """
 
     def __init__(
@@ -89,12 +98,32 @@ class TurnActivities:
         node: str,
         guard: Guard,
         hidden: tuple[Path, ...] = (),
+        tell: Callable[[str], object] = lambda notice: None,
     ) -> None:
-        self._hidden = hidden
+        self._hidden, self._tell = hidden, tell
         self._client, self._export, self._turns, self._node, self._guard = client, export, turns, node, guard
         self._files, self._trees = AttemptFolders(Runs(home)), WorkTrees(home / "files", export)
         self._relay = Relay(client, export)
         self._sessions: dict[str, Session] = {}
+        self._running: dict[str, asyncio.Future[Result]] = {}
+        self._ending: set[asyncio.Future[Any]] = set()
+        self._lost: set[str] = set()
+        self.is_cut_off = False
+
+    def cut_off(self) -> bool:
+        """Interrupt all attempts, and begin none until *is_cut_off* is false: the server no longer hears this node.
+
+        Returns:
+            Whether there were any.
+        """
+        self.is_cut_off = True
+        self._lost.update(self._running)
+        for name, running in self._running.items():
+            interrupting = _interrupted(running, self._sessions.get(name))
+            ending = asyncio.gather(interrupting, end_orphans(name, (), grace=GRACE), return_exceptions=True)
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+        return bool(self._running)
 
     @activity.defn(name=TURN)
     async def turn(self, request: Request, place: RunFiles | None) -> TurnDone:
@@ -121,8 +150,15 @@ class TurnActivities:
                     elif at is not None and place is not None:
                         result = _as_submitted(result, place, at)
                         head = await at.end(f"{request.turn}, attempt {request.attempt}")
-            except (FilesConflict, GitFailed) as error:
-                result = Failure(kind="failed", reason=str(error))
+            except (CoterieError, OSError) as error:
+                if lacks := shortage(error):
+                    result = Failure(kind="shortage", reason=lacks)
+                elif isinstance(error, FilesConflict | GitFailed):
+                    result = Failure(kind="failed", reason=str(error))
+                else:
+                    raise
+            if isinstance(result, Failure) and result.kind == "shortage":
+                result = await self._short(request, result)
             sending.cancel()
             await asyncio.wait([sending])
             await attempt.send_output(self._export)
@@ -133,22 +169,35 @@ class TurnActivities:
             beating.cancel()
             sending.cancel()
 
+    async def _short(self, request: Request, result: Failure) -> Failure:
+        """Give the turn back after a while, for this machine lacks what *result* says, and others may have it."""
+        self._tell(f"{request.ref.marker} is given back, for this machine lacks something: {result.reason}")
+        await asyncio.sleep(SHORT_PAUSE * min(request.attempt, SHORT_MOST))
+        return Failure(kind="interrupted", reason=f"its node: {result.reason}", text=result.text, usage=result.usage)
+
     async def _begin(self) -> None:
         """Make sure that the server still wants the turn from this node, before anything of it is begun.
 
-        A node that was frozen, or cut off, may get it late; another one has it then.
+        A node that was frozen, or cut off, may get it late; another one has it then. It asks for as long as the server
+        does not answer.
         """
         details = Payloads(payloads=await self._client.data_converter.encode([TurnBeat()]))
         beat = RecordActivityTaskHeartbeatRequest(
             task_token=activity.info().task_token, namespace=self._client.namespace, details=details
         )
-        try:
-            await self._client.workflow_service.record_activity_task_heartbeat(beat, retry=True)
-        except RPCError as error:
-            raise ApplicationError(f"the turn came too late: {error}", type="lost") from None
+        while True:
+            try:
+                await self._client.workflow_service.record_activity_task_heartbeat(beat, retry=True)
+                return
+            except RPCError as error:
+                if not passes(error):
+                    raise ApplicationError(f"the turn came too late: {error}", type="lost") from None
+            await asyncio.sleep(HEARTBEAT_EVERY)
 
     async def _perform(self, request: Request, attempt: "_Attempt") -> Result:
         name = request.ref.marker
+        if self.is_cut_off:
+            return Failure(kind="lost", reason=_CUT_OFF)
 
         def began(session: Session) -> None:
             self._sessions[name] = session
@@ -158,18 +207,23 @@ class TurnActivities:
 
         after, folder = stall_after(request.agent), (request.cwd or Path()) / request.agent.cwd
         watching = asyncio.create_task(attempt.watch(self._turns, folder, after)) if after is not None else None
-        running = asyncio.ensure_future(ask(lambda: self._turns.start(request, attempt.heard), began))
+        running = asyncio.ensure_future(ask(self._turns.start(request, attempt.heard), began))
+        self._running[name] = running
         try:
-            return await asyncio.shield(running)
+            result = await asyncio.shield(running)
         except asyncio.CancelledError:
             result = await _interrupted(running, self._sessions.get(name))
             if (details := activity.cancellation_details()) is not None and details.worker_shutdown:
                 raise ApplicationError("its worker was shut down", type="lost") from None
-            return result
         finally:
             self._sessions.pop(name, None)
+            del self._running[name]
             if watching is not None:
                 watching.cancel()
+        if name in self._lost and isinstance(result, Failure):
+            result = Failure(kind="lost", reason=_CUT_OFF, text=attempt.said, usage=result.usage)
+        self._lost.discard(name)
+        return result
 
     @activity.defn(name=STEER)
     async def steer(self, name: str, text: str) -> bool:
@@ -189,15 +243,9 @@ class TurnActivities:
         if place is not None and at is not None:
             moved = _moved(encode_request(request).decode(), place.root, at.root)
             request = msgspec.structs.replace(decode_request(moved.encode()), cwd=at.cwd)
-        files.make_folder(root := self._files.run_folder(root_of(run)))
-        return msgspec.structs.replace(
-            request,
-            folder=self._files.attempt_folder(run, turn, attempt),
-            root=root,
-            token=self._files.token(run, turn, attempt, request.epoch),
-            transcript=self._files.transcript(run, f"stream.{turn}"),
-            hidden=self._hidden,
-        )
+        files.make_folder(self._files.run_folder(root_of(run)))
+        kept = self._files.place(run, turn, attempt, request.epoch, lambda run, turn: f"stream.{turn}")
+        return msgspec.structs.replace(request, hidden=self._hidden, **msgspec.structs.asdict(kept))
 
 
 class _Attempt:
@@ -218,7 +266,8 @@ class _Attempt:
         request = self._request
         self._count += 1
         event = self._secrets.hide_fields(event, *_SHOWN)
-        self._files.stream(request.run, request.turn, request.attempt, event)
+        with suppress(OSError):  # who watches sees less
+            self._files.stream(request.run, request.turn, request.attempt, event)
         match event:
             case Text(text=text, channel="answer"):
                 self.said = (self.said + text)[-HOW_FAR_MOST:]
@@ -247,8 +296,14 @@ class _Attempt:
         async def signal() -> None:
             for one in earlier:
                 await asyncio.wait([one])
-            with suppress(RPCError):  # the run is over
-                await self._client.get_workflow_handle(root_of(self._request.run)).signal(HEARD, heard)
+            while True:
+                try:
+                    await self._client.get_workflow_handle(root_of(self._request.run)).signal(HEARD, heard)
+                    return
+                except RPCError as error:
+                    if not passes(error):  # the run is over
+                        return
+                await asyncio.sleep(HEARTBEAT_EVERY)
 
         self._telling.append(asyncio.create_task(signal()))
 
@@ -272,9 +327,12 @@ class _Attempt:
             self._sent += len(lines)
 
     async def keep_sending(self, export: Export) -> None:
-        """Export what the attempt prints, every second; a failed export is tried again."""
+        """Export what the attempt prints, every second; a failed export is tried again.
+
+        All attempts of the node do that at the same moment, so that the export can write it at once.
+        """
         while True:
-            await asyncio.sleep(OUTPUT_EVERY)
+            await asyncio.sleep(OUTPUT_EVERY - time.monotonic() % OUTPUT_EVERY)
             with suppress(ClusterFailed):
                 await self.send_output(export)
 

@@ -17,13 +17,14 @@ from coterie.journal.export import Export, folder_of, open_export
 
 if TYPE_CHECKING:
     from temporalio.client import Client
+    from temporalio.service import RPCError
 
 FORM = "temporal://HOST:7233/NAMESPACE?export=postgresql://HOST/DATABASE"
 VARIABLE = "COTERIE_CLUSTER"
 """The environment variable with the address of the cluster whose runs commands show."""
 SETTING = "cluster.url"
 _EXPORT = "export="
-_MESSAGE = re.compile(r'ConnectError.*message: "([^"]+)"')
+_MESSAGE = re.compile(r'(?:ConnectError.*message|client connect.*error): "([^"]+)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def _configured() -> str:
 
 def _has_password(url: str) -> bool:
     parts = urlsplit(url)
-    return bool(parts.password) or "password" in parse_qs(parts.query)
+    return bool(parts.password) or not {"password", "sslpassword"}.isdisjoint(parse_qs(parts.query))
 
 
 @asynccontextmanager
@@ -176,6 +177,14 @@ def _quiet() -> Any:
 
     errors = TelemetryFilter(core_level="ERROR", other_level="ERROR")
     return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=errors)))
+
+
+def passes(error: "RPCError") -> bool:
+    """Whether a call that failed with *error* may succeed later: the server did not refuse it, but was away or busy."""
+    from temporalio.service import RPCStatusCode as Status
+
+    refused = (Status.INVALID_ARGUMENT, Status.NOT_FOUND, Status.ALREADY_EXISTS, Status.PERMISSION_DENIED)
+    return error.status not in (*refused, Status.UNAUTHENTICATED, Status.FAILED_PRECONDITION, Status.UNIMPLEMENTED)
 
 
 def reason(error: BaseException | None) -> str:

@@ -14,6 +14,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 LOOK_EVERY = 3600.0
 """The longest time in seconds between two looks."""
+_REMOVED = ".removed"
+"""The end of the name of a folder that is being removed; a node may be killed meanwhile."""
 
 
 async def keep_clean(client: Client, home: Path, keep: float) -> None:
@@ -41,7 +43,7 @@ async def remove_ended(client: Client, home: Path, keep: float) -> list[str]:
 
 def _folders(home: Path) -> Iterator[tuple[str, Path]]:
     """The folders below *home* with files of runs, each with its run."""
-    for part, below in ("files", ""), ("read", ""), ("runs", "turns"):
+    for part, below in ("files", ""), ("read", ""), ("runs", "turns"), ("runs", f"turns{_REMOVED}"):
         with suppress(FileNotFoundError):
             for entry in os.scandir(home / part):
                 if (path := Path(entry.path) / below).is_dir():
@@ -63,7 +65,8 @@ async def _ended(client: Client, run: str, folders: list[Path]) -> float:
 
 def _remove(folders: list[Path]) -> None:
     for path in folders:
-        away = path.with_name(f"{path.name}.removed")  # at once: the run may be resumed
+        away = path.with_name(f"{path.name}{_REMOVED}")  # at once: the run may be resumed
+        shutil.rmtree(away, ignore_errors=True)
         with suppress(OSError):
             path.rename(away)
         shutil.rmtree(away, ignore_errors=True)

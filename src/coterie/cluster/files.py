@@ -22,9 +22,10 @@ from coterie.ids import folder_name
 from coterie.journal.export import Export
 from coterie.journal.records import Record, TreeSaved
 from coterie.journal.rules import root_of
+from coterie.kinds import kind_of
+from coterie.options.backends import REGISTRY
+from coterie.options.secret_files import is_secret
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.kinds import kind_of
-from coterie.secret_files import is_secret
 from coterie.workspace.trees import git
 from coterie.workspace.trees.git import CompletedCall, Repository, in_thread
 from coterie.workspace.trees.snapshots import excluded, outside, write_files
@@ -34,7 +35,7 @@ LARGEST = 200 << 20
 _MOST_BUNDLES = 40
 """Bundles that lead to a head; then one holds all since the beginning."""
 _REF = "refs/coterie/{}"
-_USING_FILES = frozenset({"command", "actor", "acp", "pi", "claude-sdk"})
+_USING_FILES = frozenset(name for name, entry in REGISTRY.items() if entry.uses_files)
 
 
 class Head(Struct, frozen=True):

@@ -3,7 +3,8 @@
 The server gives the turns of such a node to others after ten seconds; their agents must not work on beside them. The
 node writes a line for each attempt that begins (`+MARK`) or ends (`-MARK`), and an empty one each second. The guard
 writes the mark of each attempt before it ends its processes, so a node that wakes up in time does not take their end
-for a failure. A guard that has died is replaced within a second.
+for a failure. It answers each line: one that has died is replaced within a second, and one that is frozen itself
+within a few.
 """
 
 import asyncio
@@ -18,6 +19,12 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 SILENCE = 8.0
 """Seconds of silence after which a node counts as frozen."""
 EVERY = 1.0
+UNANSWERED = 5
+"""Lines, each a second after the other, after which a guard that answers none counts as frozen."""
+STARTING = 60
+"""Lines for which a guard that has just been started may be silent."""
+ENDS_WITHIN = 10.0
+"""Seconds for which the end of the guard is waited for: it may be frozen."""
 GRACE = 1.0
 """Seconds between SIGTERM and SIGKILL: ten seconds after the node froze its turns may run elsewhere."""
 
@@ -35,7 +42,7 @@ class Guard:
         self._marks: dict[str, None] = {}
         self._ended: set[str] = set()
         self._process: subprocess.Popen[bytes] | None = None
-        self._closed = False
+        self._closed, self._unanswered = False, 0
         self._start()
 
     @property
@@ -61,8 +68,10 @@ class Guard:
         return mark in self._ended
 
     async def beat(self) -> None:
-        """Say each second that the node lives, and replace a guard that has died."""
+        """Say each second that the node lives, and replace a guard that has died or does not answer."""
         while True:
+            self._read()
+            self._unanswered += 1
             self._write("")
             await asyncio.sleep(EVERY)
 
@@ -88,26 +97,33 @@ class Guard:
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
+        self._unanswered = -STARTING
         for mark in self._marks:
             self._send(f"+{mark}")
 
     def _write(self, line: str) -> None:
         if self._closed:
             return
-        if self._process is not None and self._process.poll() is None and self._send(line):
+        process = self._process
+        if process is not None and process.poll() is None and self._unanswered <= UNANSWERED and self._send(line):
             return
-        if self._process is not None:
+        if process is not None:
             self._read()
-            self._process.kill()  # it may live, and read nothing
-            self._close_pipes(self._process)
-            self._tell("the guard of this node has died; another one is started")
+            fate = "does not answer" if process.poll() is None else "has died"
+            process.kill()
+            self._close_pipes(process)
+            self._tell(f"the guard of this node {fate}; another one is started")
         self._start()
 
     def _close_pipes(self, process: "subprocess.Popen[bytes]") -> None:
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
-        process.wait()
+        try:
+            process.wait(ENDS_WITHIN)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
     def _send(self, line: str) -> bool:
         assert self._process is not None
@@ -117,16 +133,17 @@ class Guard:
         return False
 
     def _read(self) -> None:
-        """Take the marks that the guard has written; a line is written whole."""
+        """Take the marks and the answers that the guard has written; a line is written whole."""
         if self._process is not None and self._process.stdout is not None:
             while data := self._process.stdout.read(1 << 16):
+                self._unanswered = 0
                 self._ended.update(data.decode().split("\n"))
 
 
 @asynccontextmanager
-async def guarded(tell: Callable[[str], object]) -> AsyncIterator[Guard]:
-    """Start a guard for this process, and end it with the block."""
-    guard = Guard(tell)
+async def guarded(tell: Callable[[str], object], silence: float = SILENCE) -> AsyncIterator[Guard]:
+    """Start a guard for this process, and end it with the block; see `Guard`."""
+    guard = Guard(tell, silence)
     beating = asyncio.get_running_loop().create_task(guard.beat())
     try:
         yield guard
@@ -149,11 +166,18 @@ def main(silence: float) -> None:
                 marks[line[1:]] = None
             else:
                 marks.pop(line[1:], None)
-        if not data:
+        if data:
+            _say("")
+        else:
             _end(marks)
             marks.clear()
             if ready:
                 return
+
+
+def _say(line: str) -> None:
+    with suppress(OSError):  # the node is dead
+        os.write(1, f"{line}\n".encode())
 
 
 def _end(marks: dict[str, None]) -> None:
@@ -164,8 +188,7 @@ def _end(marks: dict[str, None]) -> None:
 
     for mark in marks:
         if sys.platform != "linux" or any_alive(mark, ()):  # a model's attempt has no process, and its answer counts
-            with suppress(OSError):
-                os.write(1, f"{mark}\n".encode())
+            _say(mark)
     asyncio.run(end_all())
 
 

@@ -10,12 +10,15 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.service import RPCError
 
+from coterie.escapes import printable
 from coterie.journal.records import Record, TurnCancelled, TurnFailed, TurnFinished, TurnStarted
 from coterie.planning.plan import Plan
 
 TEAM, PROJECT, STATE = (SearchAttributeKey.for_keyword(f"Coterie{name}") for name in ("Team", "Project", "State"))
-_PROMPT = 80
-"""Characters of a prompt that are shown: the server takes 400 bytes."""
+_SUMMARY, _PROMPT = 390, 100
+"""Bytes of a summary, of which the server takes 400, and of a prompt in it."""
+_NAME = 200
+"""Bytes of the value of an attribute."""
 _TURNS = 20
 """Turns that are named."""
 
@@ -40,15 +43,21 @@ async def attributes(client: Client, plan: Plan, folder: Path | None) -> TypedSe
         return None
     if not {TEAM.name, PROJECT.name, STATE.name} <= set(known):
         return None
-    named = [SearchAttributePair(TEAM, plan.name), SearchAttributePair(STATE, "running")]
-    return TypedSearchAttributes([*named, *([SearchAttributePair(PROJECT, folder.name)] if folder is not None else [])])
+    named = [SearchAttributePair(TEAM, _line(plan.name, _NAME)), SearchAttributePair(STATE, "running")]
+    place = [SearchAttributePair(PROJECT, _line(folder.name, _NAME))] if folder is not None else []
+    return TypedSearchAttributes([*named, *place])
 
 
 def summary(plan: Plan, given: Mapping[str, Any]) -> str:
     """The team and the beginning of the prompt, in a line."""
-    prompt = " ".join(str(given.get("prompt", "")).split()).encode(errors="replace").decode()
-    shown = prompt if len(prompt) <= _PROMPT else f"{prompt[: _PROMPT - 1]}…"
-    return f"{plan.name}: {shown}" if shown else plan.name
+    name, shown = _line(plan.name, _SUMMARY - _PROMPT), _line(str(given.get("prompt", "")), _PROMPT)
+    return f"{name}: {shown}" if shown else name
+
+
+def _line(text: str, most: int) -> str:
+    """*text* as one line of valid text, of *most* bytes at most."""
+    line = printable(" ".join(text.split()).encode(errors="replace").decode()).encode()
+    return line.decode() if len(line) <= most else line[: most - 3].decode(errors="ignore") + "…"
 
 
 class RunDetails:
@@ -74,6 +83,5 @@ class RunDetails:
     def __str__(self) -> str:
         names = ["/".join(filter(None, [run.partition("/")[2], turn])) for run, turn in self._running]
         more = f" and {len(names) - _TURNS} more" if len(names) > _TURNS else ""
-        return (
-            f"{self._summary}\n\n{self._ended} turns ended here; running: {', '.join(names[:_TURNS]) or 'none'}{more}"
-        )
+        running = printable(", ".join(names[:_TURNS])) or "none"
+        return f"{self._summary}\n\n{self._ended} turns ended here; running: {running}{more}"

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 from coterie.journal.export import folder_of
 
@@ -22,10 +23,16 @@ NAMES = (
     "PGPASSWORD",
     "PGPASSFILE",
     "TEMPORAL_API_KEY",
+    "TEMPORAL_CODEC_AUTH",
     "TEMPORAL_TLS_CLIENT_KEY_DATA",
     "TEMPORAL_TLS_CLIENT_KEY_PATH",
 )
-"""The variables that are held back."""
+_HEADERS = "TEMPORAL_GRPC_META_"
+"""What the names of variables with headers begin with, in which a login may be; they are held back, too."""
+_FILES = ("PGPASSFILE", "PGSERVICEFILE", "PGSSLKEY", "TEMPORAL_CONFIG_FILE", "TEMPORAL_TLS_CLIENT_KEY_PATH")
+"""Variables that name a file with secrets."""
+_IN_URL = ("passfile", "servicefile", "sslkey")
+"""Options of the URL of a database that do."""
 
 _HELD = "COTERIE_NODE_SECRETS"
 """The variable that names the descriptor which the node's new start reads them from."""
@@ -33,9 +40,13 @@ _PR_SET_DUMPABLE = 4
 _held: dict[str, str] = {}
 
 
+def _is_held(name: str) -> bool:
+    return name in NAMES or name.startswith(_HEADERS)
+
+
 def environment() -> dict[str, str]:
     """The environment of this process, with what `hold_back` took out of it; empty variables count as unset."""
-    return {name: value for name, value in (os.environ | _held).items() if value or name not in NAMES}
+    return {name: value for name, value in (os.environ | _held).items() if value or not _is_held(name)}
 
 
 def database_login() -> dict[str, str]:
@@ -50,8 +61,13 @@ def secret_paths(export: str) -> tuple[Path, ...]:
     Args:
         export: As `ClusterAddress` has it.
     """
-    named = [environment().get(name) for name in ("PGPASSFILE", "TEMPORAL_TLS_CLIENT_KEY_PATH")]
-    return tuple(filter(None, (folder_of(export), *(Path(name) for name in named if name))))
+    if (folder := folder_of(export)) is None:
+        options = parse_qs(urlsplit(export).query)
+        named = [path for option in _IN_URL for path in options.get(option, ())]
+    else:
+        named = [str(folder)]
+    known = environment()
+    return tuple(Path(path).absolute() for path in (*named, *(known.get(name) for name in _FILES)) if path)
 
 
 def hold_back(command: list[str]) -> None:
@@ -62,12 +78,12 @@ def hold_back(command: list[str]) -> None:
     if (fd := os.environ.pop(_HELD, "")).isdigit():
         with open(int(fd), "rb") as file:
             _held.update(json.load(file))
-    elif held := {name: os.environ[name] for name in NAMES if name in os.environ}:
+    elif held := {name: value for name, value in os.environ.items() if _is_held(name)}:
         with tempfile.TemporaryFile() as file:
             file.write(json.dumps(held).encode())
             file.seek(0)
             os.set_inheritable(file.fileno(), True)
-            kept: Mapping[str, str] = {name: value for name, value in os.environ.items() if name not in NAMES}
+            kept: Mapping[str, str] = {name: value for name, value in os.environ.items() if name not in held}
             sys.stdout.flush()
             os.execve(command[0], command, {**kept, _HELD: str(file.fileno())})
     if sys.platform == "linux":

@@ -6,9 +6,9 @@ from pathlib import Path
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import MemoryChanged, TaskChanged
 from coterie.journal.runs import Journal, RunReader, RunRecord
+from coterie.kernel.driven_run import DrivenRun
+from coterie.kinds import kind_of
 from coterie.planning.plan import Plan
-from coterie.runs.driver.driven_run import DrivenRun
-from coterie.runs.kinds import kind_of
 from coterie.workspace.notes import EntryFiles, EntryNotes, NoteChange, NoteSettings
 from coterie.workspace.notes.entries import Entry, add, read
 

@@ -1,11 +1,13 @@
 """The releases of nodes: a run stays with the one that drives it until the next link of its chain.
 
 A release that decides otherwise cannot go on with a history of another one, so the name of a release is its version
-and a digest of its code, the server gives each run to nodes of its release, and new runs and new links to the current
+and a digest of its files, the server gives each run to nodes of its release, and new runs and new links to the current
 one. The first release that serves is current; from then on only `coterie cluster releases set` changes that.
 """
 
+import asyncio
 import hashlib
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -24,8 +26,12 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import WorkerDeploymentConfig
 
 import coterie
+from coterie.cluster.address import passes
 from coterie.cluster.wire import QUEUE
 from coterie.errors import UsageError
+
+ASK_EVERY = 1.0
+"""Seconds between two questions to a server that does not say which release is current."""
 
 
 class Release(Struct, frozen=True):
@@ -47,10 +53,11 @@ class Release(Struct, frozen=True):
 
 @cache
 def build_id() -> str:
-    """The name of this release: the version of coterie, and a digest of its code."""
+    """The name of this release: the version of coterie, and a digest of its files, the presets among them."""
     folder, digest = Path(coterie.__file__).parent, hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(f"{path.relative_to(folder)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    for path in sorted(folder.rglob("*")):
+        if path.suffix != ".pyc" and path.is_file():
+            digest.update(f"{path.relative_to(folder)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
     return f"{coterie.__version__}-{digest.hexdigest()[:12]}"
 
 
@@ -62,14 +69,36 @@ def pinned(release: str) -> WorkerDeploymentConfig:
 
 async def current(client: Client) -> str:
     """The current release; empty: no node has served yet."""
-    return (await _described(client)).worker_deployment_info.routing_config.current_deployment_version.build_id
+    return _current(await _described(client))
 
 
-async def claim_current(client: Client, release: str) -> str:
-    """Make *release* current if no other one is, and return the one that is."""
-    if not (known := await current(client)):
-        await _set(client, release)
-    return known or release
+async def claim_current(client: Client, release: str, tell: Callable[[str], object] = lambda notice: None) -> str:
+    """Make *release* current if no other one is, and return the one that is.
+
+    A server that cannot say so now, as when many nodes start at once, gets the question again.
+
+    Args:
+        tell: Called with a notice when that happens first.
+
+    Raises:
+        RPCError: If the server refuses it for good.
+    """
+    is_told = False
+    while True:
+        try:
+            found = await _described(client)
+            if not (known := _current(found)):
+                await _set(
+                    client, release, found.conflict_token
+                )  # of nodes that claim it at once, the first one has it
+            return known or release
+        except RPCError as error:
+            if not passes(error) and error.status is not RPCStatusCode.FAILED_PRECONDITION:
+                raise
+            if not is_told:
+                tell(f"the server does not say which release is current; this node asks again: {error}")
+            is_told = True
+        await asyncio.sleep(ASK_EVERY)
 
 
 async def set_current(client: Client, release: str) -> None:
@@ -86,11 +115,10 @@ async def set_current(client: Client, release: str) -> None:
 
 async def releases(client: Client) -> list[Release]:
     """The releases that have served, the newest first."""
-    info = (await _described(client)).worker_deployment_info
-    now = info.routing_config.current_deployment_version.build_id
-    nodes = await serving(client)
+    described = await _described(client)
+    now, nodes = _current(described), await serving(client)
     found = []
-    for one in info.version_summaries:
+    for one in described.worker_deployment_info.version_summaries:
         name = one.deployment_version.build_id
         query = f"TemporalWorkerDeploymentVersion = '{QUEUE}:{name}' AND ExecutionStatus = 'Running'"
         under_way = (await client.count_workflows(query)).count
@@ -102,26 +130,31 @@ async def serving(client: Client) -> list[str]:
     """The release of each node that drives runs and has asked for work in the last minutes."""
     kind = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
     asked = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=TaskQueue(name=QUEUE), task_queue_type=kind)
-    pollers = (await client.workflow_service.describe_task_queue(asked)).pollers
+    pollers = (await client.workflow_service.describe_task_queue(asked, retry=True)).pollers
     return list({one.identity: one.deployment_options.build_id for one in pollers}.values())
 
 
 async def _described(client: Client) -> DescribeWorkerDeploymentResponse:
     asked = DescribeWorkerDeploymentRequest(namespace=client.namespace, deployment_name=QUEUE)
     try:
-        return await client.workflow_service.describe_worker_deployment(asked)
+        return await client.workflow_service.describe_worker_deployment(asked, retry=True)
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
         return DescribeWorkerDeploymentResponse()
 
 
-async def _set(client: Client, release: str) -> None:
+def _current(found: DescribeWorkerDeploymentResponse) -> str:
+    return found.worker_deployment_info.routing_config.current_deployment_version.build_id
+
+
+async def _set(client: Client, release: str, token: bytes = b"") -> None:
     wanted = SetWorkerDeploymentCurrentVersionRequest(
         namespace=client.namespace,
         deployment_name=QUEUE,
         build_id=release,
+        conflict_token=token,
         allow_no_pollers=True,
         ignore_missing_task_queues=True,  # a node may have just begun to ask for work
     )
-    await client.workflow_service.set_worker_deployment_current_version(wanted)
+    await client.workflow_service.set_worker_deployment_current_version(wanted, retry=True)

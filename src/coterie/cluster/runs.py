@@ -27,11 +27,12 @@ from coterie.journal.records import AnyRecord, Record, RunFinished, TreeSaved, T
 from coterie.journal.rules import root_of
 from coterie.journal.runs import RunRecord, history
 from coterie.journal.status import RunStatus
+from coterie.kinds import Observe
 from coterie.planning.plan import Limits, Plan
 from coterie.runs.authority import check_operator
+from coterie.runs.control import RemoteRuns, fork
 from coterie.runs.fork import Forked
 from coterie.runs.index import Entry
-from coterie.runs.kinds import Observe
 from coterie.runs.messages import RunMessage, Verdict
 from coterie.runs.outcome import Outcome, outcome_of
 from coterie.runs.repository import Runs
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowHandle
 
     from coterie.cluster.files import RunFiles
-    from coterie.runs.driver.ended import Ended
+    from coterie.kernel.ended import Ended
 
 T = TypeVar("T")
 
@@ -251,7 +252,7 @@ class ClusterServer:
             return Verdict(status="refused", detail=late)
 
 
-class ClusterRuns(Runs):
+class ClusterRuns(RemoteRuns):
     """The runs of a cluster.
 
     Args:
@@ -367,7 +368,7 @@ class ClusterRuns(Runs):
         """Make a fork of *run* in the export; its files begin as they were then, by the records of *run*."""
         with tempfile.TemporaryDirectory() as folder:
             self._bring(run, Path(folder))
-            made = Runs(Path(folder)).fork(run, files=False, run_id=how.pop("run_id", None) or new_run_id(), **how)
+            made = fork(Runs(Path(folder)), run, files=False, run_id=how.pop("run_id", None) or new_run_id(), **how)
             copied = list(history(Runs(Path(folder)).read, made.run))
             self.server.call(self.server.export.put(copied))
         if files and (left := self.server.call(self.server.files(run))) is not None:

@@ -2,10 +2,13 @@
 
 import asyncio
 import logging
+import re
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
@@ -13,16 +16,19 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from coterie import files
 from coterie.cluster.activities import HEARTBEAT_EVERY, DriverActivities, TurnActivities
 from coterie.cluster.cleanup import keep_clean
-from coterie.cluster.guard import guarded
+from coterie.cluster.guard import SILENCE, guarded
 from coterie.cluster.labels import register
 from coterie.cluster.releases import build_id, claim_current, pinned
 from coterie.cluster.wire import QUEUE, node_queue, turn_queue
 from coterie.cluster.workflow import RunWorkflow
+from coterie.errors import ClusterFailed, RunIsOwned, UsageError
 from coterie.journal.export import Export
+from coterie.journal.lock import RunLock
+from coterie.kernel.turns import Turns
 from coterie.runs.backend_setup import local_turns
-from coterie.runs.driver.turns import Turns
 
 POLLS = 2
 """Requests for work that a node has open at a time: if it freezes, the server gives it as many tasks all the same."""
@@ -31,16 +37,59 @@ STICKY = timedelta(seconds=2)
 KEEP = 7 * 86_400.0
 """Seconds for which a node keeps files of ended runs."""
 
-LOOK_EVERY = 2.0
+LOOK_EVERY = 1.0
 """Seconds between two looks whether the server answers, and for which an answer is waited for."""
+SAID_AFTER = 2
+"""Looks without an answer, one after the other, after which the server counts as away."""
+CUT_OFF = 7.0
+"""Seconds without an answer after which the turns of this node are lost: their agents are gone when the server, which
+has heard them a second later at most, gives them to others after ten."""
 
 
-class TaskFailures(logging.Handler):
-    """Notices about workflow tasks that fail here: the server gives them to nodes again, and the run does not go on.
+def claim_home(given: Path | None) -> tuple[Path, RunLock]:
+    """The folder for the files of this node: *given*, or the first free one of `.coterie/node`, `.coterie/node-2` …
+
+    Two nodes in one folder would take each other's turns for those of a run with another owner.
+
+    Returns:
+        The folder, and the lock that keeps it for as long as this process lives.
+
+    Raises:
+        UsageError: If another node has the one that is given.
+        ClusterFailed: If it cannot be made.
+    """
+    for number in count(1):
+        home = (
+            given or Path(".coterie", "node" if number == 1 else f"node-{number}")
+        ).absolute()  # git works elsewhere
+        try:
+            files.make_folder(home)
+            return home, RunLock("of this node", home / "lock")
+        except RunIsOwned:
+            if given is not None:
+                raise UsageError(f"another node keeps its files in {given}: name another folder, --home DIR") from None
+        except OSError as error:
+            raise ClusterFailed(str(home), error.strerror or str(error)) from error
+    raise AssertionError("numbers never end")
+
+
+def _shortened(message: str) -> str:
+    """*message* with the run and the activity for all that the library says of them."""
+    head, _, fields = message.partition(" ({")
+    names = [found[1] for key in ("workflow_id", "activity_id") if (found := re.search(rf"'{key}': '([^']*)'", fields))]
+    return f"{head} ({' '.join(names)})" if names else message
+
+
+class Failures(logging.Handler):
+    """Notices, each of one line, about what the library logs as failed here and the server gives to nodes again.
+
+    A run whose workflow task fails does not go on.
 
     Args:
         tell: Called with each.
     """
+
+    _LOGGERS = ("temporalio.worker", "temporalio.activity")
 
     def __init__(self, tell: Callable[[str], object]) -> None:
         super().__init__()
@@ -49,40 +98,53 @@ class TaskFailures(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Report the failure that *record* describes; a replay that differs is only logged as an eviction."""
         error = record.exc_info[1] if record.exc_info else None
-        said = f"{record.getMessage()}: {error!r}" if error is not None else record.getMessage()
-        if error is not None or "ondeterminism" in said:
-            self._tell(f"a workflow task failed and is tried again: {' '.join(said.split())}")
+        message = _shortened(record.getMessage())
+        said = f"{message}: {error!r}" if error is not None else message
+        what = "an activity" if record.name.startswith("temporalio.activity") else "a workflow task"
+        if (error is not None and not isinstance(error, asyncio.CancelledError)) or "ondeterminism" in said:
+            self._tell(f"{what} failed and is tried again: {' '.join(said.split())}")
 
     @contextmanager
     def listens(self) -> Iterator[None]:
         """Take what the library logs, in place of its tracebacks, until the block ends."""
-        logger = logging.getLogger("temporalio.worker")
-        before = logger.propagate
-        logger.addHandler(self)
-        logger.propagate = False
+        loggers = [logging.getLogger(name) for name in self._LOGGERS]
+        before = [logger.propagate for logger in loggers]
+        for logger in loggers:
+            logger.addHandler(self)
+            logger.propagate = False
         logging.getLogger("temporalio.worker._workflow").setLevel(logging.DEBUG)  # evictions
         try:
             yield
         finally:
             logging.getLogger("temporalio.worker._workflow").setLevel(logging.NOTSET)
-            logger.propagate = before
-            logger.removeHandler(self)
+            for logger, propagates in zip(loggers, before, strict=True):
+                logger.propagate = propagates
+                logger.removeHandler(self)
 
 
-async def watch_server(client: Client, tell: Callable[[str], object]) -> None:
-    """Call *tell* when the server stops answering, and when it answers again, until this is cancelled."""
-    answers = True
+async def keep_contact(client: Client, turns: TurnActivities, tell: Callable[[str], object], within: float) -> None:
+    """Look whether the server answers, until this is cancelled; *tell* when it stops and when it answers again.
+
+    After *within* seconds without an answer *turns* are lost: the server gives them to other nodes if it is only this
+    one that is cut off.
+    """
+    heard, failed = time.monotonic(), 0
     while True:
-        await asyncio.sleep(LOOK_EVERY)
-        was = answers
+        began = time.monotonic()
         try:
-            within = timedelta(seconds=LOOK_EVERY)
-            await client.workflow_service.get_system_info(GetSystemInfoRequest(), timeout=within)
-            answers = True
+            patience = timedelta(seconds=LOOK_EVERY)
+            await client.workflow_service.get_system_info(GetSystemInfoRequest(), timeout=patience)
         except RPCError:
-            answers = False
-        if answers != was:
-            tell("the server answers again" if answers else "the server does not answer; this node waits for it")
+            failed += 1
+            if failed == SAID_AFTER:
+                tell("the server does not answer; this node waits for it")
+            if failed >= SAID_AFTER and time.monotonic() - heard >= within and not turns.is_cut_off and turns.cut_off():
+                tell("its turns are interrupted: other nodes may have them by now")
+        else:
+            if failed >= SAID_AFTER:
+                tell("the server answers again")
+            heard, failed, turns.is_cut_off = began, 0, False
+        await asyncio.sleep(max(0.0, began + LOOK_EVERY - time.monotonic()))
 
 
 @asynccontextmanager
@@ -99,6 +161,7 @@ async def node(
     drain: float = 10.0,
     hidden: Sequence[Path] = (),
     keep: float = KEEP,
+    beat: float | None = None,
     tell: Callable[[str], object] = lambda notice: None,
 ) -> AsyncIterator[None]:
     """Serve until the block ends: drive runs, and perform the turns of *queues* with files below *home*.
@@ -111,6 +174,8 @@ async def node(
         hidden: Files and folders that the sandbox hides from the agents here.
         drain: Seconds that turns have to end when the node is left; they are interrupted then.
         keep: Seconds for which files of ended runs are kept below *home*.
+        beat: Seconds between two signs of life of a turn, each of which the server writes down. Its agents are ended so
+            much sooner once this node is frozen or cut off.
         tell: Called with notices for the people who operate the node.
 
     Raises:
@@ -118,14 +183,17 @@ async def node(
     """
     await export.put_blob(b"")  # what cannot be written shows here, not in the first turn
     turns = turns or local_turns()
+    beat = HEARTBEAT_EVERY if beat is None else beat
+    later = max(0.0, beat - HEARTBEAT_EVERY)
     name, release = secrets.token_hex(6), release or build_id()
     driving = DriverActivities(export, home)
     async with AsyncExitStack() as stack:
-        stack.enter_context(TaskFailures(tell).listens())
-        guard = await stack.enter_async_context(guarded(tell))
-        performing = TurnActivities(client, export, turns, home, name, guard, tuple(hidden))
+        stack.enter_context(Failures(tell).listens())
+        guard = await stack.enter_async_context(guarded(tell, SILENCE - later))
+        performing = TurnActivities(client, export, turns, home, name, guard, tuple(hidden), tell)
         stack.push_async_callback(turns.close)
-        stack.callback(asyncio.create_task(keep_clean(client, home, keep)).cancel)
+        for beside in keep_clean(client, home, keep), keep_contact(client, performing, tell, CUT_OFF - later):
+            stack.callback(asyncio.create_task(beside).cancel)
         if drives:
             await stack.enter_async_context(
                 Worker(
@@ -149,9 +217,6 @@ async def node(
                 )
             )
             await register(client)
-            if (current := await claim_current(client, release)) != release:
-                change = f"`coterie cluster releases set {release}` gives them to this one"
-                tell(f"this node is of the release {release}, and new runs go to {current}: {change}")
         await stack.enter_async_context(
             Worker(client, task_queue=node_queue(name), activities=[performing.steer, performing.permit])
         )
@@ -164,7 +229,10 @@ async def node(
                     max_concurrent_activities=most,
                     max_concurrent_activity_task_polls=POLLS,
                     graceful_shutdown_timeout=timedelta(seconds=drain),
-                    max_heartbeat_throttle_interval=timedelta(seconds=HEARTBEAT_EVERY),  # a cancellation comes with one
+                    max_heartbeat_throttle_interval=timedelta(seconds=beat),  # a cancellation comes with one
                 )
             )
+        if drives and (current := await claim_current(client, release, tell)) != release:
+            change = f"`coterie cluster releases set {release}` gives them to this one"
+            tell(f"this node is of the release {release}, and new runs go to {current}: {change}")
         yield

@@ -22,6 +22,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from coterie.backends.base import Request
 from coterie.backends.processes import marks_of
+from coterie.cluster.address import passes
 from coterie.cluster.files import RunFiles, bring_back, merged, pack, works_on_files
 from coterie.cluster.labels import attributes, summary
 from coterie.cluster.notes import bring_back_notes, plan_of, submitted
@@ -32,13 +33,14 @@ from coterie.errors import ClusterFailed, UsageError
 from coterie.ids import new_run_id
 from coterie.journal.export import Export
 from coterie.journal.records import RunStarted
+from coterie.kernel import plan_secrets
+from coterie.kernel.ended import Ended
+from coterie.kinds import check_start, kind_of
 from coterie.planning.plan import Limits, Plan, from_json, to_json
 from coterie.planning.program import ProgramPlan
 from coterie.planning.system import SystemPlan
-from coterie.runs import plan_secrets, run_ids
+from coterie.runs import run_ids
 from coterie.runs.backend_setup import local_turns
-from coterie.runs.driver.ended import Ended
-from coterie.runs.kinds import check_start, kind_of
 from coterie.waits import waiting
 
 FILES: Any = RunFiles | None
@@ -142,7 +144,7 @@ async def unserved(client: Client, plan: Plan) -> list[str]:
                     task_queue=TaskQueue(name=name),
                     task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
                 )
-                if (await client.workflow_service.describe_task_queue(asked)).pollers:
+                if (await client.workflow_service.describe_task_queue(asked, retry=True)).pollers:
                     del needed[what]
             if drives and not needed:
                 break
@@ -207,7 +209,7 @@ async def done(client: Client, run: str) -> RunDone:
             hint = f"`coterie resume {run}` continues it from its export"
             raise ClusterFailed(f"the workflow of run {run}", str(error.cause), hint) from error
         except RPCError as error:
-            if error.status is not RPCStatusCode.UNAVAILABLE:
+            if not passes(error):
                 raise
             with waiting("the server of the cluster to answer"):
                 await asyncio.sleep(AWAY_EVERY)

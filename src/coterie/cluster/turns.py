@@ -19,8 +19,8 @@ from coterie.backends.human import HumanBackend
 from coterie.cluster.files import Head, RunFiles, merged
 from coterie.cluster.wire import BackendFacts, TurnBeat, TurnDone, TurnHeard, node_queue, turn_queue
 from coterie.journal.records import AttemptLaunched
+from coterie.kernel.turns import Turns
 from coterie.planning.plan import AgentPlan
-from coterie.runs.driver.turns import Turns
 
 TURN, STEER, PERMIT = "turn", "steer", "permit"
 """The activity that an attempt is; those that speak to it on its node."""

@@ -13,8 +13,8 @@ from coterie.backends.base import NO_ABILITIES, Abilities, Answer, Event, Failur
 from coterie.cluster.files import Head, RunFiles
 from coterie.journal.records import NO_USAGE, AnyRecord, Usage
 from coterie.journal.runs import RunRecord
+from coterie.kernel.ended import Ended
 from coterie.planning.plan import Limits
-from coterie.runs.driver.ended import Ended
 from coterie.runs.messages import RunMessage
 
 WORKFLOW = "RunWorkflow"

@@ -37,12 +37,12 @@ from coterie.journal.records import (
     TreeSaved,
 )
 from coterie.journal.runs import RunRecord
+from coterie.kernel.attempt_files import AttemptFiles
+from coterie.kernel.ended import Ended
+from coterie.kernel.run_end import ClosingSteps, Step
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.planning.plan import Plan, from_json, to_json
-from coterie.runs.driver.attempt_files import AttemptFiles
-from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.run_end import ClosingSteps, Step
-from coterie.runs.driver.shell import Shell
-from coterie.runs.kinds import kind_of
 from coterie.runs.messages import RunMessage, Verdict
 from coterie.runs.messages.verdicts import Sender, take
 from coterie.workspace.base import Workspace
@@ -80,6 +80,7 @@ class RunWorkflow:
             store=self._store,
             turns=self._turns,
             clock=WorkflowClock(),
+            make_kind=kind_of,
             limits=begin.limits,
             quota="wait",
             listens=True,

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from coterie.engines.commands import Reply
+from coterie.engines.schemas import misfit
 from coterie.journal.records import AttemptFailed, TurnFinished
 from coterie.planning.plan import Wanted
 from coterie.topology.conditions import equal, is_number
@@ -42,16 +43,20 @@ def judge_reply(
         bare: Accept a text of one line as the only wanted output, for people who type just the value.
         checks_needed: Whether an undeclared output that is needed must be present, too.
     """
-    given = renamed(reply.given, wanted)
+    given = renamed(reply.given, wanted) if reply.given else {}
     if reply.outputs is None:
         found = (find_outputs(reply.text, wanted) if wanted else {}) | given
         if bare and len(wanted) == 1 and wanted[0].name not in found and "\n" not in reply.text.strip():
             found = {wanted[0].name: reply.text.strip()} | found
     else:
         found = given | renamed(reply.outputs, wanted)
-    outputs, faults = dict(found), list[str]()
+    outputs = dict(found)
+    faults: list[str] = []
     for want in wanted:
         if want.declared:
+            if want.optional and outputs.get(want.name) is None:
+                outputs.pop(want.name, None)
+                continue
             value = fit(outputs.get(want.name), want)
             if value is None:
                 faults.append(_fault(want, found))
@@ -106,6 +111,8 @@ def fit(value: Any, want: Wanted) -> Any:
     """
     if value is None:
         return None
+    if want.schema:
+        return None if misfit(value, want.schema) else value
     match want.type:
         case "enum":
             fitting = [member for member in want.values if equal(value, member)]
@@ -130,6 +137,8 @@ def fit(value: Any, want: Wanted) -> Any:
 
 def expectation(want: Wanted) -> str:
     """Describe a value of *want* for people and models: `one of "approve", "revise"`."""
+    if want.schema:
+        return f"JSON that fits the schema {json.dumps(want.schema, ensure_ascii=False)}"
     match want.type:
         case "enum":
             return f"one of {', '.join(map(shown, want.values))}"
@@ -154,6 +163,9 @@ def shown(value: Any) -> str:
 
 
 def _fault(want: Wanted, found: dict[str, Any]) -> str:
+    if want.schema and found.get(want.name) is not None:
+        wrong = misfit(found[want.name], want.schema)
+        return f"the output {want.name!r} does not fit its schema: {wrong}; the reply gives {shown(found[want.name])}"
     came = f"gives {shown(found[want.name])}" if want.name in found else "does not give it"
     return f"expected the output {want.name!r} to be {expectation(want)}, the reply {came}"
 

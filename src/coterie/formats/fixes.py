@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.diagnostics import Diagnostic, Fix
-from coterie.formats.source import Source, changed
+from coterie.formats.reader import changed
+from coterie.formats.source import Source
 
 _ROUNDS = 20
 

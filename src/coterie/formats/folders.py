@@ -6,6 +6,9 @@ from coterie import files
 
 TOPOLOGY, AGENTS = "topology.toml", "agents.toml"
 SETTINGS = ("autoloops.toml", "autoloops.conf")
+"""The settings file of a project: the first of these that exists."""
+OBEYED = (*SETTINGS, TOPOLOGY, AGENTS, "coterie.toml")
+"""The files that a run obeys: a loop reads them again before each turn."""
 
 
 def loop_folder(path: Path) -> Path | None:

@@ -7,19 +7,17 @@ file is read once, even if it is imported several times with different values.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from coterie.diagnostics import Diagnostic, Span, error, of_part
 from coterie.formats.at.directives import ImportStatement
 from coterie.formats.at.fields import Report
 from coterie.formats.files import SUFFIXES, Library, Unreadable, find
+from coterie.formats.source import Source
 from coterie.topology.checks.composition import outputs_of, unusable
 from coterie.topology.composition import MAX_DEPTH
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import Agent, Import, Topology
-
-if TYPE_CHECKING:
-    from coterie.formats.source import Source
 
 MAX_IMPORTS = 1000
 """Maximum number of imported topologies; the same file with the same values counts once."""
@@ -42,7 +40,7 @@ class ReadText(Protocol):
 
     def __call__(
         self, text: str, file: str, folder: Path | None, given: Mapping[str, Scalar], chain: Chain | None = None
-    ) -> "Source":
+    ) -> Source:
         """The source."""
 
 
@@ -104,7 +102,7 @@ class Importer:
             wrong = [each for each in (unusable(read.topology, name, span),) if each is not None]
         return wrong, read.topology if not wrong else None
 
-    def _source(self, path: Path, text: str, name: str, given: Mapping[str, Scalar], chain: Chain) -> "Source":
+    def _source(self, path: Path, text: str, name: str, given: Mapping[str, Scalar], chain: Chain) -> Source:
         """Read *path* with the values *given*; results are cached.
 
         Raises:

@@ -21,7 +21,7 @@ file: records appended to an older journal carry no checksum.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, NoReturn, TypeVar
 from zlib import crc32
 
@@ -398,3 +398,24 @@ def _explain(value: Any, error: str) -> str:
     if topic not in _TOPICS:
         return f"its topic {topic!r} is unknown; a newer coterie may have written it"
     return f"this is not a {topic} record: {error}"
+
+
+def split(record: Record) -> tuple[str, dict[str, bytes]]:
+    """*record* as a line with a checksum, in which long texts are references, and these texts by hash."""
+    *texts, line = Encoder(sealed=True).encode([record])[:-1].split(b"\n")
+    found = (msgspec.json.decode(text, type=TextLine) for text in texts)
+    return line.decode(), {one.hash: one.whole.encode("utf-8", "surrogatepass") for one in found}
+
+
+def join(place: str, seq: int, lines: Iterable[str], texts: Mapping[str, bytes]) -> Iterator[Record]:
+    """The records on *lines*, the first of which has number *seq*; the inverse of `split`.
+
+    Raises:
+        JournalUnreadable: If a line is damaged, or one is missing.
+    """
+    decoder = Decoder(place)
+    decoder.last, decoder.sealed = seq - 1, True
+    decoder.texts = {hash: data.decode("utf-8", "surrogatepass") for hash, data in texts.items()}
+    for line in lines:
+        if (record := decoder.decode(line.encode() + b"\n")) is not None:
+            yield record

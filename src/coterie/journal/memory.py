@@ -138,14 +138,16 @@ class MemoryWriter:
     def append(self, records: Sequence[Record]) -> int:
         """Put *records* behind the journal, and return the last seq."""
         self._check()
-        last = check_next(self.last, records)
-        self._journal.records += records
-        self._journal.wake()
+        journal = self._journal
+        last = check_next(len(journal.records), records)
+        journal.records += records
+        if journal.followers:
+            journal.wake()
         return last
 
     def is_durable(self, seq: int) -> bool:
         """Whether *seq* was appended; memory knows no later."""
-        return seq <= self.last
+        return seq <= len(self._journal.records)
 
     def begin(self) -> bool:
         """Nothing is left to do."""

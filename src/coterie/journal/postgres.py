@@ -14,7 +14,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import groupby
 from typing import Any, TypeVar
@@ -24,8 +24,8 @@ import msgspec
 
 from coterie import files
 from coterie.errors import ClusterFailed, ExportConflict, ExtraMissing, NoSuchRun
-from coterie.journal import codec
 from coterie.journal.background import BackgroundLoop
+from coterie.journal.codec import join, split
 from coterie.journal.records import Record
 from coterie.journal.rules import at_rest, root_of
 from coterie.journal.runs import RunRecord, in_order
@@ -62,6 +62,9 @@ create table if not exists coterie.output (
 create table if not exists coterie.secret (run text collate "C" primary key, value bytea not null);
 """
 _PUT_BLOBS = "insert into coterie.blob select * from unnest($1::text[], $2::bytea[]) on conflict do nothing"
+_PUT_OUTPUT = """
+insert into coterie.output select * from unnest($1::text[], $2::bigint[], $3::bytea[]) on conflict do nothing
+"""
 _PUT = """
 insert into coterie.record
 select * from unnest($1::text[], $2::bigint[], $3::double precision[], $4::text[]) on conflict do nothing
@@ -106,6 +109,8 @@ class PostgresExport:
         self._pool: Any = None
         self._opening = asyncio.Lock()
         self._written: set[str] = set()
+        self._printed: dict[tuple[str, int], bytes] = {}
+        self._printing = asyncio.Lock()
         self._listener: Any = None
         self._heard: Counter[str] = Counter()
         self._bell = asyncio.Event()
@@ -151,9 +156,19 @@ class PostgresExport:
         return found[hash]
 
     async def put_output(self, attempt: str, begin: int, lines: bytes) -> None:
-        """Keep output; see `Export`."""
-        put = "insert into coterie.output values ($1, $2, $3) on conflict do nothing"
-        await self._patiently(lambda connection: connection.execute(put, attempt, begin, lines))
+        """Keep output; see `Export`. Output of several attempts that comes at a time is written at once."""
+        self._printed[piece := (attempt, begin)] = lines
+        async with self._printing:
+            if piece not in self._printed:  # the one before has written it, too
+                return
+            some, self._printed = self._printed, {}
+            attempts, begins = zip(*some, strict=True)
+            rows = list(attempts), list(begins), list(some.values())
+            try:
+                await self._patiently(lambda connection: connection.execute(_PUT_OUTPUT, *rows))
+            except BaseException:
+                self._printed = some | self._printed
+                raise
 
     async def output(self, attempt: str, begin: int) -> bytes:
         """The output from that byte on; see `Export`."""
@@ -387,24 +402,3 @@ def shown(url: str) -> str:
     parts = urlsplit(url)
     host = parts.hostname or ""
     return f"postgresql://{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
-
-
-def split(record: Record) -> tuple[str, dict[str, bytes]]:
-    """*record* as a line with a checksum, in which long texts are references, and these texts by hash."""
-    *texts, line = codec.Encoder(sealed=True).encode([record])[:-1].split(b"\n")
-    found = (msgspec.json.decode(text, type=codec.TextLine) for text in texts)
-    return line.decode(), {one.hash: one.whole.encode("utf-8", "surrogatepass") for one in found}
-
-
-def join(place: str, seq: int, lines: Iterable[str], texts: Mapping[str, bytes]) -> Iterator[Record]:
-    """The records on *lines*, the first of which has number *seq*; the inverse of `split`.
-
-    Raises:
-        JournalUnreadable: If a line is damaged, or one is missing.
-    """
-    decoder = codec.Decoder(place)
-    decoder.last, decoder.sealed = seq - 1, True
-    decoder.texts = {hash: data.decode("utf-8", "surrogatepass") for hash, data in texts.items()}
-    for line in lines:
-        if (record := decoder.decode(line.encode() + b"\n")) is not None:
-            yield record

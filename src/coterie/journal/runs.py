@@ -27,11 +27,6 @@ Read = Callable[[str], Iterable[Record]]
 """Gives the records of a run, as `coterie.journal.base.Reader.read` does."""
 
 
-def in_order(records: Iterable[RunRecord]) -> list[RunRecord]:
-    """*records* by run, and those of each run in order: every writer has the same order, so none waits in a circle."""
-    return sorted(records, key=lambda one: (one[0], one[1].seq))
-
-
 def history(read: Read, run: str) -> Iterator[RunRecord]:
     """Every record of *run*, then those of its child runs, depth first.
 
@@ -299,3 +294,8 @@ class EarlierRecords:
     def forget(self) -> None:
         """Read the run, too, from now on."""
         self._records = ()
+
+
+def in_order(records: Iterable[RunRecord]) -> list[RunRecord]:
+    """*records* by run, and those of each run in order: every writer has the same order, so none waits in a circle."""
+    return sorted(records, key=lambda one: (one[0], one[1].seq))

@@ -1,6 +1,6 @@
 """The words of the notation that are valid in a block.
 
-`coterie.formats.at.language` defines them; planning defines the keys of `extensions { coterie { … } }`.
+`coterie.formats.at.language` defines them; `coterie.options` those of `extensions { coterie { … } }`.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,8 @@ from coterie.formats.at.language.spec import BlockSpec, Entries, FieldSpec
 from coterie.formats.at.nodes import OUTPUT_TYPES
 from coterie.formats.at.schemas import TYPES as SCHEMA_TYPES
 from coterie.lsp.context import Path
-from coterie.planning.extension import AGENT_KEYS, BACKENDS, CHOICES, DEFAULT_KEYS, HUMAN_KEYS, PROCESS_KEYS
+from coterie.options.agents import AGENT_KEYS, BY_KEY, DEFAULT_KEYS, HUMAN_KEYS, PROCESS_KEYS
+from coterie.options.backends import BACKENDS
 from coterie.topology.checks.operation import PATTERNS
 
 _COTERIE = {"agent": AGENT_KEYS, "orchestrator": AGENT_KEYS, "human": HUMAN_KEYS, "": DEFAULT_KEYS}
@@ -49,7 +50,7 @@ def items(blocks: Path) -> list[Keyword]:
     if not blocks:
         return [_top(block) for block in LANGUAGE]
     if (keys := _coterie_keys(blocks)) is not None:
-        return [Keyword(key, "", "Selects or configures the backend.", snippet=f"{key}: $0") for key in keys]
+        return [Keyword(key, "", BY_KEY[key].about, snippet=f"{key}: $0") for key in keys]
     if blocks[-1][:1] == ("extensions",):
         return [
             Keyword("coterie", "a block", "Options of coterie, such as the backend.", True, snippet="coterie { $0 }")
@@ -91,7 +92,7 @@ def choices(blocks: Path, field: str) -> Sequence[str]:
     if not blocks and field == "patterns":
         return PATTERNS
     if _coterie_keys(blocks) is not None:
-        return sorted(BACKENDS) if field == "backend" else CHOICES.get(field, ())
+        return sorted(BACKENDS) if field == "backend" else BY_KEY[field].kind.choices if field in BY_KEY else ()
     if blocks and blocks[-1] == ("outputs",):
         return list(dict.fromkeys(OUTPUT_TYPES.values()))
     if blocks and blocks[-1][0] == "schema":

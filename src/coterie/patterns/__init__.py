@@ -1,4 +1,4 @@
-"""Patterns for programs: the reference's API with its data model, and the parts of a user-defined pattern.
+"""Patterns for programs: QMCP's classes with their data model, and the parts of a user-defined pattern.
 
     from coterie.patterns import AgentRole, AgentType, DebateConfig, Topology, TopologyRegistry, TopologyType
 
@@ -22,54 +22,41 @@ if TYPE_CHECKING:
     from coterie.errors import CollaborationFailed as CollaborationFailed
     from coterie.errors import PatternRefused as PatternRefused
     from coterie.formats.yaml.writer import to_yaml as to_yaml
+    from coterie.patterns.builtin.chain import chain_of_command as chain_of_command
+    from coterie.patterns.builtin.compound import compound as compound
+    from coterie.patterns.builtin.crosscheck import cross_check as cross_check
+    from coterie.patterns.builtin.debate import debate as debate
+    from coterie.patterns.builtin.delegation import delegation as delegation
+    from coterie.patterns.builtin.ensemble import ensemble as ensemble
+    from coterie.patterns.builtin.pipeline import pipeline as pipeline
     from coterie.patterns.constructors import agent as agent
-    from coterie.patterns.constructors import chain_of_command as chain_of_command
     from coterie.patterns.constructors import collaboration as collaboration
-    from coterie.patterns.constructors import compound as compound
-    from coterie.patterns.constructors import cross_check as cross_check
-    from coterie.patterns.constructors import debate as debate
-    from coterie.patterns.constructors import delegation as delegation
-    from coterie.patterns.constructors import ensemble as ensemble
-    from coterie.patterns.constructors import pipeline as pipeline
     from coterie.patterns.reference.base import BaseTopology as BaseTopology
     from coterie.patterns.reference.calls import current_call as current_call
     from coterie.patterns.reference.invocation import AgentInvocationResult as AgentInvocationResult
     from coterie.patterns.reference.invocation import ExecutionContext as ExecutionContext
     from coterie.patterns.reference.mixins.approval import HumanInLoopMixin as HumanInLoopMixin
     from coterie.patterns.reference.mixins.base import BaseMixin as BaseMixin
-    from coterie.patterns.reference.mixins.base import MixinRegistry as MixinRegistry
     from coterie.patterns.reference.mixins.base import ReplyRefused as ReplyRefused
     from coterie.patterns.reference.mixins.base import Vetoed as Vetoed
-    from coterie.patterns.reference.mixins.base import mixin as mixin
     from coterie.patterns.reference.mixins.memory import MemoryMixin as MemoryMixin
     from coterie.patterns.reference.mixins.reasoning import ReasoningMixin as ReasoningMixin
+    from coterie.patterns.reference.mixins.registry import MixinRegistry as MixinRegistry
+    from coterie.patterns.reference.mixins.registry import mixin as mixin
     from coterie.patterns.reference.mixins.structured import StructuredOutputMixin as StructuredOutputMixin
     from coterie.patterns.reference.mixins.tools import ToolUseMixin as ToolUseMixin
     from coterie.patterns.reference.registry import TopologyRegistry as TopologyRegistry
     from coterie.patterns.reference.registry import topology as topology
-    from coterie.patterns.reference.topologies import ChainOfCommandTopology as ChainOfCommandTopology
     from coterie.patterns.reference.topologies import CompoundTopology as CompoundTopology
-    from coterie.patterns.reference.topologies import CrossCheckTopology as CrossCheckTopology
-    from coterie.patterns.reference.topologies import DebateTopology as DebateTopology
-    from coterie.patterns.reference.topologies import DelegationTopology as DelegationTopology
-    from coterie.patterns.reference.topologies import EnsembleTopology as EnsembleTopology
-    from coterie.patterns.reference.topologies import PipelineTopology as PipelineTopology
+    from coterie.patterns.reference.topologies import PatternTopology
     from coterie.patterns.rows.configs import AgentCapability as AgentCapability
     from coterie.patterns.rows.configs import AgentConfig as AgentConfig
-    from coterie.patterns.rows.configs import ChainOfCommandConfig as ChainOfCommandConfig
-    from coterie.patterns.rows.configs import CompoundConfig as CompoundConfig
-    from coterie.patterns.rows.configs import CrossCheckConfig as CrossCheckConfig
-    from coterie.patterns.rows.configs import DebateConfig as DebateConfig
-    from coterie.patterns.rows.configs import DelegationConfig as DelegationConfig
-    from coterie.patterns.rows.configs import EnsembleConfig as EnsembleConfig
-    from coterie.patterns.rows.configs import PipelineConfig as PipelineConfig
+    from coterie.patterns.rows.configs import StrictConfig
     from coterie.patterns.rows.enums import AgentRole as AgentRole
     from coterie.patterns.rows.enums import AggregationMethod as AggregationMethod
     from coterie.patterns.rows.enums import ConsensusMethod as ConsensusMethod
     from coterie.patterns.rows.enums import ExecutionStatus as ExecutionStatus
     from coterie.patterns.rows.enums import MessageType as MessageType
-    from coterie.patterns.rows.enums import TopologyType as TopologyType
-    from coterie.patterns.rows.migrations import upgrade as upgrade
     from coterie.patterns.rows.models import AgentInstance as AgentInstance
     from coterie.patterns.rows.models import AgentType as AgentType
     from coterie.patterns.rows.models import Execution as Execution
@@ -89,21 +76,57 @@ if TYPE_CHECKING:
     from coterie.patterns.rows.schemas import TopologyCreate as TopologyCreate
     from coterie.patterns.rows.schemas import TopologyRead as TopologyRead
     from coterie.patterns.rows.schemas import TopologyUpdate as TopologyUpdate
+    from coterie.patterns.rows.tables import upgrade as upgrade
+    from coterie.topology.patterns.names import TopologyType as TopologyType
+
+    # As they are derived from the patterns.
+    class ChainOfCommandConfig(StrictConfig): ...
+
+    class CompoundConfig(StrictConfig): ...
+
+    class CrossCheckConfig(StrictConfig): ...
+
+    class DebateConfig(StrictConfig): ...
+
+    class DelegationConfig(StrictConfig): ...
+
+    class EnsembleConfig(StrictConfig): ...
+
+    class PipelineConfig(StrictConfig): ...
+
+    class ChainOfCommandTopology(PatternTopology): ...
+
+    class CrossCheckTopology(PatternTopology): ...
+
+    class DebateTopology(PatternTopology): ...
+
+    class DelegationTopology(PatternTopology): ...
+
+    class EnsembleTopology(PatternTopology): ...
+
+    class PipelineTopology(PatternTopology): ...
+
 
 _EXPORTS = {
     "coterie.engines.generator": "AgentFailed PatternFailed Question Tell Together",
     "coterie.engines.patterns.registry": "Calls Team pattern",
     "coterie.errors": "CallFailed CollaborationFailed PatternRefused",
     "coterie.formats.yaml.writer": "to_yaml",
-    "coterie.patterns.constructors": (
-        "agent chain_of_command collaboration compound cross_check debate delegation ensemble pipeline"
-    ),
+    "coterie.patterns.constructors": "agent collaboration",
+    "coterie.patterns.builtin.chain": "chain_of_command",
+    "coterie.patterns.builtin.compound": "compound",
+    "coterie.patterns.builtin.crosscheck": "cross_check",
+    "coterie.patterns.builtin.debate": "debate",
+    "coterie.patterns.builtin.delegation": "delegation",
+    "coterie.patterns.builtin.ensemble": "ensemble",
+    "coterie.patterns.builtin.pipeline": "pipeline",
     "coterie.patterns.reference.base": "BaseTopology",
     "coterie.patterns.reference.calls": "current_call",
     "coterie.patterns.reference.invocation": "AgentInvocationResult ExecutionContext",
     "coterie.patterns.reference.mixins.approval": "HumanInLoopMixin",
-    "coterie.patterns.reference.mixins.base": "BaseMixin MixinRegistry ReplyRefused Vetoed mixin",
+    "coterie.patterns.reference.mixins.base": "BaseMixin ReplyRefused Vetoed",
     "coterie.patterns.reference.mixins.memory": "MemoryMixin",
+    "coterie.patterns.reference.mixins.registry": "MixinRegistry mixin",
     "coterie.patterns.reference.mixins.reasoning": "ReasoningMixin",
     "coterie.patterns.reference.mixins.structured": "StructuredOutputMixin",
     "coterie.patterns.reference.mixins.tools": "ToolUseMixin",
@@ -116,10 +139,9 @@ _EXPORTS = {
         "AgentCapability AgentConfig ChainOfCommandConfig CompoundConfig CrossCheckConfig DebateConfig "
         "DelegationConfig EnsembleConfig PipelineConfig"
     ),
-    "coterie.patterns.rows.enums": (
-        "AgentRole AggregationMethod ConsensusMethod ExecutionStatus MessageType TopologyType"
-    ),
-    "coterie.patterns.rows.migrations": "upgrade",
+    "coterie.patterns.rows.enums": ("AgentRole AggregationMethod ConsensusMethod ExecutionStatus MessageType"),
+    "coterie.patterns.rows.tables": "upgrade",
+    "coterie.topology.patterns.names": "TopologyType",
     "coterie.patterns.rows.models": "AgentInstance AgentType Execution Message Result Topology TopologyMembership",
     "coterie.patterns.rows.projection": "Projection project",
     "coterie.patterns.rows.schemas": (
@@ -128,7 +150,7 @@ _EXPORTS = {
     ),
 }
 _MODULES = {name: module for module, names in _EXPORTS.items() for name in names.split()}
-_SQL = ("aiosqlite", "alembic", "asyncpg", "greenlet", "pydantic", "sqlalchemy", "sqlmodel")
+_SQL = ("aiosqlite", "asyncpg", "greenlet", "pydantic", "sqlalchemy", "sqlmodel")
 
 __all__ = sorted(_MODULES)
 

@@ -15,239 +15,17 @@ another of these functions or of `coterie.load`. Invalid arguments are rejected 
 diagnostics as for a pattern file; its warnings are Python warnings.
 """
 
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from msgspec import Meta
-
-from coterie.diagnostics import did_you_mean, error
-from coterie.errors import TopologyError, UsageError
-from coterie.planning.extension import CODING_KEYS
-from coterie.planning.models import SETTINGS
-from coterie.topology.checks import check
-from coterie.topology.coding import CODING
+from coterie.errors import UsageError
+from coterie.flows.agents import Filler, agent, brief, filling
+from coterie.flows.build import checked
 from coterie.topology.model import Agent, Topology
-from coterie.topology.patterns.configs import Config, Natural
-from coterie.topology.patterns.kinds import read_config
+from coterie.topology.patterns.kinds import kind_of
 from coterie.topology.patterns.model import Pattern, Slot
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filling:
-    """An agent without a name, with the settings of its slot; `agent` makes one."""
-
-    node: Agent
-    capabilities: tuple[str, ...] = ()
-    calls: int | None = None
-    cost: float | None = None
-    fallback: "Filling | None" = None
-
-
-Filler = Filling | Topology | Path | str
-"""What may fill a slot."""
-
-
-def agent(
-    *,
-    model: str = "",
-    command: Sequence[str] = (),
-    type: str = "",
-    prompt: str = "",
-    description: str = "",
-    tools: Iterable[str | Callable[..., Any]] | None = None,
-    capabilities: Iterable[str] = (),
-    max_retries: int | None = None,
-    timeout_seconds: float | None = None,
-    fallback: "Filling | str | None" = None,
-    calls: int | None = None,
-    cost: float | None = None,
-    cwd: str = "",
-    env: Mapping[str, str] | None = None,
-    **settings: Any,
-) -> Filling:
-    """Define an agent: a model, a program, or with *type* a person (`human`) or a coding agent (`pi`, `acp`, …).
-
-    Args:
-        tools: The tools it may use: names, functions, or their paths, `module:function`.
-        capabilities: Its capabilities, for a delegation.
-        max_retries: Further attempts after a failure; by default 3.
-        timeout_seconds: The limit of one attempt; by default 300.
-        fallback: The agent that is called after the last failed attempt.
-        calls: The most turns in a run; *cost*: the most US dollars for them.
-        settings: Of a model: `temperature`, `max_tokens`, `provider`, `base_url`, `api_key`, …; of a coding agent:
-            `provider`, `mode`, `trust_all_tools`, `attention`, `sandbox`, `gates`, …
-
-    Raises:
-        TopologyError: If a value has the wrong type, or is out of range; it carries all faults.
-        UsageError: If the backend is given twice, a setting is unknown, or a tool is a function that another process
-            cannot import.
-    """
-    said: dict[str, Any] = {
-        "model": model,
-        "command": command,
-        "prompt": prompt,
-        "description": description,
-        "tools": tools if isinstance(tools, str) else (),
-        "capabilities": capabilities if isinstance(capabilities, str) else tuple(capabilities),
-        "max_retries": max_retries,
-        "timeout_seconds": timeout_seconds,
-        "calls": calls,
-        "cost": cost,
-        "cwd": cwd,
-        "env": env or {},
-    }
-    if type:
-        said["type"] = type
-    _refuse(said, settings)
-    extension: dict[str, Any] = {}
-    if type:
-        extension["backend"] = type
-    if command:
-        extension["command"] = list(command)
-    for key, value in (("cwd", cwd), ("env", dict(env or {}))):
-        if value:
-            extension[key] = value
-    own = {name: settings.pop(name) for name in _OF_THE_EXTENSION if name in settings}
-    extension |= {name.replace("_", "-"): value for name, value in own.items()}
-    if settings:
-        extension["options"] = settings
-    listed = None if tools is None else [_tool(tool) for tool in tools]
-    if functions := {path.rpartition(":")[2]: path for path in listed or () if ":" in path}:
-        extension["tools"] = functions
-    return Filling(
-        node=Agent(
-            name="",
-            model=model,
-            prompt=prompt,
-            description=description,
-            tools=None if listed is None else tuple(path.rpartition(":")[2] for path in listed),
-            retry=max_retries,
-            timeout=None if timeout_seconds is None else float(timeout_seconds),
-            extension=extension,
-        ),
-        capabilities=said["capabilities"],
-        calls=calls,
-        cost=None if cost is None else float(cost),
-        fallback=None if fallback is None else _filling("fallback", fallback),
-    )
-
-
-def debate(
-    *,
-    proponent: Filler,
-    opponent: Filler,
-    mediator: Filler,
-    name: str = "debate",
-    description: str = "",
-    **config: Any,
-) -> Topology:
-    """Two sides argue, a mediator decides; the input is a `question`.
-
-    Args:
-        config: Fields of `DebateConfig`: `max_rounds`, `consensus_method`, …
-
-    Raises:
-        TopologyError: If an argument does not fit, as for all functions here; it carries all faults.
-    """
-    slots = {"proponent": proponent, "opponent": opponent, "mediator": mediator}
-    return _team("debate", slots, config, name, description)
-
-
-def chain_of_command(
-    slots: Mapping[str, Filler], /, *, name: str = "chain", description: str = "", **config: Any
-) -> Topology:
-    """Upper levels plan and delegate, lower ones work; the input is a `task`.
-
-    Args:
-        slots: The agents, each named after its level: `commander`, `lieutenant_1`, `worker_2`.
-        config: Fields of `ChainConfig`: `authority_levels`, `escalation_threshold`, …
-    """
-    return _team("chain", slots, config, name, description)
-
-
-def delegation(
-    slots: Mapping[str, Filler],
-    /,
-    *,
-    coordinator: Filler | None = None,
-    name: str = "delegation",
-    description: str = "",
-    **config: Any,
-) -> Topology:
-    """Each task goes to one worker that can do it; the input is a `task` or `tasks`.
-
-    Args:
-        coordinator: Chooses the worker, with `routing_strategy="coordinator"`.
-        config: Fields of `DelegationConfig`: `routing_strategy`, `load_balance`, …
-    """
-    first = {"coordinator": coordinator} if coordinator is not None else {}
-    return _team("delegation", {**first, **slots}, config, name, description)
-
-
-def ensemble(
-    *members: Filler, aggregator: Filler | None = None, name: str = "ensemble", description: str = "", **config: Any
-) -> Topology:
-    """Several members answer the same `prompt`, and their answers are combined.
-
-    Args:
-        members: In the order in which their answers count; their slots are `ensemble_0`, `ensemble_1`, …
-        aggregator: Combines the answers, for methods that do not count votes.
-        config: Fields of `EnsembleConfig`: `aggregation_method`, `samples`, …
-    """
-    slots: dict[str, Filler] = {f"ensemble_{n}": member for n, member in enumerate(members)}
-    if aggregator is not None:
-        slots["aggregator"] = aggregator
-    return _team("ensemble", slots, config, name, description)
-
-
-def pipeline(
-    slots: Mapping[str, Filler], /, *, name: str = "pipeline", description: str = "", **config: Any
-) -> Topology:
-    """Each stage works on the output of the previous one.
-
-    Args:
-        slots: The stages by name, in their order.
-        config: Fields of `PipelineConfig`: `max_stage_retries`, `checkpoint_after`, …
-    """
-    return _team("pipeline", slots, config, name, description)
-
-
-def cross_check(
-    primary: Filler,
-    /,
-    *checkers: Filler,
-    mediator: Filler | None = None,
-    name: str = "crosscheck",
-    description: str = "",
-    **config: Any,
-) -> Topology:
-    """A primary answers a `prompt`, checkers judge the answer.
-
-    Args:
-        checkers: Their slots are `checker_0`, `checker_1`, …; a single one is called `num_checkers` times.
-        mediator: Decides, with `consensus_method="mediator"`.
-        config: Fields of `CrossCheckConfig`: `consensus_method`, `max_revisions`, …
-    """
-    slots: dict[str, Filler] = {"primary": primary}
-    slots |= {"checker": checkers[0]} if len(checkers) == 1 else {f"checker_{n}": one for n, one in enumerate(checkers)}
-    if mediator is not None:
-        slots["mediator"] = mediator
-    return _team("crosscheck", slots, config, name, description)
-
-
-def compound(
-    teams: Mapping[str, Filler], /, *, name: str = "compound", description: str = "", **config: Any
-) -> Topology:
-    """Several teams work on one input: one after the other, side by side, or the one that `route_to` names.
-
-    Args:
-        teams: By name, in their order.
-        config: Fields of `CompoundConfig`: `composition_type`, `mapping`, …
-    """
-    return _team("compound", teams, config, name, description)
+__all__ = ["Filler", "agent", "collaboration", "make_team"]
 
 
 def collaboration(
@@ -262,65 +40,29 @@ def collaboration(
 
     if not callable(play):
         raise UsageError(f"a user-defined pattern is a function decorated with @pattern(name), not {play!r}")
-    return _team(type_of(play), slots, config, name or play.__name__, description)
+    return make_team(type_of(play), slots, config, name or play.__name__, description)
 
 
-class _Said(Config, frozen=True, kw_only=True):
-    """The arguments of an agent with their types."""
+def make_team(
+    type: str, slots: Mapping[str, Filler], config: Mapping[str, Any], name: str, description: str
+) -> Topology:
+    """The team of the pattern *type*, for the constructors of patterns.
 
-    model: str
-    command: tuple[str | int | float, ...]
-    type: Literal["human", "model", "command", "scripted", "acp", "claude-sdk", "pi"] = "model"
-    prompt: str
-    description: str
-    tools: tuple[Any, ...]
-    capabilities: tuple[str, ...]
-    max_retries: Natural | None
-    timeout_seconds: Annotated[float, Meta(gt=0, le=1e9)] | None
-    calls: int | None
-    cost: float | None
-    cwd: str
-    env: dict[str, str | int | float | bool]
-
-
-def _refuse(said: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """Raise if the arguments of an agent are invalid."""
-    if wrong := read_config(_Said, said)[1]:
-        raise TopologyError([error(fault.code, fault.message, hint=fault.hint) for fault in wrong])
-    kind = said.get("type")
-    ways = [way for way in ("model", "command") if said[way] and kind not in CODING]
-    if kind and kind not in ways:
-        ways.append(f"type={kind!r}")
-    if len(ways) > 1:
-        raise UsageError(f"an agent has {len(ways)} backends: {', '.join(ways)}; keep one of them")
-    for name, value in settings.items():
-        known = (*SETTINGS, *_OF_THE_EXTENSION)
-        if name not in known:
-            hint = did_you_mean(name, (*known, *said, "type", "fallback")) or f"known are {', '.join(known)}"
-            raise UsageError(f"unknown setting {name!r} of an agent; {hint}")
-        if name in SETTINGS and not SETTINGS[name].fits(value):
-            raise UsageError(f"{name!r} of an agent is {SETTINGS[name].wanted}, not {value!r}")
-
-
-_OF_THE_EXTENSION = (
-    *("prompt_via", "on_interrupt", "provider", "base_url", "api_key", "price_in", "price_out"),
-    *(key.replace("-", "_") for key in CODING_KEYS),
-)
-
-
-def _team(type: str, slots: Mapping[str, Filler], config: Mapping[str, Any], name: str, description: str) -> Topology:
+    Raises:
+        TopologyError: If an argument does not fit; it carries all faults.
+    """
     if not isinstance(slots, Mapping) or not all(isinstance(slot, str) for slot in slots):
-        raise UsageError(f"slots must be a dict {{NAME: agent}}, not {_brief(slots)}")
+        raise UsageError(f"slots must be a dict {{NAME: agent}}, not {brief(slots)}")
     for what, value in (("name", name), ("description", description)):
         if not isinstance(value, str):
             raise UsageError(f"the {what} of a team must be a text, not {value!r}")
     nodes: list[Agent] = []
     filled: list[Slot] = []
     for slot, filler in slots.items():
-        filling = _filling(slot, filler)
-        nodes += _nodes(slot, filling)
+        member = filling(slot, filler).definition
+        nodes += member.nodes(slot)
         filled.append(
-            Slot(name=slot, node=slot, capabilities=filling.capabilities, calls=filling.calls, cost=filling.cost)
+            Slot(name=slot, node=slot, capabilities=member.capabilities, calls=member.calls, cost=member.cost)
         )
     team = Topology(
         name=name,
@@ -328,56 +70,6 @@ def _team(type: str, slots: Mapping[str, Filler], config: Mapping[str, Any], nam
         pattern=Pattern(type=type, config=config, slots=tuple(filled)),
         meta={"description": description} if description else {},
     )
-    found = check(team)
-    if wrong := tuple(one for one in found if one.is_error):
-        from coterie.runs.python_hints import for_python
-
-        raise TopologyError(for_python(wrong, built=True))
-    for one in found:
-        if one.code == "own-pattern":  # says that a file's pattern is not imported yet; here its function is at hand
-            continue
-        hint = f"; {one.hint}" if one.hint else ""
-        warnings.warn(f"{name}: {one.message}{hint} [{one.code}]", stacklevel=3)
-    return team
-
-
-def _brief(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:60]}…"
-
-
-def _nodes(slot: str, filling: Filling) -> Iterable[Agent]:
-    """The node of *slot*, and those of its fallbacks."""
-    name: str = slot
-    current: Filling | None = filling
-    while current is not None:
-        stands_in = f"{name}-fallback" if current.fallback is not None else ""
-        yield replace(current.node, name=name, on_fail=f"fallback {stands_in}" if stands_in else None)
-        name, current = stands_in, current.fallback
-
-
-def _filling(slot: str, filler: Filler) -> Filling:
-    match filler:
-        case Filling():
-            return filler
-        case Topology():
-            return Filling(node=Agent(name="", topology=filler))
-        case Path():
-            from coterie.runs.api import load
-
-            return Filling(node=Agent(name="", topology=load(filler)))
-        case str() if filler:
-            return agent(model=filler)
-        case _:
-            wanted = "an agent(…), the name of a model, a Path, or a team"
-            several = "; pass several agents one by one" if isinstance(filler, list | tuple) else ""
-            raise UsageError(f"slot {slot!r} is filled by {wanted}, not by {_brief(filler)}{several}")
-
-
-def _tool(tool: str | Callable[..., Any]) -> str:
-    if isinstance(tool, str):
-        return tool
-    path = f"{getattr(tool, '__module__', '')}:{getattr(tool, '__qualname__', '')}"
-    if "<" in path or path.startswith((":", "__main__:")) or path.endswith(":"):
-        raise UsageError(f"{tool!r} cannot be found by its name in a run: put it at the top level of a module")
-    return path
+    kind = kind_of(type)
+    # A file's own pattern is not imported yet; here its function is at hand.
+    return checked(team, 2, silent=("own-pattern",), hints=kind.python_hints if kind is not None else {})

@@ -1,7 +1,7 @@
 """Turn topology and settings into a plan: the only place that resolves defaults and precedence."""
 
+from coterie.options.backends import BACKENDS
 from coterie.planning.examination import ONLY_FOR_A_RUN, examine, thinks
-from coterie.planning.extension import BACKENDS
 from coterie.planning.notes import not_executed, sentences
 from coterie.planning.resolve import as_plan, plan, plan_or_raise
 

@@ -8,21 +8,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coterie.diagnostics import Span
+from coterie.options.agents import AGENT_KEYS, HUMAN_KEYS, PROCESS_KEYS
+from coterie.options.values import VARIABLE
 from coterie.planning.backend_choice import choose_backend, coding_options
-from coterie.planning.extension import (
-    AGENT_KEYS,
-    HUMAN_KEYS,
-    PROCESS_KEYS,
-    Extension,
-    Report,
-    read_extension,
-)
+from coterie.planning.extension import Extension, Report, read_extension
 from coterie.planning.files import read_text
 from coterie.planning.gates import PASSED, sends_back
 from coterie.planning.models import idle_keys, model_options
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan, Wanted
-from coterie.planning.providers import VARIABLE
 from coterie.planning.safety import variables_of
 from coterie.planning.steps import located, split
 from coterie.topology.checks.facts import title
@@ -122,6 +116,10 @@ def _agent(node: Agent | Orchestrator, setting: Setting) -> tuple[AgentPlan, str
             "reads": node.reads,
         }
     words = _common(node, setting)
+    if own.schemas:
+        words["outputs"] = tuple(
+            replace(wanted, schema=dict(own.schemas.get(wanted.name, {}))) for wanted in words["outputs"]
+        )
     if own.command or own.topology or own.pattern or own.type or own.ask:
         words["outputs"] = tuple(replace(wanted, needed=False) for wanted in words["outputs"])
     plan = AgentPlan(

@@ -6,8 +6,9 @@ from typing import Any
 from msgspec import Struct
 
 from coterie.diagnostics import error
-from coterie.planning.extension import BACKENDS, CODING_KEYS, Extension, Report
-from coterie.topology.coding import CODING, READERS
+from coterie.options.agents import BY_KEY, CODING_KEYS, READERS
+from coterie.options.backends import BACKENDS, CODING, REGISTRY
+from coterie.planning.extension import Extension, Report
 
 
 class BackendChoice(Struct, frozen=True, kw_only=True):
@@ -52,9 +53,10 @@ def choose_backend(
         argv, provider = _settled(chosen, argv, own, default, {} if own.backend else flag)
     elif chosen != "command":
         argv = ()
-    if chosen in ("acp", "command") and not argv and "command" not in own.given | default.given:
+    known = REGISTRY[chosen].providers if chosen in CODING else {}
+    if (known or chosen == "command") and not argv and "command" not in own.given | default.given:
         message = f"{owner} has backend {chosen!r}, but no command"
-        hint = 'write command: ["program", "argument"]' + (", or provider: kiro" if chosen == "acp" else "")
+        hint = 'write command: ["program", "argument"]' + (f", or provider: {next(iter(known))}" if known else "")
         report(error("no-command", message, own.spans.get("backend"), hint))
     return BackendChoice(
         backend=chosen,
@@ -80,7 +82,7 @@ def flag_of_run(text: str | None) -> Mapping[str, Any]:
     """
     if not text:
         return {}
-    if text in BACKENDS - CODING:
+    if text in BACKENDS - CODING.keys():
         return {"kind": text}
     from coterie.planning.loops.backends import of_flag  # imported on demand: it loads the settings of loops
 
@@ -100,7 +102,7 @@ def coding_options(backend: str, own: Extension, default: Extension) -> dict[str
         blocks = (own, default) if backend in READERS[key] else (own,) if of_team else ()
         value = next((value for block in blocks if (value := getattr(block, name)) not in ("", None, ())), None)
         if value is not None:
-            found["agent" if key == "mode" else name] = list(map(list, value)) if key == "gates" else value
+            found[BY_KEY[key].loop or name] = list(map(list, value)) if key == "gates" else value
     return found
 
 

@@ -1,10 +1,20 @@
 """The base of what a plan says about coordination: a flow, a loop, a pattern, or a kind that another package adds."""
 
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any, Self
 
 import msgspec
 from msgspec import Struct
+
+OWN_KINDS = {
+    "flow": "coterie.planning.plan",
+    "loop": "coterie.planning.loop",
+    "pattern": "coterie.planning.pattern",
+    "program": "coterie.planning.program",
+    "system": "coterie.planning.system",
+}
+"""The modules that define our own kinds, by tag: imported when a plan of that kind is read. Others import theirs."""
 
 
 class Coordination(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="engine"):
@@ -25,10 +35,10 @@ def read_coordination(data: dict[str, Any]) -> Coordination:
     Raises:
         ValueError: If no kind has that tag, or the data does not fit the kind.
     """
-    from coterie.planning import loop, pattern, plan, program, system  # noqa: F401 - defines our own kinds
-
-    tag = data.get("engine")
-    known = {kind.__struct_config__.tag: kind for kind in Coordination.__subclasses__()}
+    tag = str(data.get("engine"))
+    if tag in OWN_KINDS:
+        import_module(OWN_KINDS[tag])
+    known = {str(kind.__struct_config__.tag): kind for kind in Coordination.__subclasses__()}
     if tag not in known:
-        raise ValueError(f"unknown coordination {tag!r}; known: {', '.join(sorted(map(str, known)))}")
+        raise ValueError(f"unknown coordination {tag!r}; known: {', '.join(sorted({*OWN_KINDS, *known}))}")
     return msgspec.convert(data, type=known[tag])

@@ -6,13 +6,15 @@ The command line and editors both use it, so they report the same.
 import shlex
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coterie.diagnostics import Diagnostic, Severity
+from coterie.options.backends import CODING
 from coterie.planning.loop import LoopGiven
 from coterie.planning.notes import not_executed
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.planning.resolve import plan
+from coterie.planning.resolve import plan, teams_of
 
 if TYPE_CHECKING:
     from coterie.formats import Source  # reading a journal with plans must not load the readers
@@ -42,9 +44,10 @@ def examine(
     made: Plan | None = None
     found = list(source.diagnostics)
     if source.topology is not None and source.topology.loop is not None and not source.has_errors:
-        from coterie.planning.loops import plan_loop
+        from coterie.planning.loops.resolve import plan_loop
 
-        made, more = plan_loop(source.topology, given=given or LoopGiven(backend=backend or ""), text=source.text)
+        team, given = teams_of(Path(source.topology.file)), given or LoopGiven(backend=backend or "")
+        made, more = plan_loop(source.topology, given=given, text=source.text, team=team)
         found += more
     elif source.topology is not None and not source.has_errors:
         made, more = plan(source.topology, backend=backend)
@@ -62,7 +65,8 @@ def _thinks(agent: AgentPlan) -> str:
     if agent.child is not None:
         return f"topology {agent.child.name}"
     if agent.backend not in ("", "command"):
-        words = (agent.backend, agent.options.get("provider", "") if agent.backend == "acp" else "", agent.model)
+        provider = agent.options.get("provider", "") if agent.backend in CODING else ""
+        words = (agent.backend, provider, agent.model)
         return " ".join(str(word) for word in words if word)
     command = shlex.join(agent.argv) or "; ".join(shlex.join(step) for step in agent.steps)
     if command:

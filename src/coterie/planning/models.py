@@ -5,57 +5,26 @@ the fields of the notation. Tools are named here and imported only when a run ne
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from coterie.diagnostics import Diagnostic, did_you_mean, error, warning
+from coterie.options.agents import READERS, readers_of
+from coterie.options.backends import CODING
+from coterie.options.models import MODEL_SETTINGS
+from coterie.options.values import VARIABLE
 from coterie.planning.extension import Extension, Report
 from coterie.planning.permissions import BUILT_IN, READING, Permissions, read_rules
-from coterie.planning.providers import VARIABLE, Unclear, choose_provider
+from coterie.planning.providers import Unclear, choose_provider
 from coterie.topology.block import NOTHING, Block
 from coterie.topology.checks.facts import listing, title
-from coterie.topology.coding import CODING, READERS, readers_of
-from coterie.topology.conditions import is_number
 from coterie.topology.model import Agent, Orchestrator, Topology
-
-THINKING = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
-"""Thinking effort levels."""
 
 _ALLOW = {"Write": '"Write"', "Edit": '"Edit"', "Bash": '"Bash(git *)"'} | {name: f'"{name}"' for name in READING}
 _MCP = re.compile(r"mcp\.([^.]+)\.(.+)")
-
-
-class _Setting(Struct, frozen=True):
-    wanted: str
-    fits: Callable[[Any], bool]
-
-
-def _between(low: float, high: float) -> Callable[[Any], bool]:
-    return lambda value: is_number(value) and low <= value <= high
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-SETTINGS: Mapping[str, _Setting] = {
-    "max_tokens": _Setting("a whole number above 0", _whole),
-    "max_turns": _Setting("a whole number above 0", _whole),
-    "seed": _Setting("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
-    "stop": _Setting(
-        "a list of texts", lambda value: isinstance(value, list | tuple) and all(isinstance(s, str) for s in value)
-    ),
-    "temperature": _Setting("a number from 0 to 2", _between(0, 2)),
-    "thinking": _Setting(f"one of {', '.join(THINKING)}", lambda value: value in THINKING),
-    "thinking_budget": _Setting("a whole number above 0", _whole),
-    "top_k": _Setting("a whole number above 0", _whole),
-    "top_p": _Setting("a number from 0 to 1", _between(0, 1)),
-}
-"""The settings of a model: fields of an agent, `temperature: 0.2`, or `options` of its extension."""
 
 
 def model_options(
@@ -118,9 +87,9 @@ def _settings(
         place = node.spans.get(f"extension.options.{given}")
         span, where = (place, "") if place else (own.spans.get("options") or node.span, " in 'options'")
         name = given.replace("-", "_")
-        setting = SETTINGS.get(name)
+        setting = MODEL_SETTINGS.get(name)
         if setting is None:
-            known = [key.replace("_", "-") for key in SETTINGS]
+            known = [key.replace("_", "-") for key in MODEL_SETTINGS]
             hint = did_you_mean(given, known) or f"known settings: {', '.join(known)}"
             report(warning("unknown-key", f"{given!r}{where} of {owner} is not a model setting", span, hint))
         elif not setting.fits(value):
@@ -228,7 +197,7 @@ def _fields(node: Agent | Orchestrator, topology: Topology) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for block in (topology.block("defaults"), node.extra if isinstance(node, Agent) else NOTHING):
         named = ((name.replace("-", "_"), value) for name, value in block.fields.items())
-        found |= {name: value for name, value in named if name in SETTINGS}
+        found |= {name: value for name, value in named if name in MODEL_SETTINGS}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 

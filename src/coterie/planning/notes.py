@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from coterie.diagnostics import Diagnostic, note
+from coterie.options.backends import BACKENDS, CODING
 from coterie.planning.plan import Plan
 from coterie.planning.safety import FIELDS
 from coterie.topology.block import Block
@@ -16,9 +17,6 @@ from coterie.topology.model import AnyNode, Topology
 
 if TYPE_CHECKING:
     from coterie.formats.at.language import Entries, FieldSpec
-
-_WITHOUT_SESSIONS = frozenset({"command", "human", "model", "scripted"})
-"""Backends whose agents cannot go on in the session of an earlier attempt."""
 
 
 def not_executed(topology: Topology, plan: Plan | None = None) -> list[Diagnostic]:
@@ -91,7 +89,7 @@ def _on_interrupt(topology: Topology) -> Iterator[Diagnostic]:
         policy = said_by.extension.get("on-interrupt")
         message = ""
         backend = said_by.extension.get("backend") or usual or ("command" if said_by.extension.get("command") else "")
-        if policy == "resume" and backend in _WITHOUT_SESSIONS:
+        if policy == "resume" and backend in BACKENDS - CODING.keys():
             message = f"'on-interrupt: resume' of {owner} counts as 'retry': only coding agents have sessions"
         elif policy == "adopt" and not (said_by.extension.get("command") or topology.extension.get("command")):
             message = f"'on-interrupt: adopt' of {owner} counts as 'retry': only commands support it"

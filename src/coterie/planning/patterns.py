@@ -1,13 +1,12 @@
 """Plan a pattern: its full configuration, an agent for each slot, and fallback agents."""
 
-from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import structs
 
-from coterie.diagnostics import Diagnostic, did_you_mean, error
+from coterie.diagnostics import error
 from coterie.planning.agents import Setting
 from coterie.planning.notes import sentences
 from coterie.planning.pattern import PatternPlan, SlotPlan
@@ -18,11 +17,8 @@ from coterie.topology.checks.facts import title
 from coterie.topology.checks.names import fallback_of
 from coterie.topology.checks.patterns import span_of
 from coterie.topology.model import Agent, AnyNode
-from coterie.topology.patterns.configs import CompoundSettings, PipelineSettings
-from coterie.topology.patterns.kinds import KINDS, kind_of, read_config
+from coterie.topology.patterns.kinds import KINDS, PatternSpec, keys_of, kind_of, read_config
 from coterie.topology.patterns.model import Pattern
-from coterie.topology.patterns.outputs import keys_of
-from coterie.topology.patterns.slots import subs
 
 MAX_RETRIES = 3
 """Default retries of an agent."""
@@ -48,12 +44,13 @@ def plan_pattern(pattern: Pattern, setting: Setting, plan_node: PlanNode) -> Pla
         node = declared[node_name]
         planned = plan_node(node, _for(node, setting))
         if planned is not None:
-            agents[name] = _ruled(structs.replace(planned, name=name, fallback=_key(planned.fallback, names)), node)
-    if isinstance(config, PipelineSettings):
-        agents = {name: _staged(agent, declared[names[name]], config) for name, agent in agents.items()}
-    if isinstance(config, CompoundSettings):
-        for found in _unmappable(pattern, config, agents):
-            setting.report(found)
+            agents[name] = _ruled(
+                structs.replace(planned, name=name, fallback=_key(planned.fallback, names)), node, kind
+            )
+    if config is not None:
+        agents = {name: _retried(agent, config.all_retries()) for name, agent in agents.items()}
+        for fault in config.plan_faults([slot.name for slot in pattern.slots], _outputs(agents)):
+            setting.report(error(fault.code, fault.message, span_of(pattern, fault.where), fault.hint))
     for found in not_enforced(topology, {names[name]: agent for name, agent in agents.items()}):
         setting.report(found)
     return Plan(
@@ -71,21 +68,6 @@ def plan_pattern(pattern: Pattern, setting: Setting, plan_node: PlanNode) -> Pla
         folder=str(setting.folder) if setting.folder is not None else "",
         notes=sentences(topology),
     )
-
-
-def _unmappable(pattern: Pattern, config: CompoundSettings, agents: Mapping[str, AgentPlan]) -> Iterator[Diagnostic]:
-    """An error for each key mapped from a team that is known not to output it."""
-    for before, name in pairwise(subs(config, [slot.name for slot in pattern.slots])):
-        child = agents[before].child if before in agents else None
-        given = child.coordination if child is not None else None
-        if not isinstance(given, PatternPlan) or given.type not in KINDS:
-            continue
-        known = keys_of(given.type)
-        for key, source in config.mapping.get(name, {}).items():
-            if source not in known:
-                message = f"{key!r} of {name!r} is mapped from {source!r}, which {before!r} does not output"
-                hint = did_you_mean(source, known) or f"its outputs: {', '.join(known)}"
-                yield error("bad-mapping", message, span_of(pattern, f"config.mapping.{name}.{key}"), hint)
 
 
 def _names(pattern: Pattern, declared: Mapping[str, AnyNode], setting: Setting) -> dict[str, str]:
@@ -138,22 +120,28 @@ def _backend(node: AnyNode, setting: Setting) -> str | None:
     return setting.backend if is_open else "model"
 
 
-def _ruled(agent: AgentPlan, node: AnyNode) -> AgentPlan:
+def _ruled(agent: AgentPlan, node: AnyNode, kind: PatternSpec | None) -> AgentPlan:
     """*agent* with default retries and timeout where its node sets none; teams and humans get neither."""
     if agent.kind != "agent":
         return agent
+    retries = MAX_RETRIES if kind is None else kind.retries
     return structs.replace(
         agent,
-        retry=MAX_RETRIES if node.retry is None else node.retry,
+        retry=retries if node.retry is None else node.retry,
         timeout=TIMEOUT if agent.timeout is None else agent.timeout,
     )
 
 
-def _staged(agent: AgentPlan, node: AnyNode, config: PipelineSettings) -> AgentPlan:
-    """*agent* as a stage: the pipeline's retries if they apply, else its node's."""
-    if agent.kind == "human":
+def _retried(agent: AgentPlan, retries: int | None) -> AgentPlan:
+    """*agent* with the *retries* that its pattern sets for all, in place of its node's."""
+    if agent.kind == "human" or retries is None:
         return agent
-    if not config.retry_failed_stages:
-        return structs.replace(agent, retry=node.retry or 0)
-    retries = config.max_stage_retries
     return structs.replace(agent, retry=retries, attempts=1 + retries, repairs=1)
+
+
+def _outputs(agents: Mapping[str, AgentPlan]) -> dict[str, tuple[str, ...]]:
+    """The keys of the results of the built-in patterns among *agents*."""
+    given = {name: agent.child.coordination for name, agent in agents.items() if agent.child is not None}
+    return {
+        name: keys_of(one.type) for name, one in given.items() if isinstance(one, PatternPlan) and one.type in KINDS
+    }

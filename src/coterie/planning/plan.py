@@ -26,6 +26,7 @@ class Wanted(Struct, frozen=True, kw_only=True, omit_defaults=True):
             conditions compare it with.
         declared: A declared output must be present and valid; an undeclared one is only requested, unless it is
             *needed*, by a condition on an arrow from an agent that thinks, or from a person.
+        schema: The JSON Schema that it must fit, for a type that has no word above; with a `default` it may be missing.
     """
 
     name: str
@@ -33,6 +34,12 @@ class Wanted(Struct, frozen=True, kw_only=True, omit_defaults=True):
     values: tuple[Scalar, ...] = ()
     declared: bool = True
     needed: bool = False
+    schema: dict[str, Any] = {}
+
+    @property
+    def optional(self) -> bool:
+        """Whether a reply may leave it out."""
+        return "default" in self.schema
 
 
 class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -99,7 +106,8 @@ class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def gates(self) -> tuple[tuple[str, ...], ...]:
         """The commands that must succeed before its answer, or its completion of a loop, counts: `options["gates"]`."""
-        return tuple(tuple(argv) for argv in self.options.get("gates", ()))
+        gates = self.options.get("gates")
+        return tuple(tuple(argv) for argv in gates) if gates else ()
 
 
 class FlowPlan(Coordination, frozen=True, kw_only=True, omit_defaults=True, dict=True, tag="flow"):
@@ -232,6 +240,7 @@ def environments(plan: Plan) -> Iterator[dict[str, str]]:
         yield from coordination.environments()
     for agent in plan.agents.values():
         yield agent.env
-        yield from (server.get("env", {}) for server in agent.options.get("mcp_servers", {}).values())
+        if servers := agent.options.get("mcp_servers"):
+            yield from (server.get("env", {}) for server in servers.values())
         if agent.child is not None:
             yield from environments(agent.child)

@@ -6,10 +6,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from coterie.formats.settings.protection import PROTECTING, AsStrict, same
+from coterie.formats.settings.keys import protecting
+from coterie.options.agents import PLAN_OPTIONS
+from coterie.options.backends import CODING
+from coterie.options.protection import AsStrict, same
 from coterie.planning.loop import REVIEW, LoopPlan
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.topology.coding import CODING
 
 Held = tuple[str, str, str]
 """A setting with its old value, which stays, and the new one, which is weaker."""
@@ -35,13 +37,7 @@ LOOP_SETTINGS = {
 _SHAPING = ("name", "description", "model", "prompt", "role", "outputs", "reads", "phase", "on_interrupt")
 """The fields of an agent that do not protect."""
 _FIELDS = {"argv": "backend.command", "timeout": "backend.timeout_ms", "queue": "backend.queue"}
-_OPTIONS = {
-    **{name: f"backend.{name}" for name in ("provider", "agent", "trust_all_tools", "sandbox", "attention")},
-    "attention_policy": "backend.attention_policy",
-    "gates": "event_loop.gates",
-    "gate_timeout": "event_loop.gate_timeout",
-}
-_DEFAULTS = {"trust_all_tools": True, "attention": "", "attention_policy": "deny", "gates": (), "gate_timeout": 600.0}
+"""The settings that fields of an agent's plan come from."""
 
 
 def strictest(
@@ -79,10 +75,10 @@ def _plan(old: Plan, new: Plan, weakens: Weakens) -> Plan:
 def _loop(old: LoopPlan, new: LoopPlan, agents: Mapping[str, AgentPlan], weakens: Weakens) -> LoopPlan:
     for field, key in LOOP_SETTINGS.items():
         before, after = getattr(old, field), getattr(new, field)
-        if key in PROTECTING and weakens(key, before, after, PROTECTING[key]):
+        if key in protecting() and weakens(key, before, after, protecting()[key]):
             new = replace(new, **{field: before})
     key = "parallel.enabled"
-    if weakens(key, old.parallel is not None, new.parallel is not None, PROTECTING[key]):
+    if weakens(key, old.parallel is not None, new.parallel is not None, protecting()[key]):
         new = replace(new, parallel=None)
     sections = {
         "parallel": {"most": "max_branches", "timeout": "branch_timeout_ms"},
@@ -92,7 +88,7 @@ def _loop(old: LoopPlan, new: LoopPlan, agents: Mapping[str, AgentPlan], weakens
         before, after = getattr(old, section), getattr(new, section)
         for field, name in fields.items() if before is not None and after is not None else ():
             key = f"{section}.{name}"
-            if weakens(key, getattr(before, field), getattr(after, field), PROTECTING[key]):
+            if weakens(key, getattr(before, field), getattr(after, field), protecting()[key]):
                 after = replace(after, **{field: getattr(before, field)})
         new = replace(new, **{section: after})
     known = {role.id: role for role in old.roles}
@@ -120,7 +116,7 @@ def _agent(old: AgentPlan, new: AgentPlan, weakens: Weakens) -> AgentPlan:
         if field in (*_SHAPING, "kind", "backend", "child", "options"):
             continue
         key = _FIELDS.get(field, "")
-        if weakens(_name(new, key or field), getattr(old, field), getattr(new, field), PROTECTING.get(key, same)):
+        if weakens(_name(new, key or field), getattr(old, field), getattr(new, field), protecting().get(key, same)):
             found = replace(found, **{field: getattr(old, field)})
     return found
 
@@ -128,13 +124,14 @@ def _agent(old: AgentPlan, new: AgentPlan, weakens: Weakens) -> AgentPlan:
 def _options(old: AgentPlan, new: AgentPlan, weakens: Weakens) -> dict[str, Any]:
     options = dict(new.options)
     for name in dict.fromkeys((*old.options, *new.options)):
-        if name == "stall_after":
+        option = PLAN_OPTIONS.get(name)
+        if option is not None and option.protects is None:
             continue
-        key, default = _OPTIONS.get(name, ""), _DEFAULTS.get(name)
+        key, default = option.in_settings if option else "", option.default if option else None
         if name == "sandbox":
             default = "auto" if new.backend in CODING else "off"
         before, after = old.options.get(name, default), new.options.get(name, default)
-        if weakens(_name(new, key or f"options.{name}"), before, after, PROTECTING.get(key, same)):
+        if weakens(_name(new, key or f"options.{name}"), before, after, protecting().get(key, same)):
             options.pop(name, None)
             options |= {name: old.options[name]} if name in old.options else {}
     return options

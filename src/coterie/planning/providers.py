@@ -10,6 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from coterie.options.values import VARIABLE
+
 APIS = ("anthropic", "openai")
 """The supported APIs: Anthropic's messages, and OpenAI's chat completions, which many servers understand."""
 
@@ -20,8 +22,6 @@ ALIASES = {
 }
 """Model aliases."""
 
-VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""A reference to an environment variable, the only form of a key in a file."""
 
 _CLAUDE = re.compile(r"claude(-|$)")
 _GPT = re.compile(r"(gpt|chatgpt|o\d+)(-|$)")

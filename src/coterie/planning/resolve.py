@@ -4,13 +4,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coterie.diagnostics import Diagnostic, Span, error, of_part
 from coterie.errors import TopologyError, UsageError
+from coterie.options.agents import DEFAULT_KEYS
+from coterie.options.backends import BACKENDS, backend_hint
 from coterie.planning import gates
 from coterie.planning.agents import Setting, asked_of, needed_of, plan_node, with_child
 from coterie.planning.backend_choice import flag_of_run
-from coterie.planning.extension import BACKENDS, DEFAULT_KEYS, Report, backend_hint, read_extension
+from coterie.planning.extension import Report, read_extension
 from coterie.planning.files import find
 from coterie.planning.notes import sentences
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
@@ -23,13 +26,13 @@ from coterie.topology.graph import FlowGraph
 from coterie.topology.loops import bounded
 from coterie.topology.model import Agent, AgentGroup, AnyNode, ArrowGroup, Flow, Gate, Import, Topology
 
+if TYPE_CHECKING:
+    from coterie.planning.loops.resolve import Team
+
 MAX_TOPOLOGIES = 1000
 """Maximum number of topologies in a plan, each counted as often as it is used."""
 
 Read = Callable[[Path], Topology]
-Team = Callable[[str, str, Path | None, Span | None, Report], Plan | None]
-"""Plans the team in a file: who names it, the file, the folder where its path begins, and where it is named; None after
-reporting what is wrong."""
 
 
 def plan(
@@ -46,9 +49,9 @@ def plan(
         read: Reads the topology of a node; raises `TopologyError` if it is invalid.
     """
     if topology.loop is not None:
-        return _plan_loop(topology, backend)
-    if folder is None and topology.file:
-        folder = Path(topology.file).parent
+        return _plan_loop(topology, teams_of(Path(topology.file)), backend or "")
+    if folder is None and (topology.file or topology.folder):
+        folder = Path(topology.file).parent if topology.file else Path(topology.folder)
     chain = (Path(topology.file).resolve() if topology.file else Path(topology.name),)
     job = _Job(backend=backend, read=read or _read)
     found: list[Diagnostic] = []
@@ -90,18 +93,16 @@ def as_plan(team: Plan | Topology) -> Plan:
     return team if isinstance(team, Plan) else plan_or_raise(team)
 
 
-def teams_of(file: Path) -> Team:
+def teams_of(file: Path) -> "Team":
     """Plans the teams that the topology in *file* names."""
     return partial(_Job(backend=None, read=_read, topologies=1).team, chain=(file.resolve(),))
 
 
-def _plan_loop(
-    topology: Topology, backend: str | None = None, team: Team | None = None
-) -> tuple[Plan | None, list[Diagnostic]]:
+def _plan_loop(topology: Topology, team: "Team", backend: str = "") -> tuple[Plan | None, list[Diagnostic]]:
     from coterie.planning.loop import LoopGiven  # imported on demand: only loops have settings
-    from coterie.planning.loops import plan_loop
+    from coterie.planning.loops.resolve import plan_loop
 
-    return plan_loop(topology, given=LoopGiven(backend=backend or ""), team=team)
+    return plan_loop(topology, given=LoopGiven(backend=backend), team=team)
 
 
 def _read(path: Path) -> Topology:
@@ -130,7 +131,7 @@ class _Job:
         if wrong:
             return None
         if topology.loop is not None:
-            made, found = _plan_loop(topology, team=partial(self.team, chain=chain))
+            made, found = _plan_loop(topology, partial(self.team, chain=chain))
             for each in found:
                 report(each)
             return made

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from coterie.diagnostics import Diagnostic, Span, warning
+from coterie.options.backends import REGISTRY
 from coterie.planning.permissions import read_rules
 from coterie.planning.plan import AgentPlan
 from coterie.topology.block import Block
@@ -12,9 +13,7 @@ from coterie.topology.conditions import as_text
 from coterie.topology.model import Agent, Topology
 
 FIELDS = ("tools", "disallowed-tools", "permissions")
-"""The fields of an agent that only models honour, except for those in `HONOURED`."""
-HONOURED: Mapping[str, tuple[str, ...]] = {"claude-sdk": ("tools",)}
-"""The fields that other backends honour."""
+"""The fields of an agent that models honour, and of other backends those that name them in `honours`."""
 RULES = ("allow", "deny", "ask")
 """The fields of `settings` that only models honour."""
 
@@ -41,7 +40,8 @@ def not_enforced(topology: Topology, agents: Mapping[str, AgentPlan | None]) -> 
             yield _warning(backend, own, f"{listing(said)} of 'settings'", settings.place(said[0]))
         by_fields: dict[tuple[str, ...], list[Agent]] = {}
         for node in own:
-            unheard = tuple(name for name in _given(node) if name not in HONOURED.get(backend, ()))
+            honoured = REGISTRY[backend].honours if backend in REGISTRY else ()
+            unheard = tuple(name for name in _given(node) if name not in honoured)
             by_fields.setdefault(unheard, []).append(node)
         for fields, some in by_fields.items():
             if fields:

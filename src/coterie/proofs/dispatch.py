@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from pkgutil import resolve_name
 
+from coterie.kinds import kind_of
 from coterie.planning.plan import Plan
 from coterie.proofs.measures import Prices
 from coterie.proofs.options import STATES, ProofOptions
 from coterie.proofs.report import Report, unproved
-from coterie.runs.kinds import kind_of
 from coterie.topology.model import Topology
 
 Prover = Callable[[Plan, ProofOptions], Report]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
+from coterie.engines.schemas import sample
 from coterie.planning.plan import Wanted
 from coterie.topology.conditions import Scalar, as_text, is_number
 
@@ -26,6 +27,9 @@ def representatives(wanted: Wanted, constants: Iterable[Scalar]) -> Iterator[Any
     unless it is needed, `MISSING`.
     """
     constants = list(constants)
+    if wanted.schema:
+        yield sample(wanted.schema)
+        return
     if not wanted.declared:
         yield from constants
         yield from _texts(constants)

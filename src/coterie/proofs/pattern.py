@@ -18,9 +18,7 @@ from coterie.proofs.options import ProofOptions
 from coterie.proofs.report import BOUND, Case, Finding, Report
 from coterie.proofs.ways import Amounts
 from coterie.topology.checks.patterns import span_of
-from coterie.topology.patterns.configs import CrossCheckSettings, DebateSettings, EnsembleSettings
-from coterie.topology.patterns.kinds import KINDS, read_config
-from coterie.topology.patterns.slots import checkers, members
+from coterie.topology.patterns.kinds import KINDS, PatternSpec, read_config
 
 
 def prove_pattern(plan: Plan, options: ProofOptions) -> Report:
@@ -79,29 +77,19 @@ def _findings(pattern: PatternPlan, calls: Calls | None, options: ProofOptions) 
             message = f"slot {slot.name!r} may have {slot.calls} turns, and is usually called {usual} times"
             hint = "calls beyond that fail; allow more turns, or configure fewer calls"
             yield _found("short-budget", Severity.WARNING, message, f"slots.{slot.name}", options, hint)
-    name = "allow_early_termination" if pattern.type == "debate" else "stop_when_decided"
-    if name in _written(options) and (reason := _idle_stop(pattern)):
+    kind = KINDS[pattern.type]
+    name = kind.stops_early
+    if name in _written(options) and (reason := _idle_stop(kind, pattern)):
         yield _found("idle-stop", Severity.NOTE, f"{name} can save no turn: {reason}", f"config.{name}", options)
-    if pattern.type == "delegation":
+    if kind.is_per_task:
         message = "the turns are counted for one task: several take as many times as much"
         yield _found("per-task", Severity.NOTE, message, "type", options)
 
 
-def _idle_stop(pattern: PatternPlan) -> str:
+def _idle_stop(kind: PatternSpec, pattern: PatternPlan) -> str:
     """Why ending early can save nothing although it is configured; empty if it can."""
-    names = [slot.name for slot in pattern.slots]
-    config, _ = read_config(KINDS[pattern.type].config, pattern.config)
-    match config:
-        case DebateSettings(allow_early_termination=True, max_rounds=1):
-            return "there is one round"
-        case DebateSettings(allow_early_termination=True, max_rounds=most, min_rounds=least) if least >= most:
-            return f"there are at least {least} rounds, and at most as many"
-        case EnsembleSettings(stop_when_decided=True, samples=samples) if len(members(names)) * samples < 3:
-            return "the last of fewer than three answers can still change the vote"
-        case CrossCheckSettings(stop_when_decided=True) if len(checkers(config, names)) < 3:
-            return "the last of fewer than three verdicts can still change the decision"
-        case _:
-            return ""
+    config, _ = read_config(kind.config, pattern.config)
+    return config.idle_stop([slot.name for slot in pattern.slots]) if config is not None else ""
 
 
 def _written(options: ProofOptions) -> Mapping[str, Any]:

@@ -1,60 +1,72 @@
 """The friendly functions: load a team, run it, resume a run, fork one."""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from coterie import formats, planning
 from coterie.errors import TopologyError, UsageError
 from coterie.formats.source import Source
+from coterie.journal.records import Record
+from coterie.kernel.attendance import Attendant
+from coterie.kinds import Observe
 from coterie.planning.changes import change, word
 from coterie.planning.plan import Limits, Plan
 from coterie.runs import fork as forking
 from coterie.runs import launch
 from coterie.runs.backend_setup import AskHuman
-from coterie.runs.driver.attendance import Attendant
-from coterie.runs.kinds import Observe
-from coterie.runs.outcome import Outcome
+from coterie.runs.outcome import Outcome, RunResult, typed
 from coterie.runs.python_hints import errors_for_python
 from coterie.runs.repository import STATE_DIR, find
+from coterie.runs.started import StartedRun
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import Topology
+from coterie.topology.typed.flow import TypedFlow
+
+T = TypeVar("T")
 
 
-def load(path: str | Path, params: Mapping[str, Scalar] | None = None) -> Topology:
-    """Read a team's file, with all that belongs to it.
-
-    Args:
-        params: Values for the parameters that it declares.
+def load(team: str | Path, params: Mapping[str, Scalar] | None = None) -> Topology:
+    """Read a team from a file, with all that belongs to it, or from a text; see `read`.
 
     Its warnings are those of `read`.
 
     Raises:
         TopologyError: If it is wrong; it carries everything that was found.
     """
-    if not isinstance(path, str | Path):
-        raise UsageError(f"the path of a team's file must be a str or a Path, not {type(path).__name__}")
-    source = formats.read(Path(path), params)
+    source = _source(team, params)
     if source.topology is None or source.has_errors:
         raise TopologyError(source.diagnostics, source.text)
     return source.topology
 
 
-def read(path: str | Path, params: Mapping[str, Scalar] | None = None, *, backend: str | None = None) -> Source:
-    """Read a team's file as `coterie topology validate` does: `Source.diagnostics` are all errors and warnings.
+def read(team: str | Path, params: Mapping[str, Scalar] | None = None, *, backend: str | None = None) -> Source:
+    """Read a team as `coterie topology validate` does: `Source.diagnostics` are all errors and warnings.
 
-    Nothing is raised for a wrong file: `Source.has_errors` says whether there are errors.
+    Nothing is raised for a wrong team: `Source.has_errors` says whether there are errors.
 
     Args:
+        team: The path of a file or of a loop's folder, or a text: a `str` with a line break or a brace is the content
+            of an `.at` file, or of a YAML file unless it begins with `topology` or `fragment`.
         params: Values for the parameters that it declares.
         backend: The backend of agents that configure none.
     """
-    if not isinstance(path, str | Path):
-        raise UsageError(f"the path of a team's file must be a str or a Path, not {type(path).__name__}")
-    source = formats.read(Path(path), params)
+    source = _source(team, params)
     return replace(source, diagnostics=planning.examine(source, backend=backend)[1])
+
+
+_AT = re.compile(r"(?:\s|#[^\n]*\n)*(?:topology|fragment|library)\b")
+
+
+def _source(team: str | Path, params: Mapping[str, Scalar] | None) -> Source:
+    if not isinstance(team, str | Path):
+        raise UsageError(f"a team is read from the path of its file, or from a text, not from {type(team).__name__}")
+    if isinstance(team, str) and ("\n" in team or "{" in team):
+        return formats.read_text(team, "" if _AT.match(team) else "text.yaml", None, params)
+    return formats.read(Path(team), params)
 
 
 def plan(topology: Topology, *, backend: str | None = None) -> Plan:
@@ -69,6 +81,27 @@ def plan(topology: Topology, *, backend: str | None = None) -> Plan:
         return planning.plan_or_raise(topology, backend=backend)
 
 
+class RunOptions(TypedDict, total=False):
+    """The options of `run` and `start`; `run` explains them."""
+
+    params: Mapping[str, Scalar] | None
+    backend: str | None
+    limits: Limits | None
+    park: bool
+    observe: Observe | None
+    human: AskHuman | None
+    attendant: Attendant | None
+    state_dir: str | Path
+
+
+@overload
+async def run(  # type: ignore[overload-overlap]  # a typed flow is a topology, too, whose result has a type
+    team: TypedFlow[T], given: str | Mapping[str, Any] = "", **options: Unpack[RunOptions]
+) -> Outcome[T]: ...
+@overload
+async def run(
+    team: Topology | Plan | str | Path, given: str | Mapping[str, Any] = "", **options: Unpack[RunOptions]
+) -> Outcome: ...
 async def run(
     team: Topology | Plan | str | Path,
     given: str | Mapping[str, Any] = "",
@@ -81,7 +114,7 @@ async def run(
     human: AskHuman | None = None,
     attendant: Attendant | None = None,
     state_dir: str | Path = STATE_DIR,
-) -> Outcome:
+) -> Outcome[Any]:
     """Run a team once; its journal lies under *state_dir*, so that it can be killed anywhere and resumed.
 
     Args:
@@ -107,7 +140,7 @@ async def run(
     _check_limits(limits)
     with errors_for_python(built=isinstance(team, Topology) and _is_built(team)):
         topology = load(team, params) if isinstance(team, str | Path) else team
-        return await launch.start(
+        outcome = await launch.start(
             topology if isinstance(topology, Plan) else plan(topology, backend=backend),
             {"prompt": given} if isinstance(given, str) else _plain(given),
             state_dir=Path(state_dir),
@@ -117,6 +150,37 @@ async def run(
             human=human,
             attendant=attendant,
         )
+    if isinstance(team, TypedFlow) and team.interface is not None:
+        return typed(outcome, team.result, team.interface.exit)
+    return outcome
+
+
+@overload
+def start(  # type: ignore[overload-overlap]  # as for `run`
+    team: TypedFlow[T], given: str | Mapping[str, Any] = "", **options: Unpack[RunOptions]
+) -> StartedRun[T]: ...
+@overload
+def start(
+    team: Topology | Plan | str | Path, given: str | Mapping[str, Any] = "", **options: Unpack[RunOptions]
+) -> StartedRun[RunResult]: ...
+def start(
+    team: Topology | Plan | str | Path, given: str | Mapping[str, Any] = "", **options: Unpack[RunOptions]
+) -> StartedRun[Any]:
+    """Run a team in a task of its own; see `run` for the arguments, and `StartedRun` for what it returns.
+
+    What `run` raises is raised where the result is awaited. A running event loop is needed.
+    """
+    others = options.get("observe")
+
+    def begin(hear: Observe) -> Awaitable[Outcome[Any]]:
+        def observe(run: str, record: Record) -> None:
+            hear(run, record)
+            if others is not None:
+                others(run, record)
+
+        return run(team, given, **{**options, "observe": observe})  # type: ignore[call-overload, no-any-return]  # not every option is given
+
+    return StartedRun(begin)
 
 
 def _is_built(topology: Topology) -> bool:

@@ -11,7 +11,7 @@
 """
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from coterie.ids import attempt_id, folder_name
 from coterie.journal.jsonl import STREAM, STREAM_MOST
 from coterie.journal.records import Usage
 from coterie.journal.rules import root_of
-from coterie.runs.driver.attempt_files import AttemptFiles
+from coterie.kernel.attempt_files import AttemptFiles, AttemptPlace
 from coterie.runs.messages.tokens import Tokens
 from coterie.runs.repository import Runs
 
@@ -61,9 +61,16 @@ class AttemptFolders(AttemptFiles):
         """The folder of an attempt, which is made when it is first needed."""
         return self.run_folder(run) / "turns" / folder_name(attempt_id(turn, attempt))
 
-    def transcript(self, run: str, name: str) -> Path:
-        """The file `<name>.jsonl` in the folder of *run*, unless *name* is a path."""
-        return self.run_folder(run) / f"{name}.jsonl"
+    def place(
+        self, run: str, turn: str, attempt: int, epoch: int, transcript: Callable[[str, str], str]
+    ) -> AttemptPlace:
+        """Where an attempt is kept; its transcript lies in the folder of *run*, unless its name is a path."""
+        return AttemptPlace(
+            folder=self.attempt_folder(run, turn, attempt),
+            root=self.run_folder(root_of(run)),
+            token=self.token(run, turn, attempt, epoch),
+            transcript=self.run_folder(run) / f"{transcript(run, turn)}.jsonl",
+        )
 
     def tool(self, run: str, turn: str, attempt: int) -> str:
         """The path of the attempt's wrapper."""

@@ -13,6 +13,7 @@ from coterie.errors import CoterieError
 from coterie.journal.rules import root_of
 from coterie.journal.status import ENDS, RunStatus
 from coterie.runs import messages
+from coterie.runs.control import send
 from coterie.runs.messages import Verdict
 from coterie.runs.repository import Runs, Where, home_at
 from coterie.views.attention import OF_OWNERS, Attention, AttentionView
@@ -67,10 +68,10 @@ def answer(runs: Runs, run: str, id: str, word: str) -> Verdict:
     [one] = named
     match one.kind:
         case "permission" | "stall" | "config":
-            return runs.send(root, messages.permission(word, one.id))
+            return send(runs, root, messages.permission(word, one.id))
         case "question" | "parked":
             message = messages.answer(one.id, word)
-            verdict = runs.send(root, message)
+            verdict = send(runs, root, message)
             if verdict.status != "queued":
                 return verdict
             from coterie.runs.messages import provisional

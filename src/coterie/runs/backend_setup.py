@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 from coterie.backends.attempt import variables_of
 from coterie.backends.base import Backend, Request
-from coterie.backends.coding.needs import CODING, sandbox_of
-from coterie.backends.coding.needs import missing as missing_of_coding
+from coterie.backends.needs import missing as missing_of_coding
+from coterie.backends.needs import sandbox_of
 from coterie.diagnostics import error
 from coterie.errors import TopologyError
+from coterie.kinds import kind_of
+from coterie.options.agents import REQUIRED
+from coterie.options.backends import REGISTRY
 from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.driver.turns import LocalTurns
-from coterie.runs.kinds import kind_of
-from coterie.topology.coding import REQUIRED
+from coterie.runs.local_turns import LocalTurns
 from coterie.waits import waiting
 
 if TYPE_CHECKING:
@@ -103,28 +104,10 @@ def absent_programs(plan: Plan) -> tuple[str, ...]:
 
 def local_turns(human: AskHuman | None = None, model: Backend | None = None) -> LocalTurns:
     """The backends of this process, made when needed; *model* calls the providers of models, by default as it says."""
-    from coterie.backends.command import CommandBackend
     from coterie.backends.human import HumanBackend
-    from coterie.backends.scripted import ScriptedBackend
 
-    def actors() -> Backend:
-        from coterie.actors.turns import ActorBackend  # few runs have agents in Python
-
-        return ActorBackend()
-
-    def models() -> Backend:
-        from coterie.backends.models.backend import ModelBackend  # its library takes a second
-
-        return ModelBackend()
-
-    makers: dict[str, Callable[[], Backend]] = {
-        **{kind: backend.make for kind, backend in CODING.items()},
-        "actor": actors,
-        "command": CommandBackend,
-        "human": partial(HumanBackend, human),
-        "model": models,
-        "scripted": ScriptedBackend,
-    }
+    makers: dict[str, Callable[[], Backend]] = {name: entry.make for name, entry in REGISTRY.items()}
+    makers["human"] = partial(HumanBackend, human)
     return LocalTurns({} if model is None else {"model": model}, makers=makers)
 
 

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from coterie import formats, planning
+from coterie.backends.coding.probes import probes
 from coterie.backends.sandbox import choice
 from coterie.diagnostics import Severity
 from coterie.errors import CoterieError
@@ -30,7 +31,6 @@ from coterie.journal.status import ENDS
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.providers import APIS
 from coterie.runs import index
-from coterie.runs.agent_probes import probes
 from coterie.runs.backend_setup import absent_programs
 from coterie.runs.fork import PARTS
 from coterie.runs.messages.doorbell import SOCKET_PATH_MOST, socket_path

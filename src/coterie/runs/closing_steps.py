@@ -19,11 +19,11 @@ from coterie.backends.processes import unmarked
 from coterie.backends.secrets import Secrets
 from coterie.ids import folder_name
 from coterie.journal.records import Record, RunNotified, TreeCleared, TreeMerged
+from coterie.kernel.ended import Ended
+from coterie.kernel.run_end import ClosingSteps, Step
+from coterie.kinds import kind_of
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan
-from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.run_end import ClosingSteps, Step
-from coterie.runs.kinds import kind_of
 from coterie.runs.outcome import exit_of
 from coterie.waits import waiting
 from coterie.workspace.trees import disposal, report, worktree

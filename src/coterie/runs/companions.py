@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 from coterie.clock import Clock
 from coterie.journal.records import Record, RunOwned
+from coterie.kernel.services import ShellServices
+from coterie.kernel.shell import Shell
+from coterie.kernel.turns import Turns
+from coterie.kinds import Companion, Observe
 from coterie.planning.system import PluginPlan, PluginsPlan
-from coterie.runs.driver.shell import Shell
-from coterie.runs.driver.turns import Turns
-from coterie.runs.kinds import Companion, Observe
 
 if TYPE_CHECKING:
     from coterie.actors.plugins.plugins import Plugins
@@ -52,7 +53,8 @@ class Companions:
         live = self._shell.runs.get(run) if self._shell is not None else None
         if self._shell is None or live is None or not live.core.is_live or run in self._companions:
             return
-        started, companion = live.core.started, live.kind.companion(run, self._shell, self._turns, self._clock)
+        services = ShellServices(run, self._shell, self._turns, self._clock)
+        started, companion = live.core.started, live.kind.companion(services)
         if companion is not None:
             self._companions[run] = companion
             if started is not None:

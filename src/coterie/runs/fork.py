@@ -27,12 +27,12 @@ from coterie.errors import JournalFailed, UsageError
 from coterie.journal.lines import make_folder, sync_folder
 from coterie.journal.records import Record, RunFinished, RunNotified, RunStarted, TreeCleared, TreeMerged
 from coterie.journal.runs import Journal, Read, history
+from coterie.kernel.plan_secrets import hold
+from coterie.kernel.plan_secrets import read as read_held
+from coterie.kinds import kind_of
 from coterie.planning.plan import Plan
 from coterie.runs import index, run_ids
 from coterie.runs.authority import check_operator
-from coterie.runs.kinds import kind_of
-from coterie.runs.plan_secrets import hold
-from coterie.runs.plan_secrets import read as read_held
 from coterie.runs.repository import Runs
 from coterie.runs.run_copy import RunCopy
 from coterie.workspace.trees.fork_tree import last_snapshot, make_fork_tree, remove_fork_tree

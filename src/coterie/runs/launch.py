@@ -16,6 +16,13 @@ from coterie.errors import Fenced, JournalFailed, RunDeleted, RunIsFinished, Usa
 from coterie.journal.records import ConfigAnswer, ConfigChanged, Record, RunFinished
 from coterie.journal.relocation import place_in
 from coterie.journal.runs import EarlierRecords, Journal, RunRecord
+from coterie.kernel.attendance import Attendant
+from coterie.kernel.plan_secrets import hold, refuse_lost
+from coterie.kernel.plan_secrets import read as read_held
+from coterie.kernel.run_tree import RunTree
+from coterie.kernel.shell import Shell
+from coterie.kernel.turns import Turns
+from coterie.kinds import Kind, LastReading, Observe, check_start, kind_of, trust_of
 from coterie.planning.plan import Limits, Plan
 from coterie.runs import index, run_ids
 from coterie.runs.attempt_folders import AttemptFolders
@@ -23,17 +30,10 @@ from coterie.runs.authority import check_operator
 from coterie.runs.backend_setup import AskHuman, absent_programs, ready_turns, unconfined
 from coterie.runs.closing_steps import LocalClosingSteps, notices
 from coterie.runs.companions import Companions
-from coterie.runs.driver.attendance import Attendant
-from coterie.runs.driver.run_tree import RunTree
-from coterie.runs.driver.shell import Shell
-from coterie.runs.driver.turns import Turns
 from coterie.runs.isolation import isolate
-from coterie.runs.kinds import Kind, LastReading, Observe, check_start, kind_of, trust_of
 from coterie.runs.messages.inbox import Inbox
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.outcome import Outcome, outcome_of
-from coterie.runs.plan_secrets import hold, refuse_lost
-from coterie.runs.plan_secrets import read as read_held
 from coterie.runs.repository import Runs
 from coterie.waits import waiting
 from coterie.workspace.trees import worktree
@@ -284,6 +284,7 @@ def _shell(
         store=runs.local,
         turns=turns,
         clock=clock,
+        make_kind=kind_of,
         limits=limits,
         park=park,
         quota=quota,

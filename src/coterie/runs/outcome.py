@@ -1,13 +1,16 @@
 """The outcome of the time that an owner drove a run, and its exit status."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from coterie.diagnostics import did_you_mean
+from coterie.errors import CoterieError
 from coterie.journal.records import NO_USAGE, Usage
+from coterie.kernel.ended import Ended, Waiting
 from coterie.planning.plan import Limits
-from coterie.runs.driver.ended import Ended, Waiting
+from coterie.topology.typed.values import value_of
 
 EXIT_COMPLETED, EXIT_FAILED, EXIT_USAGE, EXIT_LIMIT, EXIT_WAITING, EXIT_INTERRUPTED = 0, 1, 2, 3, 4, 130
 _EXITS = {"waiting": EXIT_WAITING, "interrupted": EXIT_INTERRUPTED, "stuck": EXIT_FAILED}
@@ -46,10 +49,43 @@ class RunResult(dict[str, Any]):
         return dict(self)
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # `typing` has defaults from Python 3.13
+
+    R = TypeVar("R", default=RunResult)
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R")
+
+
+class NoResult:
+    """Replaces the result of a typed flow that has none; every use of it raises.
+
+    Args:
+        why: How the run ended.
+    """
+
+    def __init__(self, why: str) -> None:
+        self.__dict__["_why"] = why
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise CoterieError(f"the run has no result: it {self._why}")
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"<no result: the run {self._why}>"
+
+
+class Outcome(Struct, Generic[R], frozen=True, kw_only=True):
     """How an owner's time with a run ended.
 
     Attributes:
+        result: A dictionary with `text` and `outputs`; of a typed flow, the value that its exit gave.
         status: `completed`, `failed`, or `stopped` (it can be resumed).
         reason: Why it failed or stopped.
         until: When the quota opens until which it was stopped, in Unix seconds; 0: it was not.
@@ -65,7 +101,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     run: str
     status: str
     reason: str = ""
-    result: RunResult = field(default_factory=RunResult)
+    result: R = field(default_factory=RunResult)  # type: ignore[assignment]  # of a run without a typed result
     exit: int = EXIT_COMPLETED
     usage: Usage = NO_USAGE
     seconds: float = 0.0
@@ -75,6 +111,19 @@ class Outcome(Struct, frozen=True, kw_only=True):
     iterations: int | None = None
     missing: tuple[str, ...] = ()
     until: float = 0.0
+
+
+def typed(outcome: Outcome, type_: Any, exit: str) -> Outcome[Any]:
+    """*outcome* with the answer of *exit* as a value of *type_*.
+
+    Raises:
+        ValueError: If the answer does not fit.
+    """
+    if outcome.status != "completed":
+        why = f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
+        return replace(outcome, result=NoResult(why))
+    value = value_of(type_, outcome.result.outputs.get(exit, {}), outcome.result.text)
+    return replace(outcome, result=value)
 
 
 def outcome_of(ended: Ended, limits: Limits) -> Outcome:

@@ -21,8 +21,6 @@ _FILES: tuple[tuple[str, _Words], ...] = (
     (r"configure one in the file \(.*?provider\)", "configure one: agent(command=[…]) or agent(model=…, provider=…)"),
     (r"name another in the file \(.*?\)", "name another: agent(api_key=…)"),
     (r"write model: NAME, .*", 'write agent(model=…), agent(command=[…]) or agent(type="human"), or use a team'),
-    (r"add `ensemble_0`", "pass its members one by one"),
-    (r"add checker_0 and checker_1, .*", "pass two checkers, or one, which is called num_checkers times"),
 )
 
 

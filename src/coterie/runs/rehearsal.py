@@ -14,12 +14,12 @@ from coterie.ids import child_run_id
 from coterie.journal import records as r
 from coterie.journal.memory import MemoryStore
 from coterie.journal.runs import RunReader
+from coterie.kernel.driven_run import MakeKind
+from coterie.kernel.fold import Fold
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_without_imports, rehearsed_kind
 from coterie.planning import as_plan
 from coterie.planning.plan import AgentPlan, Limits, Plan, without_gates
-from coterie.runs.driver.driven_run import MakeKind
-from coterie.runs.driver.fold import Fold
-from coterie.runs.driver.shell import Shell
-from coterie.runs.kinds import kind_without_imports, rehearsed_kind
 from coterie.runs.outcome import EXIT_COMPLETED, EXIT_FAILED, EXIT_LIMIT, outcome_of
 from coterie.topology.model import Topology
 

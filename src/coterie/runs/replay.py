@@ -4,9 +4,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from coterie.runs.driver.commands import phrase
-from coterie.runs.driver.fold import Fold
-from coterie.runs.kinds import kind_of
+from coterie.kernel.commands import phrase
+from coterie.kernel.fold import Fold
+from coterie.kinds import kind_of
 from coterie.runs.repository import Runs
 
 

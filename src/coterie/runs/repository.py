@@ -1,7 +1,7 @@
 """Where runs are kept, and how one is found by what a person types.
 
 This is the one module that names the store on disk; `coterie.journal.runs` reads what the journals hold. The runs of a
-cluster are another `RunHome`, in `coterie.cluster.runs`.
+cluster are another `RunHome`, in `coterie.cluster.runs`. What changes runs is in `coterie.runs.control`.
 """
 
 import os
@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 from urllib.parse import unquote
 
 from coterie import files
@@ -21,13 +21,6 @@ from coterie.journal.relocation import Relocation, relocation
 from coterie.journal.runs import RunReader
 from coterie.runs import index
 from coterie.runs.index import Entry
-
-if TYPE_CHECKING:
-    from coterie.planning.plan import Plan
-    from coterie.runs.fork import Forked
-    from coterie.runs.messages import RunMessage, Verdict
-    from coterie.runs.outcome import Outcome
-    from coterie.workspace.notes import EntryFiles, NoteSettings
 
 STATE_DIR = ".coterie"
 
@@ -81,42 +74,6 @@ class Runs(RunReader):
     def inbox(self, run: str) -> Path:
         """The folder in which messages to the root run *run* wait."""
         return self.folder(run) / "inbox"
-
-    def send(self, run: str, message: "RunMessage") -> "Verdict":
-        """Send the root run *run* a message and, if its owner lives, wait for the verdict.
-
-        Refused at once: an operator's message from within an attempt, and an answer to a run without an owner while an
-        attempt of it is still alive.
-
-        Raises:
-            UsageError: If the message is not UTF-8 text.
-            OSError: If it cannot be put into the inbox.
-        """
-        from coterie.runs.messages.dispatch import send  # readers of runs start without what sending needs
-
-        return send(self, run, self.folder(run), message)
-
-    def notes(self, run: str, settings: "NoteSettings | None", kind: str) -> "EntryFiles":
-        """The entries of the `memory`, or of the `task`s, of *run*; see `coterie.runs.note_files`."""
-        from coterie.runs.note_files import NoteFiles
-
-        return NoteFiles(self).files(run, settings, kind)
-
-    async def resume(self, run: str, *, reload: "Plan | None" = None, **how: Any) -> "Outcome":
-        """Carry the root run *run* on where it is driven; *how*: see `coterie.runs.launch.resume`."""
-        from coterie.runs import launch
-
-        return await launch.resume(run, state_dir=self.root, reload=reload, **how)
-
-    def fork(self, run: str, *, files: bool = True, **how: Any) -> "Forked":
-        """Make a fork of the root run *run* among these runs; *how*: see `coterie.runs.fork.fork`."""
-        from coterie.runs.fork import fork
-
-        return fork(run, state_dir=self.root, files=files, **how)
-
-    def here(self, run: str, tell: Callable[[str], object]) -> "Runs":
-        """Runs of this machine, with *run* among them; *tell* learns where its work is, if it was brought here."""
-        return self
 
 
 class RunHome(Protocol):

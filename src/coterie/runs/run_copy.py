@@ -17,10 +17,10 @@ from coterie.ids import child_run_id
 from coterie.journal import records as r
 from coterie.journal.runs import Read
 from coterie.journal.writer import JsonlWriter
+from coterie.kernel.commands import Turn
+from coterie.kernel.core import Core
+from coterie.kinds import kind_of
 from coterie.planning.plan import Plan, to_json
-from coterie.runs.driver.commands import Turn
-from coterie.runs.driver.core import Core
-from coterie.runs.kinds import kind_of
 from coterie.runs.repository import Runs
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from coterie import files
 from coterie.ids import new_run_id
+from coterie.kinds import kind_of
 from coterie.planning.plan import Plan
 from coterie.runs import index
-from coterie.runs.kinds import kind_of
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _COUNTED = re.compile(r"run-(\d+)")

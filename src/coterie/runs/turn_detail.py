@@ -13,11 +13,11 @@ from coterie.errors import NoSuchTurn
 from coterie.ids import child_run_id
 from coterie.journal.records import TurnStarted
 from coterie.journal.runs import Journal
+from coterie.kernel.commands import Again, Gather, Turn
+from coterie.kernel.fold import Fold
+from coterie.kernel.prompts import gather, outside, render
+from coterie.kinds import kind_of
 from coterie.runs.attempt_folders import AttemptFolders
-from coterie.runs.driver.commands import Again, Gather, Turn
-from coterie.runs.driver.fold import Fold
-from coterie.runs.driver.prompts import gather, outside, render
-from coterie.runs.kinds import kind_of
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.repository import Runs
 from coterie.views.run import TurnView, fold

@@ -1,9 +1,8 @@
-"""For users and their tests: virtual time, rehearsals, the simulation, recorded answers of models, the laboratory."""
+"""For users and their tests: virtual time, rehearsals, crash simulation, recorded answers of models."""
 
 from coterie.clock import VirtualClock
 from coterie.runs.rehearsal import rehearse
 from coterie.testing.cassettes import cassette
-from coterie.testing.lab import Comparison, Measured, compare
 from coterie.testing.series import Series, simulate_many
 from coterie.testing.simulated_agents import Assumptions, SimulatedAgents, Skill
 from coterie.testing.simulation import Survived, simulate
@@ -11,8 +10,6 @@ from coterie.testing.world import SimulationFailed
 
 __all__ = [
     "Assumptions",
-    "Comparison",
-    "Measured",
     "Series",
     "SimulatedAgents",
     "SimulationFailed",
@@ -20,7 +17,6 @@ __all__ = [
     "Survived",
     "VirtualClock",
     "cassette",
-    "compare",
     "rehearse",
     "simulate",
     "simulate_many",

@@ -24,11 +24,11 @@ from coterie.journal.records import (
     TurnStarted,
     Usage,
 )
+from coterie.kernel.commands import ReadPlan, Turn, Wait
+from coterie.kernel.core import Core
+from coterie.kernel.driven_run import MakeKind
+from coterie.kernel.retries import MAX_CRASHES
 from coterie.planning.plan import Limits, Plan
-from coterie.runs.driver.commands import ReadPlan, Turn, Wait
-from coterie.runs.driver.core import Core
-from coterie.runs.driver.driven_run import MakeKind
-from coterie.runs.driver.retries import MAX_CRASHES
 
 
 def uncrashed(run: str, plan: Plan, kinds: MakeKind, log: Sequence[Record]) -> list[Record]:
@@ -53,7 +53,7 @@ def uncrashed(run: str, plan: Plan, kinds: MakeKind, log: Sequence[Record]) -> l
         core.cut_off(0.0, name, reason, earlier.pop(name, NO_USAGE))
 
     def pump() -> None:
-        while effects := core.pump(0.0, lambda ask, again: True):
+        while effects := core.pump(0.0, lambda core, ask, again: True):
             reads.extend(effect for effect in effects if isinstance(effect, ReadPlan))
             for effect in effects:
                 if isinstance(effect, Wait):

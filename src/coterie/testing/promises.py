@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from coterie.engines.commands import Finish
 from coterie.engines.loop import LoopEngine
 from coterie.journal import records as r
+from coterie.kernel.ended import Ended
+from coterie.kernel.fold import Fold
 from coterie.planning.branches import BRANCH
-from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.fold import Fold
 from coterie.testing.oracle import asked, uncrashed
 from coterie.testing.world import World
 

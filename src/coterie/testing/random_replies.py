@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coterie.backends.base import Emitted, Request
+from coterie.engines.schemas import sample
 from coterie.topology.conditions import Scalar, is_number
 
 Compared = Mapping[str, Sequence[Scalar]]
@@ -35,7 +36,7 @@ def random_outputs(
     """A random value for each output; now and then one is missing or does not fit, as *chaos* allows.
 
     Args:
-        wanted: The outputs, each with its `name`, `type` and `values`, as programs get them.
+        wanted: The outputs, each with its `name`, `type`, `values` and perhaps `schema`, as programs get them.
     """
     values: dict[str, Any] = {}
     for output in wanted:
@@ -44,6 +45,8 @@ def random_outputs(
             continue
         if roll < 0.08 * chaos:
             values[output["name"]] = "something else"
+        elif schema := output.get("schema"):
+            values[output["name"]] = sample(schema)
         else:
             choice = choices(output["type"], output["values"], compared.get(output["name"], ()))
             values[output["name"]] = dice.choice(choice)

@@ -21,15 +21,15 @@ from coterie.backends.scripted import path_of
 from coterie.errors import UsageError
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan, Wanted
-from coterie.topology.patterns.slots import AGGREGATOR, PRIMARY, SIDES
 
 RIGHT = "[right]"
 """The right answer to every question."""
 
 _ANSWER = re.compile(r"\[(?:right|wrong \d+)\]")
 _AGREES = "agreement: 1"
+_PROPONENT, _OPPONENT, _PRIMARY, _AGGREGATOR = "proponent", "opponent", "primary", "aggregator"
+"""The slots whose agents do not just answer."""
 _COUNTED = re.compile(r"_\d+\Z")
-_PROPONENT, _OPPONENT = SIDES
 _EIGHT = struct.Struct("<8Q")
 
 
@@ -172,7 +172,7 @@ class SimulatedAgents:
             return _json({"approach": "by halves", "subtasks": ["the first half", "the second half"]})
         match asked.pattern:
             case "debate" if "answer" not in names:
-                if slot in SIDES:
+                if slot in (_PROPONENT, _OPPONENT):
                     stands = RIGHT if (slot == _PROPONENT) == proponent_is_right else "[wrong 1]"
                     gives_in = shown and draw.conform < self._assumptions.conformity
                     agrees = gives_in or _AGREES in asked.prompt  # with a side that gave in
@@ -180,12 +180,12 @@ class SimulatedAgents:
                 chosen = self._choose(skill, draw, shown)
                 winner = _PROPONENT if (chosen == RIGHT) == proponent_is_right else _OPPONENT
                 return f"SUMMARY: both were heard\nVERDICT: {winner}\nCONCLUSION: {chosen}"
-            case "ensemble" if slot == AGGREGATOR:
+            case _ if slot == _AGGREGATOR:
                 return self._choose(skill, draw, shown)
             case "chain" | "pipeline" | "delegation" | "compound":
                 return self._work(skill, draw, shown)
             case _:
-                others = shown if slot != PRIMARY else []  # a primary is shown the issues of its own answer
+                others = shown if slot != _PRIMARY else []  # a primary is shown the issues of its own answer
                 return self._answer(skill, draw, others, names)
 
     def _answer(self, skill: Skill, draw: "_Draws", shown: Sequence[str], names: set[str]) -> str:

@@ -30,12 +30,12 @@ from coterie.journal.records import (
     RunFinished,
     RunStopped,
 )
+from coterie.kernel.driven_run import MakeKind
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.planning import as_plan
 from coterie.planning.branches import BRANCH
 from coterie.planning.plan import Limits, Plan, without_gates
-from coterie.runs.driver.driven_run import MakeKind
-from coterie.runs.driver.shell import Shell
-from coterie.runs.kinds import kind_of
 from coterie.testing.promises import check_journal, check_report, is_limit
 from coterie.testing.simulated import SimulatedStore, SimulatedTurns
 from coterie.testing.world import Crash, Emits, World

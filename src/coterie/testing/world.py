@@ -19,10 +19,10 @@ from coterie.journal.records import (
     TurnFinished,
     TurnStarted,
 )
+from coterie.kernel.driven_run import MakeKind
 from coterie.planning.agents import asked_of
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan, from_json
-from coterie.runs.driver.driven_run import MakeKind
 from coterie.testing.random_replies import Compared, random_events
 from coterie.topology.conditions import Condition, Scalar
 

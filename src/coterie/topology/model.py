@@ -22,6 +22,21 @@ if TYPE_CHECKING:  # loaded on demand: most files need few of these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A declared output of an agent.
+
+    Attributes:
+        type: `enum`, `text`, `number`, `integer`, `boolean` or `any`.
+        values: The members of an enum, in the order written; empty for other types.
+    """
+
+    name: str
+    type: str = "text"
+    values: tuple[Scalar, ...] = ()
+    span: Span | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Import:
     """An `import`: a topology that runs as a node.
 
@@ -41,21 +56,6 @@ class Import:
     def is_file(self) -> bool:
         """Whether the source is a file, not a registry name."""
         return self.source.endswith((".at", ".yaml", ".yml"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """A declared output of an agent.
-
-    Attributes:
-        type: `enum`, `text`, `number`, `integer`, `boolean` or `any`.
-        values: The members of an enum, in the order written; empty for other types.
-    """
-
-    name: str
-    type: str = "text"
-    values: tuple[Scalar, ...] = ()
-    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,6 +259,7 @@ class Topology:
         blocks: The other blocks of the file, by keyword.
         included: The files that were included, in the order of their offsets.
         file: The path as given by the user; empty if made in Python.
+        folder: Where a team made in Python finds its files and modules; empty: in the working directory.
     """
 
     name: str
@@ -279,6 +280,7 @@ class Topology:
     blocks: Mapping[str, Block] = field(default_factory=dict)
     included: tuple[Included, ...] = field(default=(), compare=False)
     file: str = ""
+    folder: str = field(default="", compare=False)
     span: Span | None = field(default=None, compare=False)
     spans: Mapping[str, Span] = field(default_factory=dict, compare=False)
     """Spans of the header's parts: `name`, `patterns`."""

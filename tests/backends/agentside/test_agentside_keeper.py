@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,12 @@ def test_a_command_hears_the_signals_that_its_keeper_ignores(tmp_path: Path) -> 
         made = KeptCommand(tmp_path / name)
         (tmp_path / name).mkdir()
         command = made.command(["sh", "-c", LISTENS], False)
-        subprocess.run(["sh", "-c", ignored + 'exec "$@"', "sh", *command], check=True, stdin=subprocess.DEVNULL)
+        subprocess.run(
+            ["sh", "-c", ignored + 'exec "$@"', "sh", *command],
+            check=True,
+            stdin=subprocess.DEVNULL,
+            preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),  # whatever the tests themselves ignore
+        )
         assert heard(made)[0][1] == said + b"PIPE\nXFSZ\n"
 
 

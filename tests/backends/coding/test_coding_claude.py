@@ -15,7 +15,7 @@ from coterie.backends.base import Failure, Permission, Result, SessionOpened, To
 from coterie.backends.coding import claude
 from coterie.backends.coding.attempt import Deadlines
 from coterie.backends.coding.claude import ClaudeBackend
-from coterie.backends.coding.needs import missing
+from coterie.backends.needs import missing
 from coterie.planning.plan import AgentPlan
 
 pytestmark = pytest.mark.extras("claude")

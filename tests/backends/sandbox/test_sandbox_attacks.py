@@ -16,7 +16,8 @@ import sandbox_attacks
 from sandboxes import Neighbourhood
 
 from coterie.backends.sandbox import choice
-from coterie.secret_files import ANYWHERE, IN_HOME, ON_SYSTEM, SOCKETS
+from coterie.errors import Unconfined
+from coterie.options.secret_files import ANYWHERE, IN_HOME, ON_SYSTEM, SOCKETS
 
 ATTACKS = Path(sandbox_attacks.__file__)
 
@@ -67,22 +68,45 @@ def service(around: Neighbourhood) -> Iterator[None]:
     (folder / "docker.sock").unlink()
 
 
+@pytest.fixture
+def shared(around: Neighbourhood) -> Iterator[None]:
+    """Memory that another process of this user shares."""
+    path = Path("/dev/shm") / around.project.name
+    path.write_text("SECRET")
+    yield
+    path.unlink()
+
+
 @pytest.mark.slow
-@pytest.mark.usefixtures("service")
+@pytest.mark.usefixtures("service", "shared")
 def test_no_attack_succeeds(around: Neighbourhood, victim: "subprocess.Popen[bytes]") -> None:
-    """Mounts, namespaces, the kernel, other processes, files and sockets; Landlock does not cover connecting."""
+    """Mounts, namespaces, the kernel, other processes, files and sockets; but for what the page says of Landlock."""
     found = play(around, victim.pid)
 
-    known = {"reach a service by its socket"} if choice.IMPLEMENTATIONS[0].NAME == "landlock" else set()
+    gaps = {"reach a service by its socket", "shared memory of others"}
+    known = gaps if choice.IMPLEMENTATIONS[0].NAME == "landlock" else set()
     assert set(found["succeeded"]) <= known
     assert found["played"] > 100
     assert victim.poll() is None
 
 
 @pytest.mark.usefixtures("service")
+def test_a_service_that_can_be_reached_is_a_gap(around: Neighbourhood) -> None:
+    """In the home, too: Landlock names it, and an agent that requires a sandbox is refused."""
+    around.sh("true")
+    if choice.IMPLEMENTATIONS[0].NAME != "landlock":
+        assert not around.gaps
+        return
+    assert f"it cannot be kept from using {around.home}/.docker/run/docker.sock" in " ".join(around.gaps)
+    with pytest.raises(Unconfined, match=r"docker\.sock"), around.confined("true", sandbox="required"):
+        pass
+
+
+@pytest.mark.usefixtures("service", "shared")
 def test_the_attacks_can_succeed(around: Neighbourhood, victim: "subprocess.Popen[bytes]") -> None:
     """Without a sandbox those that change nothing but the neighbourhood do."""
     names = ["its environment", "its root", "signal it", "soft", "reopen", "list the home", "socket", "its score"]
+    names.append("shared memory of others")
 
     found = play(around, victim.pid, confined=False, only=names)
 
@@ -172,20 +196,56 @@ def test_well_known_secrets_are_hidden(around: Neighbourhood, at_home: bool) -> 
 
 def test_the_user_names_more_paths(around: Neighbourhood, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder and a secret are read if they are named, and the secrets within a named folder are not."""
-    for name in ("library/code", ".config/app/plain", ".config/app/.env", ".config/rclone/rclone.conf", ".boto"):
+    names = ("library/code", "library/env/cacert.pem", ".config/app/plain", ".boto")
+    secrets = ("library/.env", "library/a/b/server.key", ".config/app/.env", ".config/rclone/rclone.conf")
+    for name in (*names, *secrets):
         path = around.home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"IS {name}\n")
     named = (around.home / "library", around.home / ".config", around.home / ".boto")
     monkeypatch.setenv("COTERIE_SANDBOX_READS", os.pathsep.join(map(str, named)))
 
-    done = around.sh(
-        "cd ~ && cat library/code .boto .config/app/plain; cat .config/rclone/rclone.conf; touch library/x"
-    )
+    done = around.sh(f"cd ~ && cat {' '.join((*names, *secrets))}; touch library/x")
 
-    assert done.stdout.split("\n")[:3] == ["IS library/code", "IS .boto", "IS .config/app/plain"]
-    assert "rclone" not in done.stdout
+    assert done.stdout.splitlines() == [f"IS {name}" for name in names]
     assert not (around.home / "library" / "x").exists()
+
+
+MOVED = {
+    "CARGO_HOME": ("home/tools/cargo", "credentials.toml"),
+    "GRADLE_USER_HOME": ("home/tools/gradle", "gradle.properties"),
+    "XDG_CONFIG_HOME": ("away/config", "gh/hosts.yml"),
+    "XDG_DATA_HOME": ("away/data", "keyrings/login.keyring"),
+    "DOCKER_CONFIG": ("away/docker", "config.json"),
+    "GNUPGHOME": ("away/gnupg", "private-keys-v1.d/k"),
+    "KUBECONFIG": ("away/kube", ""),
+    "GOOGLE_APPLICATION_CREDENTIALS": ("away/google", ""),
+}
+
+
+def test_secrets_that_variables_move_are_hidden(around: Neighbourhood, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To a folder of tools in the home, or out of the home; what lies beside them is read."""
+    top = around.home.parent
+    for variable, (place, name) in MOVED.items():
+        path = top / place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("SECRET")
+        monkeypatch.setenv(variable, str(top / place))
+    (top / "home/tools/cargo/config.toml").write_text("PLAIN")
+
+    done = around.sh(f"grep -rhs 'SECRET\\|PLAIN' {top}/home/tools {top}/away")
+
+    assert done.stdout.split() == ["PLAIN"]
+
+
+def test_homes_of_other_users_are_hidden(around: Neighbourhood, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where this user could read them, as root can."""
+    other = around.home.parent / "homes" / "other"
+    other.mkdir(parents=True)
+    (other / "notes.txt").write_text("SECRET")
+    monkeypatch.setattr("coterie.backends.sandbox.home._HOMES", str(other.parent))
+
+    around.tried(f"cat {other}/notes.txt")
 
 
 def test_a_link_of_the_home_to_a_toolchain_is_followed(around: Neighbourhood) -> None:

@@ -10,15 +10,15 @@ import asking
 import pytest
 
 from coterie.backends.base import Answer, Failure
-from coterie.backends.coding.needs import CODING
 from coterie.backends.command import CommandBackend
 from coterie.backends.sandbox import choice
 from coterie.backends.sandbox.policy import SandboxPolicy
 from coterie.cli import app
 from coterie.errors import TopologyError
+from coterie.options.agents import REQUIRED
+from coterie.options.backends import CODING
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.runs.backend_setup import unconfined
-from coterie.topology.coding import REQUIRED
 
 
 @pytest.fixture

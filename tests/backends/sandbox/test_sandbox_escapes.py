@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from sandboxes import Neighbourhood
 
+from coterie.backends.agentside.client import TEMPORARY
 from coterie.backends.sandbox import choice, landlock
 from coterie.errors import Unconfined
 
@@ -146,6 +147,14 @@ def test_git_takes_no_commands_from_what_it_left(
     assert [path for path in paths if os.path.lexists(path)] == []
     removed = [f"sandbox: removed {path}, from which git would take commands" for path in paths]
     assert [line for line in around.gaps if "removed" in line] == removed
+
+
+def test_its_temporary_files_go_with_the_attempt(around: Neighbourhood) -> None:
+    """They lie in the attempt's folder, which is kept."""
+    done = around.sh('echo x > "$TMPDIR/left" && echo "$TMPDIR"')
+
+    assert Path(done.stdout.strip()).name.startswith(TEMPORARY) or done.stdout == "/tmp\n"
+    assert list(around.own.rglob(f"{TEMPORARY}*")) == []
 
 
 def test_what_git_had_before_is_not_removed(around: Neighbourhood) -> None:
@@ -308,3 +317,27 @@ def _content(path: str) -> bytes | None:
         return Path(path).read_bytes()
     except OSError:
         return None
+
+
+@pytest.mark.parametrize("place", ["project", "tree"])
+def test_git_does_not_write_through_a_link_that_an_agent_left(around: Neighbourhood, place: str) -> None:
+    """Neither an index, nor a log of a branch, nor an object; a link of the user stays."""
+    folder: Path = getattr(around, place)
+    victim = around.home / ".bashrc"
+    victim.write_text("true\n")
+    kept = around.project / ".git" / "refs" / "kept"
+    kept.symlink_to("heads/main")
+    entry, common = around.git(folder, "rev-parse", "--absolute-git-dir", "--git-common-dir").split()
+    common = str((folder / common).resolve())
+    links = (f"{entry}/index", f"{entry}/ORIG_HEAD", f"{common}/logs/refs/heads/new", f"{common}/objects/zz")
+
+    around.sh(f"mkdir -p {common}/logs/refs/heads; for f in {' '.join(links)}; do ln -sf {victim} $f; done", folder)
+    around.git(folder, "branch", "new")
+    around.git(folder, "read-tree", "HEAD")
+
+    assert victim.read_text() == "true\n"
+    assert not [link for link in links if os.path.islink(link)]
+    assert len([line for line in around.gaps if "a link through which git would write" in line]) == len(links)
+    assert kept.is_symlink()
+    kept.unlink()
+    around.git(folder, "branch", "-D", "new")

@@ -1,5 +1,6 @@
 """What the policy of an attempt gives."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,20 @@ def test_an_agent_writes_its_login_and_sessions_of_its_run_only(
     assert made - before <= {tmp_path / "home"}
 
 
+def test_beside_a_database_nothing_that_the_user_runs_is_written(tmp_path: Path) -> None:
+    """Kiro's folder has scripts that the user's shells read, and programs of its own."""
+    own = tmp_path / "home/.local/share/kiro-cli"
+    for name in ("data.sqlite3", "shell/bashrc.pre.bash", "tui.js"):
+        (own / name).parent.mkdir(parents=True, exist_ok=True)
+        (own / name).touch()
+
+    policy = attempt(tmp_path, {}, backend="acp", options={"provider": "kiro"})
+
+    written = {path.name for path in (own, *own.iterdir()) if policy.of(path) is Access.WRITE}
+    assert written == {"kiro-cli", "data.sqlite3"}
+    assert policy.of(own / "data.sqlite3-wal") is Access.WRITE
+
+
 def test_an_agent_without_state_begins_in_a_private_folder(tmp_path: Path) -> None:
     """Nothing is made in the home; a variable leads the agent to the private folder, which has its sessions."""
     policy = attempt(tmp_path, {}, backend="claude-sdk")
@@ -145,3 +160,19 @@ def test_landlock_names_what_it_cannot_hold(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(landlock.launcher, "version", lambda: 6)
     monkeypatch.setattr(landlock.os, "access", lambda path, mode: False)
     assert landlock.gaps(SandboxPolicy({Path("/"): Access.READ, tmp_path: Access.WRITE}, tmp_path, {}, {}, {})) == []
+
+
+def test_landlock_grants_what_is_beside_something_hidden(tmp_path: Path) -> None:
+    """However many files that are: they are listed by the process itself, for a command line has no room for them."""
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "key").write_text("SECRET")
+    beside = {str(tmp_path / f"{'x' * 60}{n}") for n in range(200)}
+    for name in beside:
+        Path(name).touch()
+    policy = SandboxPolicy({Path("/"): Access.READ, tmp_path / ".ssh": Access.HIDE}, tmp_path / "tmp", {}, {}, {})
+    words = landlock.command(policy, ["true"], tmp_path)
+    granted = dict(landlock.launcher.granted(json.loads(words[3])["rules"]))
+
+    assert max(map(len, words)) < 10_000
+    assert beside <= granted.keys()
+    assert not [path for path in granted if Path(path) in (tmp_path / ".ssh" / "key").parents]

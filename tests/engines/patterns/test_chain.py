@@ -15,8 +15,8 @@ from pattern_play import Performance, Refused, cost, failed, pattern, perform, s
 from steps import lines_run
 
 from coterie.backends.base import Request, Result
-from coterie.engines.patterns.chain_jobs import Subtask, tree
 from coterie.journal.records import MessageSent
+from coterie.patterns.builtin.chain_jobs import Subtask, tree
 from coterie.planning.plan import Plan
 
 TASK = {"task": "BUILD"}

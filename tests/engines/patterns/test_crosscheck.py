@@ -12,7 +12,7 @@ from pattern_play import Performance, Refused, failed, pattern, perform, text
 
 from coterie.backends.base import Request, Result
 from coterie.journal.records import MessageSent
-from coterie.topology.patterns.configs import CrossCheckSettings
+from coterie.patterns.builtin.crosscheck import CrossCheckSettings
 from coterie.topology.patterns.kinds import KINDS, faults
 
 P = {"prompt": "Write a poem."}

@@ -14,8 +14,8 @@ from coterie.backends.base import Request, Result
 from coterie.engines.commands import Ask
 from coterie.engines.patterns.engine import PatternEngine
 from coterie.journal.records import MessageSent, RunStarted, TurnFinished
+from coterie.patterns.builtin.debate import DebateSettings
 from coterie.planning.plan import AgentPlan
-from coterie.topology.patterns.configs import DebateSettings
 from coterie.topology.patterns.kinds import KINDS, faults
 
 SLOTS = ("proponent", "opponent", "mediator")

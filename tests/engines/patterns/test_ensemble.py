@@ -11,8 +11,8 @@ from pattern_play import Performance, Refused, Says, failed, pattern, perform, s
 
 from coterie.backends.base import Request, Result
 from coterie.journal.records import MessageSent
+from coterie.patterns.builtin.ensemble import EnsembleSettings
 from coterie.planning.plan import AgentPlan
-from coterie.topology.patterns.configs import EnsembleSettings
 from coterie.topology.patterns.kinds import KINDS, faults
 
 P = {"prompt": "What is the capital of Australia?"}

@@ -11,8 +11,7 @@ from coterie.backends.base import Answer, Failure, Request, Result
 from coterie.journal.records import TurnFailed
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.rehearsal import rehearse
-from coterie.topology.patterns.kinds import KINDS
-from coterie.topology.patterns.outputs import keys_of
+from coterie.topology.patterns.kinds import KINDS, keys_of
 
 _GIVEN = {"question": "ASKED", "task": "ASKED", "prompt": "ASKED"}
 

@@ -10,11 +10,11 @@ from pattern_play import failed, pattern, perform
 from coterie.backends.base import Answer, Failure
 from coterie.engines.patterns.engine import input_faults
 from coterie.journal.records import TurnFinished, Usage
+from coterie.kernel.fold import Fold
+from coterie.kernel.prompts import render
+from coterie.kinds import kind_of
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Wanted
-from coterie.runs.driver.fold import Fold
-from coterie.runs.driver.prompts import render
-from coterie.runs.kinds import kind_of
 
 DOC = {"doc": "RAW"}
 

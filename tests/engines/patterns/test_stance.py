@@ -3,7 +3,7 @@ from conversations import reply
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.engines.patterns.stance import HALF, agreement, in_words
+from coterie.patterns.builtin.stance import HALF, agreement, in_words
 
 
 @bundle(

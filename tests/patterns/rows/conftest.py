@@ -14,7 +14,7 @@ NewDatabase = Callable[[], str]
 @pytest.fixture(scope="session")
 def empty_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with the tables, to be copied."""
-    from coterie.patterns.rows.migrations import upgrade
+    from coterie.patterns.rows.tables import upgrade
 
     path = tmp_path_factory.mktemp("rows") / "empty.sqlite"
     asyncio.run(upgrade(path))
@@ -61,7 +61,7 @@ def new_postgres(bare_postgres: Callable[..., str]) -> NewDatabase:
     """Makes databases with the tables, which are made once."""
     from sqlalchemy import make_url
 
-    from coterie.patterns.rows.migrations import upgrade
+    from coterie.patterns.rows.tables import upgrade
 
     url = bare_postgres()
     asyncio.run(upgrade(url))

@@ -20,8 +20,9 @@ from coterie.patterns.rows.configs import (
     accept,
     typed_config,
 )
-from coterie.patterns.rows.enums import AggregationMethod, ConsensusMethod, TopologyType
+from coterie.patterns.rows.enums import AggregationMethod, ConsensusMethod
 from coterie.topology.patterns.kinds import KINDS, read_config
+from coterie.topology.patterns.names import TopologyType
 
 TYPES = list(TopologyType)
 VALUES = st.one_of(
@@ -86,6 +87,7 @@ def test_a_dumped_configuration_is_json_and_reads_as_the_same() -> None:
     assert written["consensus_method"] == "unanimous"
     assert typed_config(TopologyType.CROSS_CHECK, written) == config
     assert EnsembleConfig(aggregation_method="vote").aggregation_method is AggregationMethod.VOTE
+    assert DebateConfig().consensus_method is ConsensusMethod.MEDIATOR_DECISION
 
 
 def test_what_is_wrong_with_a_configuration_is_said_all_at_once() -> None:

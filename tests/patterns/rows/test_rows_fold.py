@@ -18,14 +18,16 @@ from coterie.clock import VirtualClock
 from coterie.journal import records as r
 from coterie.journal.memory import MemoryStore
 from coterie.journal.runs import history
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.patterns.identity import execution_id, instance_id, message_id, result_id
 from coterie.patterns.rows.definitions import definition, row_name
-from coterie.patterns.rows.enums import AgentRole, ExecutionStatus, TopologyType
+from coterie.patterns.rows.enums import AgentRole, ExecutionStatus
 from coterie.patterns.rows.fold import LEFT, LET_GO, RowFold, RowUpdate
 from coterie.planning.loop import ParallelPlan
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan, to_json
 from coterie.planning.program import AgentDefinition, ProgramPlan
-from coterie.runs.driver.shell import Shell
+from coterie.topology.patterns.names import TopologyType
 
 Tables = dict[str, dict[UUID, dict[str, Any]]]
 
@@ -278,7 +280,7 @@ def test_a_team_in_a_branch_of_a_wave_has_rows() -> None:
             return part
 
     court = Splits(rejects=(), acts={"writer": Answer(text="a draft")})
-    clock.run(Shell(store=store, turns=court, clock=clock).start("r", plan, {"prompt": "go"}))
+    clock.run(Shell(store=store, turns=court, clock=clock, make_kind=kind_of).start("r", plan, {"prompt": "go"}))
     found = told(history(store.read, "r"))["executions"].values()
 
     assert {row["metadata"]["run"] for row in found} == {

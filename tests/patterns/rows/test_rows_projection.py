@@ -26,8 +26,8 @@ from coterie.journal.runs import history
 from coterie.patterns.identity import execution_id, message_id
 from coterie.patterns.rows.engine import open_engine, url_of
 from coterie.patterns.rows.fold import LET_GO
-from coterie.patterns.rows.migrations import upgrade
 from coterie.patterns.rows.projection import MOST, Projection, project
+from coterie.patterns.rows.tables import upgrade
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 
 NewDatabase = Callable[[], str]
@@ -490,7 +490,7 @@ import asyncio, os, signal, sys
 import rows_stage as stage
 from coterie.backends.base import Answer
 from coterie.journal.jsonl import JsonlStore
-from coterie.patterns.rows.migrations import upgrade
+from coterie.patterns.rows.tables import upgrade
 from coterie.patterns.rows.projection import Projection
 from pathlib import Path
 

@@ -11,7 +11,7 @@ from coterie.errors import UsageError
 from coterie.formats.toml import read_folder
 from coterie.planning import presets
 from coterie.planning.loop import LoopPlan
-from coterie.planning.loops.resolve import plan_folder
+from coterie.planning.loops.folder import plan_folder
 from coterie.planning.plan import Plan
 from coterie.planning.presets.catalogue import catalogue, describe
 from coterie.runs.rehearsal import rehearse

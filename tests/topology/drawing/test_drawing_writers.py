@@ -104,6 +104,9 @@ def test_no_text_escapes_its_place() -> None:
     for line in dot(graph).splitlines():
         assert re.fullmatch(r'(?:[^"\\]|"(?:[^"\\]|\\.)*")*', line)
         assert line.isprintable()
+    for write in (dot, mermaid, svg):
+        hides = Graph(name="a", about="", boxes=(Box(name="a\u3164\ufe00\u200b\u202e", kind="agent"),))
+        assert not {*"\u3164\ufe00\u200b\u202e"} & {*write(hides)}
 
 
 def test_mermaid_and_dot_say_what_there_is() -> None:

@@ -7,9 +7,9 @@ import pytest
 from loop_projects import project, run
 from repositories import git, put, repository
 
+from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.runs import launch
-from coterie.runs.kinds import kind_of
 from coterie.workspace.trees.gitignore import hide, hide_state
 
 COMMITS = """

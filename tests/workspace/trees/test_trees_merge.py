@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from repositories import commit, git, put, repository, untouched
 
 from coterie.journal.records import Record
+from coterie.kernel.ended import Ended
 from coterie.planning.plan import Plan
 from coterie.runs.closing_steps import LocalClosingSteps
-from coterie.runs.driver.ended import Ended
 from coterie.workspace.trees import merge, worktree
 from coterie.workspace.trees.git import require
 from coterie.workspace.trees.merge import merge_tree

@@ -17,13 +17,13 @@ from coterie.backends.models.threads import in_thread, start
 from coterie.backends.secrets import Secrets
 from coterie.diagnostics import did_you_mean
 from coterie.errors import CallFailed, ExtraMissing, PluginError
-from coterie.planning.models import SETTINGS
+from coterie.options.models import MODEL_SETTINGS
 from coterie.planning.providers import ALIASES, Chosen, choose_provider
 
 if TYPE_CHECKING:
     import httpx2
 
-_SETTINGS = {name: setting for name, setting in SETTINGS.items() if name != "max_turns"}
+_SETTINGS = {name: setting for name, setting in MODEL_SETTINGS.items() if name != "max_turns"}
 """The settings of one request."""
 
 

@@ -13,8 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from coterie.options.secret_files import is_secret
 from coterie.planning.permissions import CHANGING, Permissions, Rule, read_rules
-from coterie.secret_files import is_secret
 from coterie.topology.expressions import compiled
 
 STATE_FOLDERS = (".coterie", ".autoloop")

@@ -19,7 +19,7 @@ from pydantic_ai.toolsets import AbstractToolset
 from coterie.backends.attempt import identity, variables_of
 from coterie.backends.base import Request
 from coterie.backends.models.functions import Unusable
-from coterie.planning.providers import VARIABLE
+from coterie.options.values import VARIABLE
 
 for _library in ("fastmcp", "mcp"):
     _logger = logging.getLogger(_library)

@@ -80,9 +80,18 @@ def _without_namespaces() -> list[str]:
 
 @cache
 def _kernel_files() -> list[str]:
-    """Options that make the files of the kernel in `/proc` read-only: root writes them without capabilities."""
-    words: list[str] = []
-    for entry in sorted(os.scandir("/proc"), key=lambda entry: entry.name):
-        if not entry.name.isdecimal() and not entry.is_symlink() and (entry.is_dir() or entry.stat().st_mode & 0o222):
-            words += ["--ro-bind", entry.path, entry.path]
-    return words
+    """Options that make the files of the kernel in `/proc` read-only which root writes without capabilities."""
+    found = (entry for entry in os.scandir("/proc") if os.geteuid() == 0 and not entry.name.isdecimal())
+    paths = sorted(entry.path for entry in found if _has_writable(entry))
+    return [word for path in paths for word in ("--ro-bind", path, path)]
+
+
+def _has_writable(entry: os.DirEntry[str]) -> bool:
+    """Whether *entry*, no link, is a file that may be written by someone, or contains one."""
+    if entry.is_dir(follow_symlinks=False):
+        try:
+            with os.scandir(entry) as entries:
+                return any(map(_has_writable, entries))
+        except OSError:
+            return True
+    return not entry.is_symlink() and bool(entry.stat().st_mode & 0o222)

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Protocol
 
 from coterie.backends.base import Request
-from coterie.backends.coding.needs import sandbox_of
+from coterie.backends.needs import sandbox_of
 from coterie.backends.processes import unmarked
 from coterie.backends.sandbox import bwrap, landlock, trial
 from coterie.backends.sandbox.policy import Access, SandboxPolicy, policy_of
 from coterie.backends.sandbox.restoring import remember, restore
 from coterie.errors import Unconfined
-from coterie.topology.coding import REQUIRED
+from coterie.options.agents import REQUIRED
 
 PATIENCE = 10.0
 """Seconds that the trial of an implementation may take; a nested sandbox can hang."""
@@ -127,7 +127,7 @@ def confined(
             raise Unconfined(f"the sandbox has gaps ({one.NAME}): {'; '.join(gaps)}")
         for gap in gaps:
             say(f"sandbox ({one.NAME}): {gap}")
-        remember(folder.parent, policy.absent, policy.links)
+        remember(folder.parent, policy.absent, policy.links, policy.written)
         yield one.command(policy, argv, cwd)
     finally:
         shutil.rmtree(policy.temporary, ignore_errors=True)

@@ -5,12 +5,12 @@ So a key, a login or a socket that no list knows is hidden, too.
 
 import os
 import pwd
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
 
-from coterie.secret_files import is_secret
+from coterie.options.secret_files import is_secret
 
 READS = "COTERIE_SANDBOX_READS"
 """The variable of the owner that names more paths for confined programs to read, as in PATH."""
@@ -49,6 +49,7 @@ VARIABLES = _entries("""
     SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE GIT_SSL_CAINFO PIP_CERT PIP_FIND_LINKS UV_FIND_LINKS
 """)
 """Variables that name such paths."""
+_HOMES, _INSTALLATIONS = "/home", ("linuxbrew",)
 _TOP = 2
 """Parts of a path that is no home of a person, such as `/usr`."""
 
@@ -60,6 +61,15 @@ def homes_of(env: Mapping[str, str]) -> list[Path]:
         names.append(pwd.getpwuid(os.getuid()).pw_dir)
     found = dict.fromkeys(Path(name).resolve() for name in names if os.path.isabs(name))
     return [home for home in found if home.is_dir() and (len(home.parts) > _TOP or home == Path("/root"))]
+
+
+def homes_of_others(homes: Collection[Path]) -> list[Path]:
+    """The homes beside *homes* that this process could read, as root can."""
+    try:
+        found = [Path(_HOMES, name) for name in os.listdir(_HOMES) if name not in _INSTALLATIONS]
+    except OSError:
+        return []
+    return [one for one in found if one not in homes and os.access(one, os.R_OK) and one.is_dir()]
 
 
 def visible(home: Path, env: Mapping[str, str]) -> Iterator[tuple[Path, Path]]:

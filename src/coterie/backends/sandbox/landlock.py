@@ -3,21 +3,28 @@
 Landlock only allows: a right on a folder holds for all below it. To leave out what may not be read, all beside it is
 named; what is protected within a folder that may be written cannot be left out, and is a gap, but for the few files
 that are put back after the attempt. It covers neither sockets in the file system nor, of the network, anything but TCP.
-Rights are taken by `launcher.py`, which then becomes the program.
+`launcher.py` lists what is beside it, takes the rights, and becomes the program.
 """
 
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from coterie.backends.sandbox import launcher
 from coterie.backends.sandbox.policy import CONFINED, SESSION, Access, SandboxPolicy
+from coterie.options.secret_files import SOCKETS
 
 NAME = "landlock"
 PROTECTS = False
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
+_SERVICES = (
+    *("/run/user/{uid}", "/run/docker.sock", "/run/podman", "/run/containerd", "/run/dbus", "/tmp/.X11-unix"),
+    "/var/run/docker.sock",
+)
+"""Sockets, and folders of sockets, of services that act with the user's keys or as root, or that show the screen."""
 _SHOWN = 3
 _LEAST = 3
 _SIGNALS = 6
@@ -46,14 +53,12 @@ def gaps(policy: SandboxPolicy) -> list[str]:
         if paths:
             more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
             found.append(f"it cannot be kept from {verb} {', '.join(paths[:_SHOWN])}{more}")
-    sockets = [
-        f"/run/user/{os.getuid()}/bus",
-        "/run/docker.sock",
-        "/run/podman/podman.sock",
-        "/run/dbus/system_bus_socket",
-    ]
-    if reachable := [name for name in sockets if os.access(name, os.W_OK)]:
-        found.append(f"it cannot be kept from using {', '.join(reachable)}")
+    hidden = [path for path, access in policy.access.items() if access is Access.HIDE]
+    sockets = [Path(name.format(uid=os.getuid())) for name in _SERVICES]
+    sockets += [path / name for path in hidden for name in (*SOCKETS, ".gnupg")]
+    if reachable := sorted({one for path in sockets for one in _reachable(path)}):
+        more = f" and {len(reachable) - _SHOWN} more" if len(reachable) > _SHOWN else ""
+        found.append(f"it cannot be kept from using {', '.join(reachable[:_SHOWN])}{more}")
     if not policy.network:
         found.append("it cannot be kept from the network")
     if launcher.version() < _SIGNALS:
@@ -61,10 +66,21 @@ def gaps(policy: SandboxPolicy) -> list[str]:
     return found
 
 
+def _reachable(path: Path, depth: int = 3) -> Iterator[str]:
+    """The sockets at *path*, or in that folder, to which this process may connect."""
+    with suppress(OSError):
+        if path.is_socket() and os.access(path, os.W_OK):
+            yield str(path)
+        elif depth and path.is_dir() and not path.is_symlink():
+            for name in os.listdir(path):
+                yield from _reachable(path / name, depth - 1)
+
+
 def command(policy: SandboxPolicy, argv: Sequence[str], cwd: Path) -> list[str]:
     """*argv* as a command that runs it under *policy*; *cwd* is where it is started."""
-    rules = [[os.fspath(path), access is Access.WRITE] for path, access in _granted(policy)]
-    rules += [[f"/dev/{name}", True] for name in _DEVICES]
+    rules = {os.fspath(path): access.value for path, access in policy.access.items()}
+    rules |= dict.fromkeys(map(os.fspath, policy.private.values()), launcher.WRITE)
+    rules |= {f"/dev/{name}": launcher.WRITE for name in _DEVICES}
     values = {"TMPDIR": str(policy.temporary), **CONFINED, **policy.caches}
     values |= {variable: _assembled(policy, own) for variable, own in policy.moved.items()}
     settings = json.dumps({"rules": rules, "set": values, "unset": ["TMP", "TEMP", *SESSION]})
@@ -83,30 +99,3 @@ def _assembled(policy: SandboxPolicy, own: Path) -> str:
 def _writer(policy: SandboxPolicy, path: Path) -> Path | None:
     """The nearest folder above *path* that may be written."""
     return next((one for one in path.parents if policy.access.get(one) is Access.WRITE), None)
-
-
-def _granted(policy: SandboxPolicy) -> Iterator[tuple[Path | str, Access]]:
-    """The paths on which rights are granted."""
-    hidden = [path for path, access in policy.access.items() if access is Access.HIDE]
-    above = {os.fspath(parent) for path in hidden for parent in path.parents}
-    decided = {os.fspath(path) for path in policy.access}
-    for path, access in policy.access.items():
-        if access is Access.WRITE:
-            yield path, access
-        elif access is Access.READ:
-            yield from ((one, access) for one in _readable(os.fspath(path), above, decided))
-    yield from ((path, Access.WRITE) for path in policy.private.values())
-
-
-def _readable(path: str, above: Set[str], decided: Set[str]) -> Iterator[str]:
-    """*path*, or what is below it beside what is hidden: *above* are the folders above that."""
-    if path not in above:
-        yield path
-        return
-    try:
-        children = [entry.path for entry in os.scandir(path) if not entry.is_symlink()]
-    except OSError:
-        return
-    for child in children:
-        if child not in decided:
-            yield from _readable(child, above, decided)

@@ -1,13 +1,17 @@
 """Take Landlock's rights from this process, and become another program: `python -IS launcher.py SETTINGS COMMAND …`.
 
-SETTINGS is JSON: `rules`, each a path and whether it may be written, and variables to `set` and `unset`. It imports the
-standard library only, so that it starts fast.
+SETTINGS is JSON: `rules`, an access by path, and variables to `set` and `unset`. Rights are granted here, not by the
+caller: beside something hidden there may be more files than a command line has room for. It imports the standard
+library only, so that it starts fast.
 """
 
 import ctypes
 import os
 import sys
+from collections.abc import Iterator, Mapping, Set
 
+HIDE, READ, WRITE = "hide", "read", "write"
+"""The access of a rule."""
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
 _CAPABILITIES = 64
@@ -36,8 +40,35 @@ def version() -> int:
     return int(ctypes.CDLL(None).syscall(_CREATE, None, 0, 1))
 
 
-def confine(rules: list[tuple[str, bool]]) -> None:
-    """Keep this process, and all that it starts, to *rules*: paths that it may read, or also write.
+def granted(rules: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
+    """The paths on which *rules* grant rights, and whether they may be written."""
+    above = set()
+    for path in (path for path, access in rules.items() if access == HIDE):
+        while path != "/":
+            above.add(path := os.path.dirname(path))
+    for path, access in rules.items():
+        if access == WRITE:
+            yield path, True
+        elif access == READ:
+            yield from ((one, False) for one in _readable(path, above, rules.keys()))
+
+
+def _readable(path: str, above: Set[str], decided: Set[str]) -> Iterator[str]:
+    """*path*, or what is below it beside what is hidden: *above* are the folders above that."""
+    if path not in above:
+        yield path
+        return
+    try:
+        children = [entry.path for entry in os.scandir(path) if not entry.is_symlink()]
+    except OSError:
+        return
+    for child in children:
+        if child not in decided:
+            yield from _readable(child, above, decided)
+
+
+def confine(rules: Mapping[str, str]) -> None:
+    """Keep this process, and all that it starts, to *rules*.
 
     Names of files may be listed everywhere. The program that this process becomes has no privileges, not even as root.
 
@@ -55,7 +86,7 @@ def confine(rules: list[tuple[str, bool]]) -> None:
     rights = _RIGHTS[max(first for first in _RIGHTS if first <= has)]
     wanted = _Ruleset(rights, 0, _SCOPES if has >= 6 else 0)
     ruleset = call(_CREATE, ctypes.byref(wanted), 24 if has >= 6 else 8 if has < 4 else 16, 0)
-    for path, writable in [*rules, ("/", None)]:
+    for path, writable in [*granted(rules), ("/", None)]:
         try:
             fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:

@@ -20,10 +20,11 @@ from coterie.backends import agentside
 from coterie.backends.agentside.client import NOTES_FOLDER, OUTBOX, TEMPORARY
 from coterie.backends.agentside.delivery import BELL
 from coterie.backends.base import Request
-from coterie.backends.coding.needs import sandbox_of, states_of
-from coterie.backends.coding.states import WHOLE, AgentState
-from coterie.backends.sandbox.home import homes_of, named, visible
-from coterie.secret_files import in_home, on_system
+from coterie.backends.needs import sandbox_of, states_of
+from coterie.backends.sandbox.home import homes_of, homes_of_others, named, visible
+from coterie.formats.folders import OBEYED
+from coterie.options.secret_files import below, in_home, moved, on_system
+from coterie.options.states import WHOLE, AgentState
 
 _CACHES = {"npm_config_cache": "npm", "GOCACHE": "go-build", "UV_CACHE_DIR": "uv"}
 """Variables that name the cache of a tool which does not work without one that it can write, with a folder's name."""
@@ -37,8 +38,6 @@ _SERVICES = (
 )
 """What of them programs need to find hosts, and on NixOS to start."""
 _NOTES = ("AUTOLOOP_MEMORY_FILE", "AUTOLOOP_TASKS_FILE", "AUTOLOOP_JOURNAL_FILE")
-_CONFIGURATION = ("autoloops.toml", "autoloops.conf", "topology.toml", "agents.toml", "coterie.toml")
-"""What a loop reads again before each turn, if the request names no files: commands run outside of a sandbox."""
 _GIT_LINKS = ("commondir", "gitdir")
 _GIT_KEPT = ("config", "config.worktree", "hooks", "info", "worktrees", "modules", *_GIT_LINKS)
 """What git reads commands from, or finds them by."""
@@ -69,6 +68,7 @@ class SandboxPolicy(NamedTuple):
         absent: Paths that must not exist after the attempt either, since git would take commands from them.
         links: The files by which git finds the repository of a linked work tree, and their contents, which they must
             have after the attempt too.
+        written: The folders of git that it writes.
         network: Whether it has the machine's network.
         caches: Variables that name folders for caches of tools, instead of the user's.
         private: The folders that it writes in the place of hidden ones, by these.
@@ -84,6 +84,7 @@ class SandboxPolicy(NamedTuple):
     bell: tuple[Path, Path] | None = None
     absent: tuple[Path, ...] = ()
     links: Mapping[Path, bytes] = MappingProxyType({})
+    written: tuple[Path, ...] = ()
     network: bool = True
     caches: Mapping[str, str] = MappingProxyType({})
 
@@ -119,7 +120,8 @@ def policy_of(request: Request, env: Mapping[str, str], cwd: Path, folder: Path,
     temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=folder)).resolve()
     private, aliases = dict.fromkeys(_PRIVATE, temporary), {}
     homes = homes_of(env)
-    give(Access.HIDE, *_SHARED, *homes)
+    others = homes_of_others(homes)
+    give(Access.HIDE, *_SHARED, *homes, *others)
     give(Access.READ, *_SERVICES)
     for home in homes:
         for shown, real in visible(home, env):
@@ -143,7 +145,7 @@ def policy_of(request: Request, env: Mapping[str, str], cwd: Path, folder: Path,
     give(Access.WRITE, cwd)
     if not review:  # a review may change its loop
         give(Access.READ, *(env[name] for name in _NOTES if env.get(name)))
-    give(Access.READ, *(request.team or ((request.here or cwd) / name for name in _CONFIGURATION if not review)))
+    give(Access.READ, *(request.team or ((request.here or cwd) / name for name in OBEYED if not review)))
     for above in {above for path in request.team for above in path.resolve().parents if cwd.resolve() in above.parents}:
         if above.is_dir():
             rules.setdefault(above, Access.WRITE)  # a mount, so that it cannot be moved away with what is protected
@@ -154,13 +156,14 @@ def policy_of(request: Request, env: Mapping[str, str], cwd: Path, folder: Path,
     ring = request.root.absolute() / BELL if request.root else None
     bell = (ring, Path(os.readlink(ring))) if ring is not None and ring.is_symlink() else None
     network = sandbox_of(request.agent) != "no-network"
+    folders = tuple(path.resolve() for path in written)
     caches = _caches(env, Path(env.get("HOME") or Path.home()))
     give(Access.WRITE, *caches.values())
-    policy = SandboxPolicy(rules, temporary, private, {}, aliases, bell, absent, links, network, caches)
+    policy = SandboxPolicy(rules, temporary, private, {}, aliases, bell, absent, links, folders, network, caches)
     give(Access.READ, *((bell[1].parent,) if bell else ()))
     program = shutil.which(argv[0], path=env.get("PATH")) if argv else None
     needed = dict.fromkeys((request.here, sys.prefix, sys.base_prefix, _SOURCES, program, *argv))
-    hiding = {*map(Path, _SHARED), *homes}
+    hiding = {*map(Path, _SHARED), *homes, *others}
     for path in needed:
         if path and os.path.isabs(path) and os.path.exists(path):
             for way in map(_installation, (Path(path), Path(path).resolve())):
@@ -168,8 +171,10 @@ def policy_of(request: Request, env: Mapping[str, str], cwd: Path, folder: Path,
                     rules[way.parent.resolve() / way.name] = Access.READ
     chosen = [path.resolve() for path in named()]
     give(Access.READ, *(path for path in chosen if policy.of(path) is Access.HIDE))
-    for secret in chain(on_system(), *map(in_home, homes)):
-        if (real := secret.resolve()) not in chosen and policy.of(real.parent) is not Access.HIDE:
+    worked_on = {cwd.resolve(), *cwd.resolve().parents}
+    for secret in chain(on_system(), moved(env), *map(in_home, homes), *map(below, chosen)):
+        real = secret.resolve()
+        if real not in chosen and real not in worked_on and policy.of(real.parent) is not Access.HIDE:
             give(Access.HIDE, real)
     for one in states_of(request.agent):
         _give_state(one, policy, request.root, env)
@@ -187,6 +192,8 @@ def _give_state(state: AgentState, policy: SandboxPolicy, run: Path | None, env:
     if state.login == WHOLE:
         if exists:
             policy.access[own] = Access.WRITE
+            read = (Path(entry.path).resolve() for entry in os.scandir(own) if not state.is_own(entry.name))
+            policy.access.update(dict.fromkeys(read, Access.READ))
         return
     name = state.folder.replace("/", "-").lstrip(".")
     place = policy.temporary / name

@@ -1,5 +1,8 @@
 """Restore after an attempt what git would take commands from, and the links by which it finds a repository.
 
+Symbolic links that an attempt left in git's folders are removed: through them git, called by the owner, would write
+elsewhere.
+
 What is to be restored is written down before the program starts, in a file that no sandbox lets an agent write: who
 takes the attempt over, or ends it, after its owner was killed restores it too.
 """
@@ -7,7 +10,7 @@ takes the attempt over, or ends it, after its owner was killed restores it too.
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,20 +20,40 @@ from coterie import files
 
 FILE = "restore.json"
 """The file in the folder of an attempt."""
-_LARGEST = 1 << 20
+_LARGEST = 16 << 20
 
 
 class GitState(msgspec.Struct, frozen=True):
-    """What was there before the attempt: the paths that did not exist, and the contents of those that did."""
+    """What was there before the attempt.
+
+    Attributes:
+        absent: The paths that did not exist.
+        contents: The contents of those that did.
+        folders: The folders of git that the attempt writes.
+        links: The symbolic links in them.
+    """
 
     absent: list[str]
     contents: dict[str, bytes]
+    folders: list[str] = []
+    links: list[str] = []
 
 
-def remember(folder: Path, absent: Iterable[Path], contents: Mapping[Path, bytes]) -> None:
-    """Write down what to restore once the attempt with that *folder* is over, unless an earlier program of it has."""
+def remember(
+    folder: Path, absent: Iterable[Path], contents: Mapping[Path, bytes], written: Collection[Path] = ()
+) -> None:
+    """Write down what to restore once the attempt with that *folder* is over, unless an earlier program of it has.
+
+    Args:
+        written: The folders of git that it writes.
+    """
     if not (folder / FILE).exists():
-        known = GitState([*map(str, absent)], {str(path): content for path, content in contents.items()})
+        known = GitState(
+            [*map(str, absent)],
+            {str(path): content for path, content in contents.items()},
+            folders := [str(one) for one in written if not {*one.parents} & {*written}],
+            [link for top in folders for link in _links(top)],
+        )
         files.write(folder / FILE, msgspec.json.encode(known))
 
 
@@ -54,9 +77,23 @@ def restore(folder: Path, say: Callable[[str], object] = str, *, lives: bool = F
             _remove(path)
             with suppress(OSError):
                 path.write_bytes(content)
+    for link in [link for top in known.folders for link in _links(top)]:
+        if link not in known.links:
+            say(f"sandbox: removed {link}, a link through which git would write elsewhere")
+            _remove(Path(link))
     if not lives:
         with suppress(OSError):
             (folder / FILE).unlink()
+
+
+def _links(folder: str) -> Iterator[str]:
+    """The symbolic links in a *folder* of git; files of objects are never written through one."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                yield entry.path
+            elif os.path.basename(folder) != "objects" and entry.is_dir(follow_symlinks=False):
+                yield from _links(entry.path)
 
 
 def _remove(path: Path) -> None:

@@ -266,7 +266,7 @@ class FlowEngine:
 
     def _decide(self, turn: str, node: str, fire: Sequence[int], spent: Sequence[int]) -> None:
         """Keep the decision; groups that are *spent* are noted."""
-        fired, exhausted = self._named(fire), self._named(spent)
+        fired, exhausted = self._named(fire), self._named(spent) if spent else ()
         forced = fired[0] if fired and exhausted else None
         self.decision = Decision(turn=turn, node=node, fired=fired, exhausted=exhausted, forced=forced)
         if spent:

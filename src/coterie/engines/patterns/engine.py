@@ -15,11 +15,9 @@ from coterie.engines.replies import judge_reply
 from coterie.journal.records import AttemptFailed, Record, RunStarted
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan, Wanted
-from coterie.topology.patterns.configs import CompoundSettings
 from coterie.topology.patterns.faults import Fault
-from coterie.topology.patterns.inputs import ORIGINAL, faults_of_input, task_of
+from coterie.topology.patterns.inputs import ORIGINAL, task_of
 from coterie.topology.patterns.kinds import KINDS, PatternSpec
-from coterie.topology.patterns.slots import subs
 
 
 class PatternEngine(GeneratorEngine):
@@ -92,7 +90,7 @@ class PatternEngine(GeneratorEngine):
     def _play(self, given: dict[str, Any]) -> Conversation:
         kind = self.definition.kind
         capabilities = {slot: self.team.capabilities(slot) for slot in self.team.slots}
-        if faults := list(faults_of_input(kind, self.team.config, capabilities, given)):
+        if faults := list(self.team.config.input_faults(kind.title, kind.keys, capabilities, given)):
             raise PatternFailed("; ".join(fault.message for fault in faults))
         return self.definition.play(self.team, given)
 
@@ -102,7 +100,7 @@ def _request_behind(kind: PatternSpec, given: Mapping[str, Any]) -> str:
     if ORIGINAL not in given or not kind.keys:
         return ""  # without a key for a task, all of the input is passed on
     asked = request(given[ORIGINAL])
-    keys = ("question",) if kind.name == "crosscheck" and "answer" in given else kind.keys
+    keys = ("question",) if kind.config.checks_answers and "answer" in given else kind.keys
     return "" if asked in task_of(keys, given) else f"Your task is part of this request:\n\n{asked}"
 
 
@@ -134,25 +132,13 @@ def input_faults(plan: Plan, given: Mapping[str, Any]) -> Iterator[Fault]:
         return
     team = team_of(plan.coordination, plan.agents)
     capabilities = {slot: team.capabilities(slot) for slot in team.slots}
-    found = list(faults_of_input(definition(plan.coordination.type).kind, team.config, capabilities, given))
+    kind = definition(plan.coordination.type).kind
+    found = list(team.config.input_faults(kind.title, kind.keys, capabilities, given))
     yield from found
-    if isinstance(team.config, CompoundSettings) and not found:
-        for name in _given_the_same(team, given):
-            child = plan.agents[name].child
-            for fault in input_faults(child, given) if child is not None else ():
-                yield replace(fault, message=f"{name}: {fault.message}")
-
-
-def _given_the_same(team: Team, given: Mapping[str, Any]) -> Iterator[str]:
-    """The teams of a compound that get its own input and whose failure fails it."""
-    names = subs(team.config, team.slots)
-    match team.config.composition_type:
-        case "parallel":
-            yield from names if team.config.failure_policy == "all" else ()
-        case "conditional":
-            yield given.get("route_to") or names[0]
-        case _:
-            yield from (name for name in names[:1] if name not in team.config.mapping)
+    for name in () if found else team.config.same_input(team.slots, given):
+        child = plan.agents[name].child
+        for fault in input_faults(child, given) if child is not None else ():
+            yield replace(fault, message=f"{name}: {fault.message}")
 
 
 def calls_of(plan: PatternPlan, agents: Mapping[str, AgentPlan], **numbers: Any) -> Calls | None:

@@ -7,7 +7,7 @@ def second_opinion(team, given):
     return f"{first.text}\\n\\n{second.text}"
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, TypeVar, overload
 
@@ -17,7 +17,6 @@ from coterie.diagnostics import did_you_mean
 from coterie.engines.generator import Conversation
 from coterie.errors import UsageError
 from coterie.topology.patterns.configs import Config
-from coterie.topology.patterns.faults import Fault
 from coterie.topology.patterns.kinds import KINDS, PatternSpec
 
 VERSION = 3
@@ -131,7 +130,7 @@ def pattern(
     made = (
         kind
         if isinstance(kind, PatternSpec)
-        else PatternSpec(name=kind, title=kind, config=config, keys=(key,) if key else (), rules=_any_slots)
+        else PatternSpec(name=kind, title=kind, config=config, keys=(key,) if key else ())
     )
 
     def register(play: P) -> P:
@@ -153,8 +152,8 @@ def definition(type: str) -> PatternDefinition:
     Raises:
         UsageError: If it is unknown.
     """
-    if type in KINDS and type not in _REGISTERED:
-        import_module(f"coterie.engines.patterns.{type}")
+    if type in KINDS:
+        KINDS[type]  # its module registers it
     if type in _REGISTERED:
         return _REGISTERED[type]
     if ":" in type:
@@ -193,7 +192,3 @@ def _imported(type: str) -> PatternDefinition:
 
 def _place(play: Callable[..., Any]) -> str:
     return f"{play.__module__}:{play.__qualname__}"
-
-
-def _any_slots(config: Config, names: Sequence[str]) -> Iterator[Fault]:
-    yield from ()

@@ -7,8 +7,8 @@ from coterie.diagnostics import Span, error
 from coterie.formats.at.fields import UNREADABLE, FieldReader, Report, key_of
 from coterie.formats.at.tree import BlockNode, FieldNode, Raw, span_of
 from coterie.formats.at.values import plain, plain_items, text_of
-from coterie.topology.patterns.kinds import words
 from coterie.topology.patterns.model import Pattern, Slot
+from coterie.topology.patterns.names import words
 
 _FIELDS = ("type", "config", "slots")
 _SLOT = ("agent", "capabilities", "calls", "cost")

@@ -4,14 +4,16 @@ The sections below are the only table: `keys()`, the reference page, suggestions
 derive from it. Durations are in seconds here, whatever their unit in files.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from msgspec import Struct
+from msgspec import Struct, defstruct
 from msgspec.structs import fields
 
-from coterie.topology.coding import ATTENTION_POLICIES, INTERRUPT_POLICIES, SANDBOXES
+from coterie.options.agents import OPTIONS, TYPES, Scope
+from coterie.options.protection import AsStrict, further, later, lower, same
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class Meaning:
         choices: The allowed texts; empty: any.
         least: The smallest allowed number.
         fixed: Changes during a run have no effect on it.
+        protects: Whether a new value is as strict as the old one; None: it shapes.
     """
 
     what: str
@@ -33,12 +36,15 @@ class Meaning:
     choices: tuple[str, ...] = ()
     least: float | None = None
     fixed: bool = False
+    protects: AsStrict | None = None
 
 
 class EventLoopSettings(Struct, frozen=True, kw_only=True):
     """Limits and completion of the loop."""
 
-    max_iterations: Annotated[int, Meaning("Maximum number of iterations.", least=0)] = 3
+    max_iterations: Annotated[
+        int, Meaning("Maximum number of iterations.", least=0, protects=lambda old, new: new <= old)
+    ] = 3
     completion_event: Annotated[str, Meaning("The event that completes the loop, unless `topology.toml` sets one.")] = (
         "task.complete"
     )
@@ -51,116 +57,92 @@ class EventLoopSettings(Struct, frozen=True, kw_only=True):
     prompt: Annotated[str, Meaning("The objective, unless given on the command line.")] = ""
     prompt_file: Annotated[str, Meaning("A file in the project with the objective, if `prompt` is empty.")] = ""
     max_iteration_runtime: Annotated[
-        float, Meaning("Time limit of an iteration; 0: `backend.timeout_ms`.", unit="duration")
+        float, Meaning("Time limit of an iteration; 0: `backend.timeout_ms`.", unit="duration", protects=lower)
     ] = 0.0
-    max_runtime: Annotated[float, Meaning("Time limit of the whole loop; 0: no limit.", unit="duration")] = 0.0
-    max_cost_usd: Annotated[float, Meaning("Cost limit of the run in US dollars; 0: no limit.", least=0)] = 0.0
+    max_runtime: Annotated[
+        float, Meaning("Time limit of the whole loop; 0: no limit.", unit="duration", protects=lower)
+    ] = 0.0
+    max_cost_usd: Annotated[
+        float, Meaning("Cost limit of the run in US dollars; 0: no limit.", least=0, protects=lower)
+    ] = 0.0
     stall_iterations: Annotated[
-        int, Meaning("Stop after this many consecutive equal, non-empty outputs; 0: never.", least=0)
+        int, Meaning("Stop after this many consecutive equal, non-empty outputs; 0: never.", least=0, protects=lower)
     ] = 0
-    max_failures: Annotated[int, Meaning("Fail the run after this many consecutive failed turns.", least=1)] = 3
+    max_failures: Annotated[
+        int, Meaning("Fail the run after this many consecutive failed turns.", least=1, protects=lower)
+    ] = 3
     gates: Annotated[
         tuple[tuple[str, ...], ...],
-        Meaning('Commands that must succeed before a completion is accepted, as in `[["make", "test"]]`.'),
+        Meaning(
+            'Commands that must succeed before a completion is accepted, as in `[["make", "test"]]`.', protects=further
+        ),
     ] = ()
-    gate_timeout: Annotated[float, Meaning("Time limit of one gate.", unit="duration", least=1)] = 600.0
+    gate_timeout: Annotated[float, Meaning("Time limit of one gate.", unit="duration", least=1, protects=lower)] = 600.0
 
 
-_SANDBOX = Meaning(
-    "Whether agents run in a sandbox; `no-network`: as `required`, and without a network. "
-    "Empty: `auto`, and `off` for plain commands.",
-    choices=("", *SANDBOXES),
-)
-_ATTENTION = Meaning(
-    "`ask`: a person answers the permission requests of the agent, whatever `trust_all_tools` says.",
-    choices=("", "ask"),
-)
-_ATTENTION_TIMEOUT = Meaning(
-    "Time until the policy answers for the person.", name="attention_timeout_ms", unit="ms", least=1
-)
-_ATTENTION_POLICY = Meaning(
-    "What happens to a permission request without an answer in time; empty: `deny`.",
-    choices=("", *ATTENTION_POLICIES),
-)
-_ON_INTERRUPT = Meaning(
-    "After an interruption of an attempt: retry it, go on in the session of a coding agent, adopt a command, or wait "
-    "for a person; empty: `retry`.",
-    choices=("", *INTERRUPT_POLICIES),
-)
-_QUEUE = Meaning("On a cluster, the queue of the nodes that may perform the turns; empty: `default`.")
-_STALL_AFTER = Meaning(
-    "Time without a sign of life after which an agent is listed as stuck; 0: never. "
-    "Unset: 10 minutes for coding agents, never for others.",
-    name="stall_after_ms",
-    unit="ms",
-    least=0,
-)
+def _of_agents(name: str, own: type[Struct], *, over: bool = False) -> Any:
+    """The section *own* with the options of agents.
+
+    Args:
+        over: Its values count before those of `backend`: unset ones are None.
+    """
+    options = [option for option in _options(over) if option[0] not in own.__struct_fields__]
+    return defstruct(name, options, bases=(own,), namespace={"__doc__": own.__doc__}, frozen=True, kw_only=True)
 
 
-class BackendSettings(Struct, frozen=True, kw_only=True):
+def _options(over: bool) -> Iterator[tuple[str, Any, Any]]:
+    for name, option in OPTIONS.items():
+        if not option.loop or option.scope is Scope.AGENT:
+            continue
+        meaning = Meaning(
+            option.about,
+            name=f"{option.loop}_ms" if option.unit else "",
+            unit=option.unit.removeprefix("_"),
+            choices=("", *option.kind.choices) if option.kind.choices else (),
+            least=option.kind.least if option.unit else None,
+            protects=option.protects,
+        )
+        default = option.default
+        if option.kind.form == "text" and (option.kind.choices or default is None):
+            default = ""
+        type_ = next(one for one in (*get_args(TYPES[name]), TYPES[name]) if one is not type(None))
+        optional = over or default is None
+        yield option.loop, Annotated[type_ | None if optional else type_, meaning], None if over else default
+
+
+class _Backend(Struct, frozen=True, kw_only=True):
     """The default backend of roles."""
 
-    kind: Annotated[str, Meaning("The kind of backend; empty: derived from the name of the command.")] = ""
-    provider: Annotated[str, Meaning("The provider of an `acp` backend; any label is allowed.")] = ""
-    command: Annotated[str, Meaning("The program to start.")] = "claude"
-    timeout: Annotated[float, Meaning("Time limit of one call.", name="timeout_ms", unit="ms", least=1)] = 300.0
-    args: Annotated[tuple[str, ...] | None, Meaning("Its arguments; unset: those of the provider.")] = None
-    prompt_mode: Annotated[
-        str,
-        Meaning(
-            "How the prompt is passed; empty: the provider's default.", choices=("", "arg", "stdin", "file", "acp")
-        ),
-    ] = ""
-    trust_all_tools: Annotated[bool, Meaning("Approve all permission requests of the agent.")] = True
-    agent: Annotated[str, Meaning("The mode or agent to request from an `acp` provider.")] = ""
-    model: Annotated[str, Meaning("The model.")] = ""
-    sandbox: Annotated[str, _SANDBOX] = ""
-    attention: Annotated[str, _ATTENTION] = ""
-    attention_timeout: Annotated[float, _ATTENTION_TIMEOUT] = 600.0
-    attention_policy: Annotated[str, _ATTENTION_POLICY] = ""
-    stall_after: Annotated[float | None, _STALL_AFTER] = None
-    on_interrupt: Annotated[str, _ON_INTERRUPT] = ""
-    queue: Annotated[str, _QUEUE] = ""
 
-
-class ReviewSettings(Struct, frozen=True, kw_only=True):
+class _Review(Struct, frozen=True, kw_only=True):
     """The review between iterations. Unset values are those of `backend`."""
 
     enabled: Annotated[bool, Meaning("Whether reviews run.")] = True
     every_iterations: Annotated[
         int, Meaning("Run a review after this many iterations; 0: the number of roles.", least=0)
     ] = 0
-    command: Annotated[str | None, Meaning("The program to start.")] = None
-    kind: Annotated[str | None, Meaning("The kind of backend.")] = None
-    args: Annotated[tuple[str, ...] | None, Meaning("Its arguments.")] = None
-    prompt_mode: Annotated[
-        str | None, Meaning("How the prompt is passed.", choices=("", "arg", "stdin", "file", "acp"))
-    ] = None
-    timeout: Annotated[float, Meaning("Time limit of a review.", name="timeout_ms", unit="ms", least=1)] = 300.0
-    provider: Annotated[str | None, Meaning("The provider of an `acp` backend.")] = None
-    trust_all_tools: Annotated[bool | None, Meaning("Approve all permission requests of the agent.")] = None
-    agent: Annotated[str | None, Meaning("The mode or agent to request from an `acp` provider.")] = None
-    model: Annotated[str | None, Meaning("The model.")] = None
-    sandbox: Annotated[str | None, _SANDBOX] = None
-    attention: Annotated[str | None, _ATTENTION] = None
-    attention_timeout: Annotated[float | None, _ATTENTION_TIMEOUT] = None
-    attention_policy: Annotated[str | None, _ATTENTION_POLICY] = None
-    stall_after: Annotated[float | None, _STALL_AFTER] = None
-    on_interrupt: Annotated[str | None, _ON_INTERRUPT] = None
-    queue: Annotated[str | None, _QUEUE] = None
     prompt: Annotated[str, Meaning("The prompt of reviews.")] = ""
     prompt_file: Annotated[str, Meaning("A file in the project with the prompt, if `prompt` is empty.")] = (
         "metareview.md"
     )
+    timeout: Annotated[
+        float, Meaning("Time limit of a review.", name="timeout_ms", unit="ms", least=1, protects=lower)
+    ] = 300.0
+
+
+BackendSettings = _of_agents("BackendSettings", _Backend)
+ReviewSettings = _of_agents("ReviewSettings", _Review, over=True)
 
 
 class ParallelSettings(Struct, frozen=True, kw_only=True):
     """Waves: parallel branches of one iteration."""
 
-    enabled: Annotated[bool, Meaning("Whether agents may start waves with `.parallel` events.")] = False
-    max_branches: Annotated[int, Meaning("Maximum number of branches of a wave.", least=1)] = 3
+    enabled: Annotated[
+        bool, Meaning("Whether agents may start waves with `.parallel` events.", protects=later(True, False))
+    ] = False
+    max_branches: Annotated[int, Meaning("Maximum number of branches of a wave.", least=1, protects=lower)] = 3
     branch_timeout: Annotated[
-        float, Meaning("Time limit of a branch.", name="branch_timeout_ms", unit="ms", least=1)
+        float, Meaning("Time limit of a branch.", name="branch_timeout_ms", unit="ms", least=1, protects=lower)
     ] = 180.0
 
 
@@ -241,7 +223,8 @@ class NotifySettings(Struct, frozen=True, kw_only=True):
     """Notification when a run ends."""
 
     command: Annotated[
-        tuple[str, ...], Meaning("A program and its arguments; it receives the outcome as JSON on standard input.")
+        tuple[str, ...],
+        Meaning("A program and its arguments; it receives the outcome as JSON on standard input.", protects=same),
     ] = ()
 
 
@@ -254,7 +237,10 @@ class ClusterSettings(Struct, frozen=True, kw_only=True):
 
     url: Annotated[
         str,
-        Meaning("The address of the cluster whose runs commands show, without a password; empty: of this machine."),
+        Meaning(
+            "The address of the cluster whose runs commands show, without a password; empty: of this machine.",
+            protects=same,
+        ),
     ] = ""
 
 
@@ -287,8 +273,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """
 
     event_loop: EventLoopSettings = EventLoopSettings()
-    backend: BackendSettings = BackendSettings()
-    review: ReviewSettings = ReviewSettings()
+    backend: Any = BackendSettings()
+    review: _Review = ReviewSettings()
     parallel: ParallelSettings = ParallelSettings()
     worktree: WorktreeSettings = WorktreeSettings()
     isolation: IsolationSettings = IsolationSettings()
@@ -349,6 +335,12 @@ _TYPES = {str: "text", int: "whole", float: "number", bool: "flag"}
 def keys() -> dict[str, Key]:
     """All settings by their names in files, in the order of the reference page."""
     return {key.name: key for section, kind in SECTIONS.items() for key in _keys_of(section, kind)}
+
+
+@cache
+def protecting() -> Mapping[str, AsStrict]:
+    """The settings that protect. What a plan has of an agent beyond settings, such as its environment, protects too."""
+    return {name: key.meaning.protects for name, key in keys().items() if key.meaning.protects is not None}
 
 
 def _keys_of(section: str, kind: type[Struct]) -> list[Key]:

@@ -13,16 +13,14 @@ from typing import Any, cast
 from coterie import files
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, is_within_two_letters, warning
 from coterie.formats import bounds
+from coterie.formats.folders import SETTINGS
 from coterie.formats.settings.conversion import InvalidSetting, convert
 from coterie.formats.settings.grammar import Assignment, read
 from coterie.formats.settings.keys import DEFAULT, SECTIONS, Origin, Settings, keys
-from coterie.topology.coding import GUARDS, NO_GUARD
+from coterie.options.agents import GUARDS, NO_GUARD
 
 USER, PROJECT = "user", "project"
 USER_OVERRIDE, REPO_OVERRIDE, COMMAND_LINE = "user override", "repo override", "command line"
-
-PROJECT_FILES = ("autoloops.toml", "autoloops.conf")
-"""The settings file of a project: the first of these that exists."""
 
 _IGNORED = "this file did not exist when the run began, so it does not read it"
 _IGNORED_HINT = "it counts for later runs; `coterie resume RUN --reload FOLDER` makes it count for this one"
@@ -80,7 +78,7 @@ def layer_files(
     preset = preset or (project.resolve().name if project is not None else "")
     yield USER, user_file(env)
     if project is not None:
-        conf = project / PROJECT_FILES[1]
+        conf = project / SETTINGS[1]
         yield PROJECT, conf if known is not None and str(conf) in known else project_file(project)
     if preset:
         yield USER_OVERRIDE, override_file("user", preset, work_dir, env)
@@ -89,7 +87,7 @@ def layer_files(
 
 def project_file(project: Path) -> Path:
     """The settings file of *project*: `autoloops.toml`, or `autoloops.conf` if only that exists."""
-    toml, conf = (project / name for name in PROJECT_FILES)
+    toml, conf = (project / name for name in SETTINGS)
     return conf if files.is_file(conf) and not files.is_file(toml) else toml
 
 

@@ -5,33 +5,15 @@ from typing import Any
 
 from coterie.diagnostics import Fix, Span, did_you_mean, is_within_two_letters
 from coterie.formats.toml.document import TomlDocument, shown
+from coterie.options.agents import GUARDS, LOOP_OPTIONS, NO_GUARD
+from coterie.options.values import ValueKind
 from coterie.topology import expressions
-from coterie.topology.coding import ATTENTION_POLICIES, GUARDS, INTERRUPT_POLICIES, NO_GUARD, SANDBOXES
 from coterie.topology.events import is_pattern
 from coterie.topology.loop import Handoff, Loop, Role
 
 BACKEND = "backend_"
-BACKEND_FIELDS = {
-    "kind": "text",
-    "type": "text",
-    "ask": "text",
-    "provider": "text",
-    "command": "text",
-    "args": "list",
-    "prompt_mode": "mode",
-    "timeout_ms": "ms",
-    "trust_all_tools": "flag",
-    "agent": "text",
-    "model": "text",
-    "sandbox": "sandbox",
-    "attention": "attention",
-    "attention_timeout_ms": "ms",
-    "attention_policy": "policy",
-    "stall_after_ms": "ms or 0",
-    "on_interrupt": "interruption",
-    "queue": "text",
-}
-"""The backend fields of a role, without the prefix, and their types."""
+BACKEND_FIELDS = {name + option.unit: option.kind for name, option in LOOP_OPTIONS.items()}
+"""The backend fields of a role, without the prefix, and the kinds of their values."""
 ROLE_FIELDS = (
     "id",
     "emits",
@@ -43,21 +25,7 @@ ROLE_FIELDS = (
 )
 TOP_FIELDS = ("name", "completion", "role", "handoff")
 
-_CHOICES = {
-    "mode": ("arg", "stdin", "file", "acp"),
-    "sandbox": SANDBOXES,
-    "attention": ("ask",),
-    "policy": ATTENTION_POLICIES,
-    "interruption": INTERRUPT_POLICIES,
-}
-_WANTED = {
-    "text": "a text",
-    "list": "a list of texts",
-    "ms": "a whole number of milliseconds above 0",
-    "ms or 0": "a whole number of milliseconds, 0 or more",
-    "flag": "true or false",
-    **{kind: f"one of {', '.join(choices)}" for kind, choices in _CHOICES.items()},
-}
+_WANTED = {"text": "a text", "list": "a list of texts", "flag": "true or false"}
 
 
 def read_loop(document: TomlDocument) -> Loop:
@@ -148,26 +116,29 @@ def _check_pattern(document: TomlDocument, event: str, span: Span | None) -> Non
         document.error("bad-pattern", message, span, "correct it; a name without slashes is matched literally")
 
 
-def _backend(document: TomlDocument, table: Mapping[str, Any], name: str, kind: str, owner: str, at: int) -> Any:
+def _backend(document: TomlDocument, table: Mapping[str, Any], name: str, kind: ValueKind, owner: str, at: int) -> Any:
     """The field `backend_<name>`; None if not set or empty."""
     field = BACKEND + name
     value = table.get(field)
-    match kind, value:
+    match kind.form, value:
         case _, None | "":
             return None
-        case "text", str():
-            return value
-        case _, str() if value in _CHOICES.get(kind, ()):
+        case "text", str() if not kind.choices or value in kind.choices:
             return value
         case "list", list():
             return _list(document, value, f"{field!r} of {owner}", document.span("role", at, field))
         case "flag", bool():
             return value
-        case (("ms" | "ms or 0"), int()) if not isinstance(value, bool) and value >= (kind == "ms"):
+        case "seconds", int() if not isinstance(value, bool) and value >= kind.least:
             return value / 1000
-    message = f"{field!r} of {owner} must be {_WANTED[kind]}, not {shown(value)}"
+    wanted = f"one of {', '.join(kind.choices)}" if kind.choices else _WANTED.get(kind.form, _milliseconds(kind))
+    message = f"{field!r} of {owner} must be {wanted}, not {shown(value)}"
     document.error("bad-value", message, document.span("role", at, field))
     return None
+
+
+def _milliseconds(kind: ValueKind) -> str:
+    return f"a whole number of milliseconds{' above 0' if kind.least else ', 0 or more'}"
 
 
 def _text(document: TomlDocument, table: Mapping[str, Any], name: str, owner: str, *path: str | int) -> str:

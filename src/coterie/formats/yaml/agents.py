@@ -10,8 +10,10 @@ from coterie.diagnostics import Span, did_you_mean, error
 from coterie.formats.prompts import read_prompt
 from coterie.formats.yaml.document import Leaf, Report, Table, merged, plain, without
 from coterie.formats.yaml.fields import TableReader
+from coterie.options.agents import DEFAULT_KEYS
+from coterie.options.backends import CODING
+from coterie.options.models import MODEL_SETTINGS
 from coterie.topology.checks.facts import UNREADABLE, listing
-from coterie.topology.coding import CODING
 from coterie.topology.model import Agent, Topology
 
 BACKENDS = ("human", "model", "command", "scripted", *sorted(CODING))
@@ -21,41 +23,9 @@ TEAMS = {"flow": (".at",), "loop": (), "pattern": (".yaml", ".yml")}
 """The entries that name a team, and the suffixes of its files."""
 _CLASS = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _WAYS = ("model", "command", *TEAMS, "ask", "type")
-SETTINGS = (
-    "temperature",
-    "max_tokens",
-    "max_turns",
-    "seed",
-    "stop",
-    "thinking",
-    "thinking_budget",
-    "top_k",
-    "top_p",
-)
-"""Model options."""
-EXTENSION = {
-    "command": "command",
-    "ask": "ask",
-    "cwd": "cwd",
-    "env": "env",
-    "prompt_via": "prompt-via",
-    "on_interrupt": "on-interrupt",
-    "queue": "queue",
-    "provider": "provider",
-    "base_url": "base-url",
-    "api_key": "api-key",
-    "price_in": "price-in",
-    "price_out": "price-out",
-    "mode": "mode",
-    "trust_all_tools": "trust-all-tools",
-    "attention": "attention",
-    "attention_timeout": "attention-timeout",
-    "attention_policy": "attention-policy",
-    "sandbox": "sandbox",
-    "stall_after": "stall-after",
-    "gates": "gates",
-    "gate_timeout": "gate-timeout",
-}
+_OWN = ("backend", "topology", "pattern", "type", "options", "tools", "timeout")
+"""Options with entries of their own form."""
+EXTENSION = {key.replace("-", "_"): key for key in DEFAULT_KEYS if key not in _OWN} | {"ask": "ask"}
 """Entries with the meaning of a coterie extension key; planning reads their values."""
 ENTRIES = (
     *_WAYS,
@@ -68,7 +38,7 @@ ENTRIES = (
     "capabilities",
     "budget",
     *(entry for entry in EXTENSION if entry not in _WAYS),
-    *SETTINGS,
+    *MODEL_SETTINGS,
 )
 """All entries of an agent."""
 
@@ -91,7 +61,7 @@ def overridden(base: Table, over: Table) -> Table:
     ways = [entry for entry in over.entries if entry in _WAYS]
     if "type" not in ways and _is_coding(base) and set(ways) <= {"model", "command"}:
         return merged(base, over)  # the model or the program of the same coding agent
-    dropped = () if not ways else _WAYS if ways == ["model"] else (*_WAYS, *EXTENSION, *SETTINGS)
+    dropped = () if not ways else _WAYS if ways == ["model"] else (*_WAYS, *EXTENSION, *MODEL_SETTINGS)
     return merged(without(base, dropped), over)
 
 
@@ -156,7 +126,7 @@ def _extension(fields: TableReader) -> tuple[dict[str, Any], dict[str, Span]]:
         if (value := fields.value(entry)) is not None:
             extension[key] = plain(value)
     options = {}
-    for entry in SETTINGS:
+    for entry in MODEL_SETTINGS:
         if (value := fields.value(entry)) is not None:
             options[entry] = plain(value)
             spans[f"extension.options.{entry}"] = spans[entry]

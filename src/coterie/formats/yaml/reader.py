@@ -19,7 +19,7 @@ from coterie.diagnostics import Span, did_you_mean, error
 from coterie.formats.files import YAML
 from coterie.formats.imports import MAX_IMPORTS
 from coterie.formats.yaml.agents import Filler, overridden, read_agent
-from coterie.formats.yaml.document import Leaf, Report, Table, Value, load, plain, shown, spans, without
+from coterie.formats.yaml.document import Leaf, Report, Table, Value, plain, shown, spans, without
 from coterie.formats.yaml.fields import TableReader, entry_span
 from coterie.formats.yaml.overrides import with_settings
 from coterie.topology.checks.facts import UNREADABLE, listing
@@ -27,31 +27,19 @@ from coterie.topology.checks.names import fallback_of
 from coterie.topology.checks.patterns import NAME_HINT, asked, is_name
 from coterie.topology.composition import MAX_DEPTH
 from coterie.topology.model import Agent, Topology
-from coterie.topology.patterns.kinds import words
+from coterie.topology.patterns.kinds import kind_of
 from coterie.topology.patterns.model import Pattern, Slot
+from coterie.topology.patterns.names import words
 
 _PATTERN = ("type", "name", "description", "config", "slots")
 _PARTS = ("pattern", "agents", "supervision")
 _HINT = "its top level has `pattern:`, and may have `agents:`, or for a supervised system `supervision:`"
 
 
-def read_yaml(text: str, file: str, folder: Path | None, given: Mapping[str, Any], report: Report) -> Topology | None:
-    """Read *text* of *file*, a pattern or a supervised system, as far as possible, reporting every fault.
-
-    Args:
-        folder: The base of relative paths; without a folder every prompt is a text.
-        given: Values that override its settings.
-    """
-    root = load(text, report)
-    if root is None:
-        return None
-    from coterie.formats.yaml.system import is_system, read_system  # it needs this module
-
-    read = read_system if is_system(root, file) else _team
-    return read(root, file, folder, given, report)
-
-
-def _team(root: Value, file: str, folder: Path | None, given: Mapping[str, Any], report: Report) -> Topology | None:
+def read_pattern(
+    root: Value, file: str, folder: Path | None, given: Mapping[str, Any], report: Report
+) -> Topology | None:
+    """Read *root*, the content of *file*, as a pattern; see `coterie.formats.yaml.read_yaml`."""
     if not isinstance(root, Table):
         report(error("no-pattern", "there is no team in this file: it is not a table", root.span, _HINT))
         return None
@@ -124,7 +112,7 @@ class _Reader:
             hint = f"write type: debate, or another of {', '.join(words())}"
             self._report(error("unknown-type", "the pattern has no type", key, hint))
         found = list(self._slots(fields.table("slots", "write {proponent: AGENT}")))
-        found += self._mediator(kind, config, [slot.name for slot, _ in found])
+        found += self._named_slot(kind, config, [slot.name for slot, _ in found])
         slots = tuple(slot for slot, _ in found)
         nodes = {agent.name: agent for agent in agents}
         for _, filler in found:
@@ -182,10 +170,12 @@ class _Reader:
         filler = self._agent(name, overridden(self._tables[agent], without(table, ("agent",))), key)
         yield _slot(slot, name, filler, key), filler
 
-    def _mediator(self, kind: str, config: Table, slots: Sequence[str]) -> Iterator[tuple[Slot, Filler]]:
-        """The slot of the agent that `mediator_agent_name` names, if no slot has it yet."""
-        named = config.entries.get("mediator_agent_name")
-        if kind != "debate" or not isinstance(named, Leaf) or "mediator" in slots or named.value in slots:
+    def _named_slot(self, kind: str, config: Table, slots: Sequence[str]) -> Iterator[tuple[Slot, Filler]]:
+        """The slot of the agent that a setting names, `mediator_agent_name`, if no slot has it yet."""
+        known = kind_of(kind)
+        setting, slot = known.named_slot if known is not None else ("", "")
+        named = config.entries.get(setting)
+        if not isinstance(named, Leaf) or slot in slots or named.value in slots:
             return
         if isinstance(named.value, str) and (filler := self._named(named.value, named.span)) is not None:
             yield _slot(named.value, named.value, filler, named.span), filler

@@ -4,9 +4,10 @@ from typing import Any
 
 import msgspec
 
-from coterie.formats.yaml.agents import BACKENDS, ENTRIES
+from coterie.formats.yaml.agents import BACKENDS, ENTRIES, EXTENSION
+from coterie.options.agents import OPTIONS
+from coterie.options.models import MODEL_SETTINGS
 from coterie.topology.checks.patterns import FUNCTION
-from coterie.topology.coding import ATTENTION_POLICIES, INTERRUPT_POLICIES, SANDBOXES
 from coterie.topology.patterns.kinds import KINDS, PatternSpec
 
 _TEXT = {"type": "string", "minLength": 1}
@@ -14,7 +15,6 @@ _TEXTS = {"type": "array", "items": {"type": "string"}}
 _COUNT = {"type": "integer", "minimum": 0}
 _POSITIVE = {"type": "number", "exclusiveMinimum": 0}
 _TYPES: dict[str, Any] = {
-    "command": {"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1},
     "pattern": {"oneOf": [_TEXT, {"$ref": "#/$defs/pattern"}]},
     "type": {"enum": list(BACKENDS)},
     "tools": _TEXTS,
@@ -26,28 +26,8 @@ _TYPES: dict[str, Any] = {
         "properties": {"calls": {"type": "integer", "minimum": 1}, "cost": _POSITIVE},
         "additionalProperties": False,
     },
-    "env": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
-    "prompt_via": {"enum": ["stdin", "file"]},
-    "on_interrupt": {"enum": list(INTERRUPT_POLICIES)},
-    "trust_all_tools": {"type": "boolean"},
-    "attention": {"enum": ["ask"]},
-    "attention_timeout": {"type": ["string", "number"]},
-    "attention_policy": {"enum": list(ATTENTION_POLICIES)},
-    "sandbox": {"enum": list(SANDBOXES)},
-    "stall_after": {"type": ["string", "number"]},
-    "gates": {"type": "array", "items": {**_TEXTS, "minItems": 1}, "minItems": 1},
-    "gate_timeout": {"type": ["string", "number"]},
-    "price_in": {"type": "number", "minimum": 0},
-    "price_out": {"type": "number", "minimum": 0},
-    "temperature": {"type": "number", "minimum": 0, "maximum": 2},
-    "max_tokens": {"type": "integer", "minimum": 1},
-    "max_turns": {"type": "integer", "minimum": 1},
-    "seed": {"type": "integer"},
-    "stop": _TEXTS,
-    "thinking": {"type": "string"},
-    "thinking_budget": {"type": "integer", "minimum": 1},
-    "top_k": {"type": "integer", "minimum": 1},
-    "top_p": {"type": "number", "minimum": 0, "maximum": 1},
+    **{entry: OPTIONS[entry].kind.schema for entry in EXTENSION},
+    **{entry: setting.schema for entry, setting in MODEL_SETTINGS.items()},
 }
 """Types of an agent's entries that are not texts."""
 
@@ -98,4 +78,4 @@ def schema() -> dict[str, Any]:
 
 
 def _words(*kinds: PatternSpec) -> list[str]:
-    return [word for kind in kinds or KINDS.values() for word in (kind.name, *kind.aliases)]
+    return [word for kind in kinds or KINDS.values() for word in kind.words]

@@ -7,8 +7,9 @@ from typing import Any
 import yaml
 
 from coterie.errors import UsageError
-from coterie.formats.yaml.agents import EXTENSION, SETTINGS, TEAMS
+from coterie.formats.yaml.agents import EXTENSION, TEAMS
 from coterie.formats.yaml.document import CORE
+from coterie.options.models import MODEL_SETTINGS
 from coterie.topology.checks.names import fallback_of
 from coterie.topology.model import Agent, AnyNode, Topology
 from coterie.topology.patterns.model import Slot
@@ -108,7 +109,7 @@ class _Writer:
                 "fallback": stands_in,
                 "capabilities": list(slot.capabilities) if slot is not None else None,
                 "budget": _filled({"calls": slot.calls, "cost": slot.cost}) if slot is not None else None,
-                **{name: _plain(value) for name, value in own.get("options", {}).items() if name in SETTINGS},
+                **{name: _plain(value) for name, value in own.get("options", {}).items() if name in MODEL_SETTINGS},
             }
         ) | _nothing(node)
 

@@ -4,27 +4,22 @@ One object can be executed any number of times, also concurrently: state belongs
 """
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
-
-from pydantic import BaseModel, ValidationError
-from sqlmodel import SQLModel
 
 from coterie.clock import Clock
 from coterie.engines.program import Outcome
 from coterie.errors import PatternRefused
-from coterie.patterns.reference.calls import Tool
+from coterie.patterns.reference import execution
+from coterie.patterns.reference.collaboration import Collaboration
 from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext
 from coterie.patterns.reference.mixins.base import BaseMixin
-from coterie.patterns.reference.models import ask_model
-from coterie.patterns.reference.program_run import ProgramRun, load_mixins, playing
-from coterie.patterns.rows.configs import AgentConfig, accept
-from coterie.patterns.rows.enums import MessageType, TopologyType
-from coterie.patterns.rows.kinds import refused
-from coterie.patterns.rows.models import AgentInstance, AgentType, Execution, Message, Result, Topology, unexpired
+from coterie.patterns.reference.mixins.registry import load_mixins
+from coterie.patterns.reference.program_run import ProgramRun, playing
+from coterie.patterns.rows.enums import MessageType
+from coterie.patterns.rows.models import AgentInstance, AgentType, Execution, Message, Result
 from coterie.planning.plan import Limits
 
 if TYPE_CHECKING:
@@ -32,11 +27,8 @@ if TYPE_CHECKING:
 
 STATE_DIR = ".coterie"
 
-_ANSWERS = ("topology_type", "config_class", "tools", "_call_llm")
-"""The attributes that a subclass may define without losing `pure`."""
 
-
-class BaseTopology(ABC):
+class BaseTopology(Collaboration):
     """A collaboration of agents, written as code.
 
         @topology
@@ -72,50 +64,14 @@ class BaseTopology(ABC):
             define `topology_type` and `config_class`.
     """
 
-    topology_type: ClassVar[TopologyType]
-    config_class: ClassVar[type[SQLModel]]
-    tools: Mapping[str, Tool] = {}
-    pure: ClassVar[bool] = False
-
-    def __init_subclass__(cls, **arguments: Any) -> None:
-        super().__init_subclass__(**arguments)
-        own = vars(cls)
-        if "pure" not in own and any(name not in _ANSWERS and not name.startswith("__") for name in own):
-            cls.pure = False
-        if "topology_type" in own and "config_class" in own:
-            check_class(cls)
-            accept(own["topology_type"], own["config_class"])
-
-    def __init__(self, topology: Topology, agents: Mapping[str, AgentType], db_session: Any = None) -> None:
-        if not isinstance(topology, Topology):
-            raise PatternRefused(f"the first argument must be a Topology, not {type(topology).__name__}")
-        if not isinstance(agents, Mapping):
-            raise PatternRefused(f"agents must be a dictionary by slot, not {type(agents).__name__}")
-        for slot, agent in agents.items():
-            if not isinstance(slot, str) or not slot.strip() or not slot.isprintable():
-                raise PatternRefused(f"the name of a slot must be a text of one line, not {slot!r}")
-            if not isinstance(agent, AgentType):
-                raise PatternRefused(f"slot {slot!r} must be filled by an AgentType, not by {type(agent).__name__}")
-        check_class(type(self))
-        self.topology = topology
-        self.agents = dict(agents)
-        self.db_session = db_session
-        self._overrides: dict[str, dict[str, Any]] = {}
-        self._last: ProgramRun | None = None
-        self._config = self._parse_config()
-
-    def _parse_config(self) -> SQLModel:
-        try:
-            return self.config_class(**self._defined.config)
-        except ValidationError as error:
-            what = f"the configuration of {self._defined.name!r}"
-            raise refused(what, error, self.config_class.model_fields) from error
+    _last: ProgramRun | None = None
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
     async def setup(self) -> None:
         """Create an instance for each slot, with its mixins. An override must call this method."""
-        await self._program_run().begin()
+        self._last = program_run = self._program_run()
+        await program_run.begin()
 
     async def _load_mixins(self, agent_type: AgentType, instance: AgentInstance) -> list[BaseMixin]:
         """The mixins of an agent, each after those it depends on."""
@@ -154,10 +110,8 @@ class BaseTopology(ABC):
             PatternRefused: If slots, settings or input are wrong; no agent was called.
             Exception: The exception of `_run`. The execution is then stored as failed, or as cancelled.
         """
-        from coterie.patterns.reference.execution import Options, execute
-
-        options = Options(state_dir=Path(state_dir), durable=durable, limits=limits, human=human, clock=clock)
-        return await execute(self, input_data, correlation_id, options)
+        options = execution.Options(state_dir=Path(state_dir), durable=durable, limits=limits, human=human, clock=clock)
+        return await execution.execute(self, input_data, correlation_id, options)
 
     async def resume(
         self,
@@ -179,14 +133,8 @@ class BaseTopology(ABC):
             NoSuchRun, RunIsOwned, RunIsFinished: If it cannot be continued.
             ReplayMismatch: If the program makes other calls than before. The run is left unchanged.
         """
-        from coterie.patterns.reference.execution import Options, resume
-
-        options = Options(state_dir=Path(state_dir), limits=limits, human=human, clock=clock)
-        return await resume(self, execution_id, options)
-
-    @abstractmethod
-    async def _run(self, context: ExecutionContext) -> dict[str, Any]:
-        """The collaboration; returns the output of the execution."""
+        options = execution.Options(state_dir=Path(state_dir), limits=limits, human=human, clock=clock)
+        return await execution.resume(self, execution_id, options)
 
     # -- agents -------------------------------------------------------------------------------------------------------
 
@@ -217,24 +165,6 @@ class BaseTopology(ABC):
             raise PatternRefused(f"unknown team {name!r}; known are {', '.join(self.teams()) or 'none'}")
         return await self._program_run().ask_team(name, given)
 
-    def team(self, name: str) -> "BaseTopology | None":
-        """The team *name*; None if *name* is an agent."""
-        return self.teams().get(name)
-
-    def teams(self) -> "Mapping[str, BaseTopology]":
-        """The teams for `invoke_team`, by name; every call must return the same."""
-        return {}
-
-    async def _call_llm(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Call the model with *request* (`model`, `messages`, `max_tokens`, `temperature`, perhaps `tools`).
-
-        A response is a dictionary of JSON values with `content`, and perhaps `usage`, `tool_calls` and `_confidence`.
-        This method calls the provider of the model (the extra `models`); an override may call anything.
-        `current_call()` is the call that is being answered. Any exception fails the attempt; `CallFailed` sets the kind
-        of failure.
-        """
-        return await ask_model(request)
-
     # -- messages and results -----------------------------------------------------------------------------------------
 
     async def send_message(
@@ -247,7 +177,7 @@ class BaseTopology(ABC):
     ) -> Message:
         """Record a message from one agent to another, or to all."""
         program_run = self._program_run()
-        return await program_run.traces.send(sender_slot, recipient_slot, message_type, content, context.round_number)
+        return await program_run.send(sender_slot, recipient_slot, message_type, content, context.round_number)
 
     async def broadcast_message(
         self,
@@ -263,38 +193,7 @@ class BaseTopology(ABC):
 
     async def record_result(self, invocation: AgentInvocationResult, context: ExecutionContext) -> Result:
         """Record an agent's result; a result of `invoke_agent` is recorded already and only returned as a row."""
-        return await self._program_run().traces.record(invocation)
-
-    # -- definition --------------------------------------------------------------------------------------------------
-
-    @property
-    def _defined(self) -> Topology:
-        """The user's definition, readable also while its session has expired it."""
-        return unexpired(self.topology)
-
-    def as_member(self, slot: str, agent: AgentType) -> AgentType:
-        """*agent* with the overrides for *slot* of this topology, readable also while its session has expired it."""
-        agent, own = unexpired(agent), self._overrides.get(slot)
-        return agent if not own else AgentType(**{**agent.model_dump(), "config": {**agent.config, **own}})
-
-    def retries(self, config: AgentConfig) -> int:
-        """The number of retries of a call to the agent with *config*."""
-        return config.max_retries
-
-    def attempts(self) -> int | None:
-        """The number of attempts of a call, whatever the failure; None: its agent and the kind of failure decide."""
-        return None
-
-    def as_result(self, output: dict[str, Any]) -> dict[str, Any]:
-        """*output* as the run stores it: its text, and everything."""
-        from coterie.patterns.reference.plain import text_of
-
-        return {"text": text_of(output), "outputs": {TopologyType(self.topology_type).value: output}}
-
-    def output_of(self, result: Any) -> dict[str, Any]:
-        """The output that `as_result` stored in *result*."""
-        output: dict[str, Any] = result["outputs"][TopologyType(self.topology_type).value]
-        return output
+        return await self._program_run().record(invocation)
 
     @property
     def _instances(self) -> dict[str, AgentInstance]:
@@ -322,19 +221,3 @@ class BaseTopology(ABC):
                 "asyncio.run_coroutine_threadsafe"
             )
         return program_run
-
-
-def check_class(topology_class: type[BaseTopology]) -> None:
-    """Check that *topology_class* is complete.
-
-    Raises:
-        PatternRefused: If it is not.
-    """
-    if not isinstance(topology_class, type) or not issubclass(topology_class, BaseTopology):
-        raise PatternRefused(f"a topology class must be a subclass of BaseTopology, not {topology_class!r}")
-    name, said = topology_class.__name__, getattr(topology_class, "topology_type", None)
-    if said not in [known.value for known in TopologyType]:
-        raise PatternRefused(f"{name}.topology_type must be one of {', '.join(TopologyType)}, not {said!r}")
-    config = getattr(topology_class, "config_class", None)
-    if not isinstance(config, type) or not issubclass(config, BaseModel):
-        raise PatternRefused(f"{name}.config_class is a class of settings, PipelineConfig for example, not {config!r}")

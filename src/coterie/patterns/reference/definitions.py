@@ -7,7 +7,7 @@ transaction is open while an agent is called.
 import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Select
@@ -17,18 +17,14 @@ from sqlalchemy.orm.attributes import instance_state
 from sqlmodel import col, select
 
 from coterie.errors import PatternRefused
-from coterie.patterns.reference.registry import TopologyRegistry
-from coterie.patterns.reference.topologies import CompoundTopology
+from coterie.patterns.reference.collaboration import Collaboration
 from coterie.patterns.rows.engine import failed, probe
 from coterie.patterns.rows.models import AgentType, Topology, TopologyMembership, unexpired
-
-if TYPE_CHECKING:
-    from coterie.patterns.reference.base import BaseTopology
 
 _locks: "WeakKeyDictionary[Any, asyncio.Lock]" = WeakKeyDictionary()
 
 
-async def prepare(topology: "BaseTopology") -> None:
+async def prepare(topology: Collaboration) -> None:
     """Save missing definitions of *topology*, by name, and read those of the database.
 
     Existing definitions stay: an agent of that name, a member in that slot. The overrides of members and the teams are
@@ -70,12 +66,10 @@ def engine_of(session: Any) -> AsyncEngine:
     return bind
 
 
-def _link(topology: "BaseTopology", path: tuple[str, ...]) -> None:
+def _link(topology: Collaboration, path: tuple[str, ...]) -> None:
     """Find cycles among teams given as objects."""
-    if not isinstance(topology, CompoundTopology):
-        return
     path = (*path, topology._defined.name)
-    for name in topology.compound_config.sub_topologies:
+    for name in topology._sub_names():
         team = topology.team(name)
         if team is not None and team._defined.name in path:
             topology._cycle = " -> ".join((*path, team._defined.name))
@@ -84,18 +78,17 @@ def _link(topology: "BaseTopology", path: tuple[str, ...]) -> None:
             _link(team, path)
 
 
-async def _save(session: Any, topology: "BaseTopology") -> None:
+async def _save(session: Any, topology: Collaboration) -> None:
     for agent in topology.agents.values():
         await _ensure(session, AgentType, agent)
     await _ensure(session, Topology, topology.topology)
-    if isinstance(topology, CompoundTopology):
-        for team in topology._sub_topologies.values():
-            if team._defined.id is None and team._defined.name != topology._defined.name:
-                await _save(session, team)
+    for team in topology._sub_topologies.values():
+        if team._defined.id is None and team._defined.name != topology._defined.name:
+            await _save(session, team)
     await _add(session, lambda: _missing_members(session, topology))
 
 
-async def _missing_members(session: Any, topology: "BaseTopology") -> list[TopologyMembership]:
+async def _missing_members(session: Any, topology: Collaboration) -> list[TopologyMembership]:
     id = topology._defined.id
     assert id is not None
     members = select(TopologyMembership.slot_name).where(TopologyMembership.topology_id == id)
@@ -136,7 +129,7 @@ async def _add(session: Any, find: Callable[[], Awaitable[Sequence[Any]]]) -> No
                 raise
 
 
-async def _read(session: Any, topology: "BaseTopology", path: tuple[str, ...]) -> None:
+async def _read(session: Any, topology: Collaboration, path: tuple[str, ...]) -> None:
     """Read the overrides and the order of members, the teams, and what the session has expired."""
     for row in (topology.topology, *topology.agents.values()):
         if row in session and instance_state(row).expired_attributes:
@@ -148,32 +141,30 @@ async def _read(session: Any, topology: "BaseTopology", path: tuple[str, ...]) -
         for member, agent in members
         if member.config_overrides and member.slot_name in topology.agents
     }
-    if not isinstance(topology, CompoundTopology):
-        return
     path = (*path, topology._defined.name)
-    for name in topology.compound_config.sub_topologies:
+    for name in topology._sub_names():
         team = topology.team(name)
         if name in path or (team is not None and team._defined.name in path):
             topology._cycle = " -> ".join((*path, name))
             topology._sub_topologies.pop(name, None)
             continue
         if team is None:
-            team = await load(session, name)
+            team = await _load(session, topology, name)
         if team is not None:
             topology._sub_topologies[name] = team
             await _read(session, team, path)
-            if isinstance(team, CompoundTopology) and team._cycle:
+            if team._cycle:
                 topology._cycle = team._cycle
 
 
-async def load(session: Any, name: str) -> "BaseTopology | None":
-    """The topology *name* with its members in order; None if the database has none."""
+async def _load(session: Any, above: Collaboration, name: str) -> Collaboration | None:
+    """The topology *name* with its members in order, as a team of *above*; None if the database has none."""
     found = await _rows(session, select(Topology).where(col(Topology.name) == name.lower()))
     if not found:
         return None
     topology = _copied(found[0][0])
     agents = {member.slot_name: _copied(agent) for member, agent in await _members(session, topology)}
-    return TopologyRegistry.create(topology, agents, session)
+    return above._make_team(topology, agents)
 
 
 async def _members(session: Any, topology: Topology) -> list[tuple[TopologyMembership, AgentType]]:

@@ -7,7 +7,7 @@ same debate however it is started.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import structs
 
@@ -16,11 +16,9 @@ from coterie.engines.generator import Conversation, GeneratorEngine, PatternFail
 from coterie.engines.patterns.registry import Team
 from coterie.errors import CollaborationFailed
 from coterie.journal.records import MessageSent, RunStarted, TurnCancelled, TurnFailed, TurnFinished, Usage
+from coterie.patterns.reference.collaboration import Collaboration
 from coterie.patterns.reference.invocation import ExecutionContext, split
 from coterie.patterns.rows.enums import MessageType
-
-if TYPE_CHECKING:
-    from coterie.patterns.reference.base import BaseTopology
 
 _ONE_TURN = Usage(turns=1)
 
@@ -34,7 +32,7 @@ class Driver:
         usage: The usage of its calls.
     """
 
-    def __init__(self, topology: "BaseTopology", context: ExecutionContext, team: Team) -> None:
+    def __init__(self, topology: Collaboration, context: ExecutionContext, team: Team) -> None:
         self._topology, self._context, self._team = topology, context, team
         self._calls: dict[str, asyncio.Task[Ended]] = {}
         self._news = asyncio.Event()

@@ -19,7 +19,11 @@ from coterie.errors import NoSuchRun, PatternRefused, RowsFailed
 from coterie.ids import new_run_id
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import Record, RunFinished, RunStarted
+from coterie.kernel.ended import Ended
+from coterie.kernel.shell import Shell
+from coterie.kinds import kind_of
 from coterie.patterns.identity import execution_id
+from coterie.patterns.reference.collaboration import Collaboration
 from coterie.patterns.reference.definitions import engine_of, prepare
 from coterie.patterns.reference.host import Host
 from coterie.patterns.reference.plain import plain_object
@@ -29,13 +33,10 @@ from coterie.patterns.rows.models import Execution
 from coterie.planning.plan import Limits
 from coterie.planning.program import ProgramPlan
 from coterie.runs import launch
-from coterie.runs.driver.ended import Ended
-from coterie.runs.driver.shell import Shell
 from coterie.runs.outcome import Outcome
 from coterie.runs.repository import Runs
 
 if TYPE_CHECKING:
-    from coterie.patterns.reference.base import BaseTopology
     from coterie.patterns.rows.projection import Projection
 
 
@@ -74,7 +75,7 @@ class _Seen:
 
 
 async def execute(
-    topology: "BaseTopology", given: dict[str, Any], correlation: str | None, options: Options
+    topology: Collaboration, given: dict[str, Any], correlation: str | None, options: Options
 ) -> Execution:
     """Run *topology* for *given*; see `BaseTopology.execute`."""
     if not isinstance(given, dict):
@@ -95,6 +96,7 @@ async def execute(
                 store=store,
                 turns=turns,
                 clock=clock,
+                make_kind=kind_of,
                 limits=options.limits,
                 observe=observe,
                 environment=os.environ,
@@ -107,7 +109,7 @@ async def execute(
     return await _drive(topology, run, options, start, Runs(options.state_dir).read, correlation)
 
 
-async def resume(topology: "BaseTopology", wanted: UUID | str, options: Options) -> Execution:
+async def resume(topology: Collaboration, wanted: UUID | str, options: Options) -> Execution:
     """Continue an execution of *topology*; see `BaseTopology.resume`."""
     runs = Runs(options.state_dir)
     run = _find(runs, wanted)
@@ -129,7 +131,7 @@ async def resume(topology: "BaseTopology", wanted: UUID | str, options: Options)
 
 
 async def _drive(
-    topology: "BaseTopology",
+    topology: Collaboration,
     run: str,
     options: Options,
     begin: Callable[..., Awaitable[Any]],
@@ -165,7 +167,7 @@ async def _drive(
     return _as_execution(topology, run, main.result(), started, seen, correlation)
 
 
-async def _rows(topology: "BaseTopology", read: Callable[[str], Any]) -> "Projection | None":
+async def _rows(topology: Collaboration, read: Callable[[str], Any]) -> "Projection | None":
     """The projection that writes the rows, on separate connections to the database of the caller's session."""
     if topology.db_session is None:
         return None
@@ -185,7 +187,7 @@ async def _close(rows: "Projection", run: str) -> None:
 
 
 def _as_execution(
-    topology: "BaseTopology",
+    topology: Collaboration,
     run: str,
     ended: Outcome | Ended,
     started: RunStarted,

@@ -10,7 +10,7 @@ attempts.
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from coterie.backends.base import (
     NO_ABILITIES,
@@ -29,17 +29,14 @@ from coterie.engines.generator import AgentFailed, PatternFailed
 from coterie.engines.program import Outcome, Program
 from coterie.errors import CollaborationFailed, ReplayMismatch
 from coterie.journal import records as r
+from coterie.kernel.driven_run import DrivenRun
+from coterie.kernel.shell import Shell
+from coterie.kernel.turns import Settled
 from coterie.patterns.reference.attempts import CallAttempt, told
+from coterie.patterns.reference.collaboration import Collaboration
 from coterie.patterns.reference.plain import plain_object
 from coterie.patterns.reference.program_run import HUMAN, ProgramRun
 from coterie.planning.plan import AgentPlan
-from coterie.runs.driver.driven_run import DrivenRun
-from coterie.runs.driver.shell import Shell
-from coterie.runs.driver.turns import Settled
-
-if TYPE_CHECKING:
-    from coterie.patterns.reference.base import BaseTopology
-
 
 R = TypeVar("R", bound=r.Record)
 
@@ -62,7 +59,7 @@ class Host:
 
     def __init__(
         self,
-        topology: "BaseTopology",
+        topology: Collaboration,
         clock: Clock,
         observe: Callable[[str, r.Record], object],
         human: AskHuman | None = None,
@@ -140,7 +137,7 @@ class Host:
         self._tasks[run] = task = asyncio.get_running_loop().create_task(self._play(run, made))
         task.add_done_callback(lambda _: self._at_work(-1))
 
-    def _topology_of(self, live: DrivenRun | None) -> "BaseTopology | None":
+    def _topology_of(self, live: DrivenRun | None) -> Collaboration | None:
         if live is None:
             return None
         if live.parent is None:

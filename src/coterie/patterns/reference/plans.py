@@ -1,16 +1,16 @@
 """The plan of a topology object: a copy of its definitions, so that the journal holds what was run."""
 
 from coterie.errors import PatternRefused
-from coterie.patterns.reference.base import BaseTopology
+from coterie.patterns.reference.collaboration import Collaboration
 from coterie.patterns.reference.program_run import HUMAN
 from coterie.patterns.rows.configs import AgentConfig
-from coterie.patterns.rows.enums import TopologyType
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.program import AgentDefinition, ProgramPlan
 from coterie.topology.composition import MAX_DEPTH
+from coterie.topology.patterns.names import TopologyType
 
 
-def plan_of(topology: BaseTopology, correlation: str = "", above: tuple[BaseTopology, ...] = ()) -> Plan:
+def plan_of(topology: Collaboration, correlation: str = "", above: tuple[Collaboration, ...] = ()) -> Plan:
     """The plan of *topology*, its teams included.
 
     Args:
@@ -49,7 +49,7 @@ def plan_of(topology: BaseTopology, correlation: str = "", above: tuple[BaseTopo
         )
         asks_human = asks_human or _may_ask_human(config)
     for name, team in topology.teams().items():
-        if not isinstance(team, BaseTopology):
+        if not isinstance(team, Collaboration):
             raise PatternRefused(f"team {name!r} of {defined.name!r} must be a topology, not {type(team).__name__}")
         if name in agents:
             raise PatternRefused(f"{name!r} is a slot and a team of {defined.name!r}: rename one of them")

@@ -6,31 +6,28 @@ the `ProgramHost` of the run.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any
 
-from coterie.backends.base import Backend
 from coterie.engines.program import Outcome, Program
 from coterie.errors import PatternRefused, ReplayMismatch
 from coterie.ids import turn_id
 from coterie.journal import records as r
 from coterie.patterns.identity import execution_id, instance_id
 from coterie.patterns.reference.calls import Call, answer, described
+from coterie.patterns.reference.collaboration import Collaboration
 from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext, result_of
-from coterie.patterns.reference.mixins.base import BaseMixin, MixinRegistry
+from coterie.patterns.reference.mixins.base import BaseMixin
 from coterie.patterns.reference.plain import digest, image, plain_object
 from coterie.patterns.reference.replies import Replies
-from coterie.patterns.reference.traces import Traces
+from coterie.patterns.reference.traces import ProgramHost, Traces
 from coterie.patterns.reference.unchecked import row
 from coterie.patterns.rows.configs import AgentConfig
 from coterie.patterns.rows.kinds import utc_now
-from coterie.patterns.rows.models import AgentInstance, AgentType
-
-if TYPE_CHECKING:
-    from coterie.patterns.reference.base import BaseTopology
+from coterie.patterns.rows.models import AgentInstance
 
 HUMAN = "human"
 """The agent that is called when a human must allow something."""
@@ -38,26 +35,7 @@ HUMAN = "human"
 _PLAYING: ContextVar["ProgramRun | None"] = ContextVar("coterie_program_run", default=None)
 
 
-R = TypeVar("R", bound=r.Record)
-
-
-class ProgramHost(Protocol):
-    """The host of a program's run: records its actions and provides the backend of models."""
-
-    async def write(self, run: str, make: Callable[[], R]) -> R:
-        """Append the record that *make* returns, called in its turn; return once it has its place."""
-
-    def ask(self, run: str, call: r.CallAsked, refuse: Callable[[], object]) -> None:
-        """Append *call* in its turn; *refuse* is called if nothing can be written any more."""
-
-    def drop(self, run: str, turn: str) -> None:
-        """Cancel *turn*: its caller no longer waits."""
-
-    def models(self) -> Backend:
-        """The backend that calls the providers of models."""
-
-
-class ProgramRun:
+class ProgramRun(Traces):
     """One run of *topology*.
 
     Args:
@@ -67,7 +45,6 @@ class ProgramRun:
     Attributes:
         around: The host of the run.
         ready: Set once the agents exist; from then on calls can be answered.
-        traces: Its messages and recorded results.
         context: The argument of `_run`.
         is_pure: Whether neither the program nor a mixin has effects outside. Then it may receive an answer that can
             still be lost: everything that follows from it is lost too.
@@ -75,7 +52,7 @@ class ProgramRun:
 
     def __init__(
         self,
-        topology: "BaseTopology",
+        topology: Collaboration,
         around: ProgramHost,
         run: str,
         engine: Program,
@@ -101,8 +78,7 @@ class ProgramRun:
         self.context = ExecutionContext(
             execution_id=execution_id(run), topology_id=topology._defined.id or 0, input_data=given
         )
-        self.traces = Traces(self)
-        self._counts: dict[str, int] = {}
+        super().__init__(engine)
         self._mismatch: ReplayMismatch | None = None
         self._configs: dict[str, AgentConfig] = {}
 
@@ -116,7 +92,6 @@ class ProgramRun:
             ReplayMismatch: If the program does something else than the journal says.
         """
         _PLAYING.set(self)
-        self.topology._last = self
         try:
             output = await self._performed()
         except BaseException as error:
@@ -298,10 +273,6 @@ class ProgramRun:
             raise PatternRefused(f"unknown slot {slot!r}; known are {', '.join(self._configs) or 'none'}")
         return config
 
-    def _count(self, name: str) -> int:
-        n = self._counts[name] = self._counts.get(name, 0) + 1
-        return n
-
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def appended(self, outcome: Outcome) -> None:
@@ -391,20 +362,3 @@ class ProgramRun:
 def playing() -> ProgramRun | None:
     """The run whose program is executing here."""
     return _PLAYING.get()
-
-
-async def load_mixins(agent: AgentType, instance: AgentInstance) -> list[BaseMixin]:
-    """The mixins of *agent*, bound to *instance*, each after those it depends on.
-
-    Raises:
-        PatternRefused: If a capability is unknown, or its settings do not fit.
-    """
-    capabilities = {one.name: one for one in agent.get_capabilities()}
-    wanted = [name for name, one in capabilities.items() if one.enabled]
-    mixins = []
-    for name in MixinRegistry.resolve_dependencies(wanted):
-        one = MixinRegistry.create(name, capabilities[name].config if name in capabilities else {})
-        one.bind(instance)
-        await one.on_create()
-        mixins.append(one)
-    return mixins

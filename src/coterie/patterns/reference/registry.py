@@ -1,12 +1,17 @@
 """The classes that run each type of topology."""
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, ClassVar, TypeVar
 
 from coterie.errors import PatternRefused
-from coterie.patterns.reference.base import BaseTopology, check_class
-from coterie.patterns.rows.enums import TopologyType
+from coterie.patterns.reference.base import BaseTopology
+from coterie.patterns.reference.collaboration import check_class
 from coterie.patterns.rows.models import AgentType, Topology, unexpired
+from coterie.topology.patterns.names import TopologyType
+
+_OURS = "coterie.patterns.reference.topologies"
+"""The module of the built-in classes, which are loaded when they are needed: they are made with this one."""
 
 T = TypeVar("T", bound=type[BaseTopology])
 
@@ -30,9 +35,8 @@ class TopologyRegistry:
     @classmethod
     def get(cls, topology_type: TopologyType | str) -> type[BaseTopology] | None:
         """The class that runs topologies of *topology_type*."""
-        from coterie.patterns.reference import topologies
-
-        for known in (cls._topologies, topologies.OURS):
+        ours: Mapping[TopologyType, type[BaseTopology]] = import_module(_OURS).OURS
+        for known in (cls._topologies, ours):
             for registered, topology_class in known.items():
                 if registered == topology_type:
                     return topology_class

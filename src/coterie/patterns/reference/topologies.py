@@ -1,8 +1,8 @@
-"""The seven collaborations as classes, which run the generators of `coterie.engines.patterns`."""
+"""The seven collaborations as classes, which run the generators of `coterie.patterns.builtin`."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import msgspec
 from sqlmodel import SQLModel
@@ -12,24 +12,17 @@ from coterie.engines.patterns.registry import Team, definition
 from coterie.engines.patterns.result import PatternResult
 from coterie.errors import CollaborationFailed, PatternRefused
 from coterie.patterns.reference.base import BaseTopology
+from coterie.patterns.reference.collaboration import Collaboration
 from coterie.patterns.reference.driver import Driver
 from coterie.patterns.reference.invocation import ExecutionContext
-from coterie.patterns.reference.mixins.base import BaseMixin, MixinRegistry
-from coterie.patterns.reference.program_run import load_mixins
-from coterie.patterns.rows.configs import (
-    AgentConfig,
-    ChainOfCommandConfig,
-    CompoundConfig,
-    CrossCheckConfig,
-    DebateConfig,
-    DelegationConfig,
-    EnsembleConfig,
-    PipelineConfig,
-)
-from coterie.patterns.rows.enums import TopologyType
+from coterie.patterns.reference.mixins.base import BaseMixin
+from coterie.patterns.reference.mixins.registry import MixinRegistry, load_mixins
+from coterie.patterns.reference.registry import TopologyRegistry
+from coterie.patterns.rows.configs import CONFIGS, AgentConfig, class_word
 from coterie.patterns.rows.models import AgentInstance, AgentType, Topology
-from coterie.topology.patterns.inputs import faults_of_input
+from coterie.topology.patterns.configs import Config
 from coterie.topology.patterns.kinds import KINDS, PatternSpec, faults, read_config
+from coterie.topology.patterns.names import TopologyType
 
 C = TypeVar("C", bound=SQLModel)
 
@@ -75,21 +68,42 @@ class PatternTopology(BaseTopology):
         wrong = [one.message for one in faults(kind, self._settings(), slots) if one.severity is Severity.ERROR]
         if not wrong and given is not None:
             able = {slot: self._able(slot) for slot in slots}
-            wrong = [one.message for one in faults_of_input(kind, self.as_team().config, able, given)]
+            config = self.as_team().config
+            wrong = [one.message for one in config.input_faults(kind.title, kind.keys, able, given)]
         if wrong:
             raise PatternRefused("; ".join(wrong))
 
     def as_team(self) -> Team:
         """The team as the pattern sees it."""
-        config, _ = read_config(self._kind.config, self._settings())
         subs = {slot: team for slot in self._slots() if isinstance(team := self.team(slot), PatternTopology)}
         return Team(
             self._slots(),
-            config,
+            self._pattern_config(),
             capabilities={slot: self._able(slot) for slot in self.agents},
             keys={slot: team._kind.keys or ("prompt",) for slot, team in subs.items()},
             subs={slot: team.as_team() for slot, team in subs.items()},
         )
+
+    def retries(self, config: AgentConfig) -> int:
+        """The pattern's, if it sets them for all its agents; the agent's own are not added."""
+        own = self._pattern_config().all_retries()
+        return super().retries(config) if own is None else own
+
+    def attempts(self) -> int | None:
+        """One more than the retries that the pattern sets."""
+        retries = self._pattern_config().all_retries()
+        return None if retries is None else 1 + retries
+
+    async def _load_mixins(self, agent_type: AgentType, instance: AgentInstance) -> list[BaseMixin]:
+        if not self._kind.has_skills:
+            return await super()._load_mixins(agent_type, instance)
+        known = [one.model_dump() for one in agent_type.get_capabilities() if MixinRegistry.get(one.name) is not None]
+        of_mixins = {**agent_type.config, "capabilities": known}
+        return await load_mixins(AgentType(**{**agent_type.model_dump(), "config": of_mixins}), instance)
+
+    def _pattern_config(self) -> Config:
+        """The configuration as the pattern sees it; its defaults, if it is invalid."""
+        return read_config(self._kind.config, self._settings())[0] or self._kind.config()
 
     @property
     def _kind(self) -> PatternSpec:
@@ -110,77 +124,6 @@ class PatternTopology(BaseTopology):
         return tuple(one.name for one in able if one.enabled)
 
 
-class DebateTopology(PatternTopology):
-    """Two sides argue, a mediator decides."""
-
-    topology_type: ClassVar[TopologyType] = TopologyType.DEBATE
-    config_class: ClassVar[type[SQLModel]] = DebateConfig
-    pure: ClassVar[bool] = True
-
-    REQUIRED_SLOTS: ClassVar[list[str]] = ["proponent", "opponent", "mediator"]
-    debate_config = _TypedConfig(DebateConfig)
-
-
-class ChainOfCommandTopology(PatternTopology):
-    """A commander plans, others work, the commander combines the results."""
-
-    topology_type: ClassVar[TopologyType] = TopologyType.CHAIN_OF_COMMAND
-    config_class: ClassVar[type[SQLModel]] = ChainOfCommandConfig
-    pure: ClassVar[bool] = True
-    chain_config = _TypedConfig(ChainOfCommandConfig)
-
-
-class DelegationTopology(PatternTopology):
-    """Each task goes to an able worker. A capability that is not a mixin is a skill for routing."""
-
-    topology_type: ClassVar[TopologyType] = TopologyType.DELEGATION
-    config_class: ClassVar[type[SQLModel]] = DelegationConfig
-    pure: ClassVar[bool] = True
-    delegation_config = _TypedConfig(DelegationConfig)
-
-    async def _load_mixins(self, agent_type: AgentType, instance: AgentInstance) -> list[BaseMixin]:
-        known = [one.model_dump() for one in agent_type.get_capabilities() if MixinRegistry.get(one.name) is not None]
-        of_mixins = {**agent_type.config, "capabilities": known}
-        return await load_mixins(AgentType(**{**agent_type.model_dump(), "config": of_mixins}), instance)
-
-
-class EnsembleTopology(PatternTopology):
-    """Several members answer independently, and their answers are combined."""
-
-    topology_type: ClassVar[TopologyType] = TopologyType.ENSEMBLE
-    config_class: ClassVar[type[SQLModel]] = EnsembleConfig
-    pure: ClassVar[bool] = True
-    ensemble_config = _TypedConfig(EnsembleConfig)
-
-
-class PipelineTopology(PatternTopology):
-    """Stages, one after the other."""
-
-    topology_type: ClassVar[TopologyType] = TopologyType.PIPELINE
-    config_class: ClassVar[type[SQLModel]] = PipelineConfig
-    pure: ClassVar[bool] = True
-    pipeline_config = _TypedConfig(PipelineConfig)
-
-    def retries(self, config: AgentConfig) -> int:
-        """The pipeline's retries, if it sets them; the agent's own are not added."""
-        settings = self.pipeline_config
-        return settings.max_stage_retries if settings.retry_failed_stages else super().retries(config)
-
-    def attempts(self) -> int | None:
-        """The pipeline's limit, if it sets one."""
-        settings = self.pipeline_config
-        return 1 + settings.max_stage_retries if settings.retry_failed_stages else None
-
-
-class CrossCheckTopology(PatternTopology):
-    """A primary answers, others check the answer."""
-
-    topology_type: ClassVar[TopologyType] = TopologyType.CROSS_CHECK
-    config_class: ClassVar[type[SQLModel]] = CrossCheckConfig
-    pure: ClassVar[bool] = True
-    crosscheck_config = _TypedConfig(CrossCheckConfig)
-
-
 class CompoundTopology(PatternTopology):
     """A combination of topologies; each is a separate execution.
 
@@ -190,8 +133,9 @@ class CompoundTopology(PatternTopology):
     """
 
     topology_type: ClassVar[TopologyType] = TopologyType.COMPOUND
-    config_class: ClassVar[type[SQLModel]] = CompoundConfig
+    config_class: ClassVar[type[SQLModel]] = CONFIGS[TopologyType.COMPOUND]
     pure: ClassVar[bool] = True
+    compound_config = _TypedConfig(CONFIGS[TopologyType.COMPOUND])
 
     def __init__(
         self,
@@ -201,16 +145,13 @@ class CompoundTopology(PatternTopology):
         sub_topologies: Mapping[str, BaseTopology] | None = None,
     ) -> None:
         super().__init__(topology, agents, db_session)
-        self._sub_topologies: dict[str, BaseTopology] = dict(sub_topologies or {})
-        self._cycle = ""
+        self._sub_topologies |= sub_topologies or {}
 
-    compound_config = _TypedConfig(CompoundConfig)
-
-    def team(self, name: str) -> BaseTopology | None:
+    def team(self, name: str) -> Collaboration | None:
         """The sub-topology of that name."""
         return self._sub_topologies.get(name)
 
-    def teams(self) -> Mapping[str, BaseTopology]:
+    def teams(self) -> Mapping[str, Collaboration]:
         """The sub-topologies, in their order."""
         return {name: self._sub_topologies[name] for name in self._slots()}
 
@@ -227,21 +168,37 @@ class CompoundTopology(PatternTopology):
                     raise PatternRefused(f"sub-topology {name!r}: {refused}") from None
 
     def _slots(self) -> tuple[str, ...]:
-        return tuple(name for name in self.compound_config.sub_topologies if name in self._sub_topologies)
+        return tuple(name for name in self._sub_names() if name in self._sub_topologies)
+
+    def _sub_names(self) -> tuple[str, ...]:
+        return tuple(self.compound_config.sub_topologies)
+
+    def _make_team(self, topology: Topology, agents: Mapping[str, AgentType]) -> Collaboration:
+        return TopologyRegistry.create(topology, agents, self.db_session)
 
 
-OURS: Mapping[TopologyType | str, type[BaseTopology]] = MappingProxyType(
-    {
-        one.topology_type: one
-        for one in (
-            DebateTopology,
-            ChainOfCommandTopology,
-            DelegationTopology,
-            EnsembleTopology,
-            PipelineTopology,
-            CrossCheckTopology,
-            CompoundTopology,
-        )
+def _derived(topology_type: TopologyType) -> type[PatternTopology]:
+    """The class that runs topologies of *topology_type*."""
+    kind, config = KINDS[topology_type.value], CONFIGS[topology_type]
+    values = {
+        "__doc__": kind.about,
+        "__module__": __name__,
+        "topology_type": topology_type,
+        "config_class": config,
+        "pure": True,
+        f"{kind.name}_config": _TypedConfig(config),
     }
+    if kind.required:
+        values["REQUIRED_SLOTS"] = list(kind.required)
+    return type(f"{class_word(topology_type)}Topology", (PatternTopology,), values)
+
+
+OURS: Mapping[TopologyType | str, type[PatternTopology]] = MappingProxyType(
+    {one: CompoundTopology if one is TopologyType.COMPOUND else _derived(one) for one in TopologyType}
 )
-"""The built-in classes, by type."""
+"""The built-in classes, by type: `DebateTopology`, …, which are names of this module."""
+
+globals().update({one.__name__: one for one in OURS.values()})
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

@@ -1,36 +1,72 @@
 """The messages and recorded results of a program, none of them written twice."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeVar
 
-from coterie.errors import PatternRefused
+from coterie.backends.base import Backend
+from coterie.engines.program import Program
+from coterie.errors import PatternRefused, ReplayMismatch
+from coterie.journal import records as r
 from coterie.journal.records import MessageSent, ResultRecorded
 from coterie.patterns.identity import message_id, result_id
-from coterie.patterns.reference.invocation import AgentInvocationResult, is_unchanged
+from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext, is_unchanged
+from coterie.patterns.reference.mixins.base import BaseMixin
 from coterie.patterns.reference.plain import plain_object
 from coterie.patterns.reference.unchecked import row
+from coterie.patterns.rows.configs import AgentConfig
 from coterie.patterns.rows.enums import MessageType
-from coterie.patterns.rows.models import Message, Result
+from coterie.patterns.rows.models import AgentInstance, Message, Result
 
-if TYPE_CHECKING:
-    from coterie.patterns.reference.program_run import ProgramRun
+R = TypeVar("R", bound=r.Record)
 
 
-class Traces:
-    """The messages and results of one program run.
+class ProgramHost(Protocol):
+    """The host of a program's run: records its actions and provides the backend of models."""
+
+    async def write(self, run: str, make: Callable[[], R]) -> R:
+        """Append the record that *make* returns, called in its turn; return once it has its place."""
+
+    def ask(self, run: str, call: r.CallAsked, refuse: Callable[[], object]) -> None:
+        """Append *call* in its turn; *refuse* is called if nothing can be written any more."""
+
+    def drop(self, run: str, turn: str) -> None:
+        """Cancel *turn*: its caller no longer waits."""
+
+    def models(self) -> Backend:
+        """The backend that calls the providers of models."""
+
+
+class Traces(ABC):
+    """The messages and results of one program run; a `ProgramRun` has the rest.
 
     A message is identified by its sender and its number there, a result of the program's own by its agent and its
     number: records of an earlier owner are not written again.
     """
 
-    def __init__(self, of: "ProgramRun") -> None:
-        self._of = of
+    run: str
+    engine: Program
+    context: ExecutionContext
+    instances: dict[str, AgentInstance]
+    mixins: dict[str, list[BaseMixin]]
+    around: ProgramHost
+
+    def __init__(self, engine: Program) -> None:
         self._told: dict[str, list[tuple[int, MessageSent]]] = {}
         """Messages of earlier owners by sender, each with its number among all."""
-        for n, one in enumerate(of.engine.messages, start=1):
+        for n, one in enumerate(engine.messages, start=1):
             self._told.setdefault(one.sender, []).append((n, one))
-        self._made = dict(of.engine.recorded)
+        self._made = dict(engine.recorded)
         self._counts: dict[str, int] = {}
+
+    @abstractmethod
+    def config(self, slot: str) -> AgentConfig:
+        """The configuration of the agent at *slot*; raises if there is none."""
+
+    @abstractmethod
+    def other(self, record: r.Record, wanted: str) -> ReplayMismatch:
+        """The error for a program that does not repeat *record*."""
 
     async def send(
         self, sender: str, recipient: str | None, type: MessageType, content: dict[str, Any], round: int
@@ -38,21 +74,21 @@ class Traces:
         """Record a message to *recipient*, or to all."""
         if type not in (known.value for known in MessageType):
             raise PatternRefused(f"unknown message type {type!r}; known are {', '.join(MessageType)}")
-        self._of.config(sender)
+        self.config(sender)
         if recipient is not None:
-            self._of.config(recipient)
+            self.config(recipient)
         k, told = self._count(f"message of {sender}"), self._told.get(sender, ())
         if k <= len(told):
             n, record = told[k - 1]
             if record.recipient != (recipient or ""):
-                raise self._of.other(record, f"a message of {sender} to {recipient or 'all'}")
+                raise self.other(record, f"a message of {sender} to {recipient or 'all'}")
             return self._message(n, record)
         content = plain_object(content, "the content of a message")
-        if mixins := self._of.mixins[recipient] if recipient else ():
+        if mixins := self.mixins[recipient] if recipient else ():
             message = Message(
-                execution_id=self._of.context.execution_id,
-                sender_id=self._of.instances[sender].id,
-                recipient_id=self._of.instances[recipient].id if recipient else None,
+                execution_id=self.context.execution_id,
+                sender_id=self.instances[sender].id,
+                recipient_id=self.instances[recipient].id if recipient else None,
                 message_type=type,
                 content=content,
                 round_number=round,
@@ -71,8 +107,8 @@ class Traces:
         sent = MessageSent(
             sender=sender, recipient=recipient or "", type=MessageType(type).value, content=content, round=round
         )
-        written = await self._of.around.write(self._of.run, lambda: sent)
-        sequence = self._of.engine.messages
+        written = await self.around.write(self.run, lambda: sent)
+        sequence = self.engine.messages
         n = next(n for n in range(len(sequence), 0, -1) if sequence[n - 1] is written)
         return self._message(n, written)
 
@@ -80,10 +116,10 @@ class Traces:
         recipient = record.recipient
         return row(
             Message,
-            id=message_id(self._of.run, n),
-            execution_id=self._of.context.execution_id,
-            sender_id=self._of.instances[record.sender].id,
-            recipient_id=self._of.instances[recipient].id if recipient else None,
+            id=message_id(self.run, n),
+            execution_id=self.context.execution_id,
+            sender_id=self.instances[record.sender].id,
+            recipient_id=self.instances[recipient].id if recipient else None,
             message_type=MessageType(record.type),
             content=plain_object(record.content, "the content of a message"),
             round_number=record.round,
@@ -96,24 +132,20 @@ class Traces:
         if not isinstance(invocation, AgentInvocationResult):
             raise PatternRefused(f"a result must be an AgentInvocationResult, not {type(invocation).__name__}")
         ended = invocation._outcome
-        if (
-            ended is None
-            or self._of.engine.outcomes.get(ended.turn) is not ended
-            or not is_unchanged(invocation, ended)
-        ):
+        if ended is None or self.engine.outcomes.get(ended.turn) is not ended or not is_unchanged(invocation, ended):
             return await self._record_own(invocation)
         return self._result(ended.turn, invocation, ended.at)
 
     async def _record_own(self, invocation: AgentInvocationResult) -> Result:
         """Record a result that the program created or changed."""
-        slot = next((s for s, one in self._of.instances.items() if one.id == invocation.agent_instance_id), None)
+        slot = next((s for s, one in self.instances.items() if one.id == invocation.agent_instance_id), None)
         if slot is None:
             raise PatternRefused(f"no agent of this execution has the id {invocation.agent_instance_id}")
         name = f"{slot}+{self._count(f'result of {slot}')}"
         made = self._made.get(name)
         if made is None:
             said = Result(
-                execution_id=self._of.context.execution_id,
+                execution_id=self.context.execution_id,
                 agent_instance_id=invocation.agent_instance_id,
                 output=plain_object(invocation.output, "the output of a result"),
                 confidence=invocation.confidence,
@@ -128,15 +160,15 @@ class Traces:
                 reasoning=said.reasoning,
                 tokens=said.token_usage,
             )
-            made = await self._of.around.write(self._of.run, lambda: result)
+            made = await self.around.write(self.run, lambda: result)
         return self._result(name, invocation, made.at)
 
     def _result(self, name: str, invocation: AgentInvocationResult, at: float) -> Result:
         when = datetime.fromtimestamp(at, UTC)
         return row(
             Result,
-            id=result_id(self._of.run, name),
-            execution_id=self._of.context.execution_id,
+            id=result_id(self.run, name),
+            execution_id=self.context.execution_id,
             agent_instance_id=invocation.agent_instance_id,
             output=plain_object(invocation.output, "the output of a result"),
             confidence=invocation.confidence,

@@ -1,32 +1,37 @@
 """Configurations of agents and patterns as the reference's classes: validated, and without unknown keys.
 
-The settings of patterns are documented in `coterie.topology.patterns.configs`; these classes have the same fields,
-defaults and ranges, which a test checks. `.model_dump()` of each is JSON.
+Those of patterns are derived from the configurations of `coterie.patterns.builtin`. `.model_dump()` of each is JSON.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType, NoneType
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
-from pydantic import AfterValidator, Strict, ValidationError
+from msgspec import NODEFAULT, structs
+from pydantic import AfterValidator, Strict, ValidationError, create_model
 from sqlmodel import Field, SQLModel
 
 from coterie.errors import PatternRefused
-from coterie.patterns.rows.enums import AggregationMethod, ConsensusMethod, TopologyType
+from coterie.patterns.rows.enums import AggregationMethod, ConsensusMethod
 from coterie.patterns.rows.kinds import Object, refused
+from coterie.topology.patterns.configs import Aggregation, Consensus
 from coterie.topology.patterns.kinds import KINDS, read_config
+from coterie.topology.patterns.names import TopologyType
 
 Flag = Annotated[bool, Strict()]
 Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
-Probability = Annotated[float, Strict(), Field(gt=0, lt=1)]
-Weights = Literal["log_odds", "linear", "uniform"]
 
 
 class StrictConfig(SQLModel):
     """The base of configurations: rejects unknown fields."""
 
     model_config = {"extra": "forbid"}
+
+    if TYPE_CHECKING:  # the fields of derived classes are known when they run
+
+        def __getattr__(self, name: str) -> Any: ...
 
 
 class AgentCapability(StrictConfig):
@@ -73,106 +78,57 @@ AgentConfigObject = Annotated[Object, AfterValidator(_as_agent_config)]
 """A JSON object that fits `AgentConfig`."""
 
 
-class DebateConfig(StrictConfig):
-    """Configuration of a debate."""
-
-    max_rounds: Whole = Field(default=3, ge=1, le=10)
-    consensus_method: ConsensusMethod = ConsensusMethod.MEDIATOR_DECISION
-    convergence_threshold: Number = Field(default=0.8, ge=0, le=1)
-    allow_early_termination: Flag = True
-    mediator_agent_name: str | None = None
-
-    min_rounds: Whole = Field(default=1, ge=1, le=10)
-    swap_verdict: Flag = False
-
-
-class ChainOfCommandConfig(StrictConfig):
-    """Configuration of a chain of command."""
-
-    authority_levels: list[str] = Field(
-        default_factory=lambda: ["commander", "lieutenant", "worker"], min_length=1, max_length=100
-    )
-    escalation_threshold: Number = Field(default=0.5, ge=0, le=1)
-    max_delegation_depth: Whole = Field(default=3, ge=1)
-
-    max_subtasks: Whole = Field(default=10, ge=1)
-    max_concurrency: Whole | None = Field(default=None, ge=1)
-
-
-class DelegationConfig(StrictConfig):
-    """Configuration of a delegation."""
-
-    routing_strategy: Literal["capability_match", "coordinator", "round_robin"] = "capability_match"
-    load_balance: Flag = True
-    fallback_agent_name: str | None = None
-
-    max_concurrency: Whole | None = Field(default=None, ge=1)
-
-
-class EnsembleConfig(StrictConfig):
-    """Configuration of an ensemble."""
-
-    aggregation_method: AggregationMethod = AggregationMethod.SYNTHESIS
-    diversity_weight: Number = Field(default=0.3, ge=0, le=1)
-    failure_threshold: Number = Field(default=0.5, ge=0, le=1)
-
-    samples: Whole = Field(default=1, ge=1, le=100)
-    layers: Whole = Field(default=1, ge=1, le=10)
-    stop_when_decided: Flag = False
-    weights: Weights = "log_odds"
-    accuracy: dict[str, Probability] = Field(default_factory=dict)
-    average: Literal["mean", "median", "trimmed"] = "mean"
-    max_concurrency: Whole | None = Field(default=None, ge=1)
-
-
-class PipelineConfig(StrictConfig):
-    """Configuration of a pipeline."""
-
-    stages: list[str] = Field(default_factory=list)
-    checkpoint_after: list[str] = Field(default_factory=list)
-    retry_failed_stages: Flag = True
-    max_stage_retries: Whole = Field(default=2, ge=0)
-
-
-class CrossCheckConfig(StrictConfig):
-    """Configuration of a cross-check."""
-
-    num_checkers: Whole = Field(default=3, ge=2, le=10)
-    consensus_method: ConsensusMethod = ConsensusMethod.MAJORITY_VOTE
-    require_unanimous_for_approval: Flag = False
-    checker_specializations: list[str] = Field(default_factory=list)
-
-    quorum: Whole = Field(default=2, ge=1)
-    weights: Weights = "log_odds"
-    accuracy: dict[str, Probability] = Field(default_factory=dict)
-    max_revisions: Whole = Field(default=0, ge=0, le=10)
-    stop_when_decided: Flag = False
-    max_concurrency: Whole | None = Field(default=None, ge=1)
-
-
-class CompoundConfig(StrictConfig):
-    """Configuration of a compound."""
-
-    sub_topologies: list[str] = Field(default_factory=list)
-    composition_type: Literal["sequential", "parallel", "conditional"] = "sequential"
-
-    failure_policy: Literal["all", "any"] = "all"
-    mapping: dict[str, dict[str, str]] = Field(default_factory=dict)
-    max_concurrency: Whole | None = Field(default=None, ge=1)
-
-
-CONFIGS: Mapping[TopologyType, type[StrictConfig]] = MappingProxyType(
-    {
-        TopologyType.DEBATE: DebateConfig,
-        TopologyType.CHAIN_OF_COMMAND: ChainOfCommandConfig,
-        TopologyType.DELEGATION: DelegationConfig,
-        TopologyType.CROSS_CHECK: CrossCheckConfig,
-        TopologyType.ENSEMBLE: EnsembleConfig,
-        TopologyType.PIPELINE: PipelineConfig,
-        TopologyType.COMPOUND: CompoundConfig,
+def _derived(topology_type: TopologyType) -> type[StrictConfig]:
+    """The class of the configuration of *topology_type*, with the fields, defaults and ranges of its pattern."""
+    kind, name = KINDS[topology_type.value], f"{class_word(topology_type)}Config"
+    fields: dict[str, Any] = {
+        one.name: (_annotation(one.type), Field(default_factory=_default(one))) for one in structs.fields(kind.config)
     }
-)
-"""The configuration class of each type of topology."""
+    made = create_model(name, __base__=StrictConfig, __module__=__name__, **fields)
+    made.__doc__ = f"Configuration of a {kind.title.lower()}."
+    return made
+
+
+def class_word(topology_type: TopologyType) -> str:
+    """The word for *topology_type* in the names of classes: `CrossCheck`."""
+    return topology_type.name.title().replace("_", "")
+
+
+def _annotation(known: Any) -> Any:
+    """The type of a field for pydantic: lists for tuples, enums for the choices that the reference has as such."""
+    origin, inner = get_origin(known), get_args(known)
+    if origin is Annotated:
+        meta = {name: value for name in _RANGES if (value := getattr(inner[1], name)) is not None}
+        return Annotated[_annotation(inner[0]), Field(**meta)]
+    if origin is tuple:
+        return list[_annotation(inner[0])]  # type: ignore[misc]  # computed when it runs
+    if origin is dict:
+        return dict[inner[0], _annotation(inner[1])]  # type: ignore[misc, valid-type]  # as above
+    if NoneType in inner:
+        return _annotation(inner[0]) | None
+    return Annotated[known, Strict()] if known in (int, float, bool) else _ENUMS.get(known, known)
+
+
+def _default(known: structs.FieldInfo) -> Callable[[], Any]:
+    """What makes the default of the field *known*."""
+    if known.default is NODEFAULT:
+        made: Callable[[], Any] = known.default_factory
+        return made
+    kind = list if isinstance(known.default, tuple) else _ENUMS.get(known.type)
+    return (lambda: known.default) if kind is None else partial(kind, known.default)
+
+
+_RANGES = ("gt", "ge", "lt", "le", "min_length", "max_length")
+_ENUMS: Mapping[Any, Any] = {Consensus: ConsensusMethod, Aggregation: AggregationMethod}
+
+CONFIGS: Mapping[TopologyType, type[StrictConfig]] = MappingProxyType({one: _derived(one) for one in TopologyType})
+"""The configuration class of each type of topology: `DebateConfig`, …, which are names of this module."""
+
+globals().update({one.__name__: one for one in CONFIGS.values()})
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
+
 
 _own: dict[TopologyType, dict[type[SQLModel], None]] = {}
 

@@ -11,28 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from coterie.patterns.rows.enums import AgentRole, TopologyType
+from coterie.patterns.rows.enums import AgentRole
 from coterie.patterns.rows.kinds import as_text
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.program import AgentDefinition, ProgramPlan
 from coterie.topology.patterns.kinds import KINDS
+from coterie.topology.patterns.names import TopologyType
 
 Values = dict[str, Any]
 """The columns of a row, by name."""
 
 _LONGEST_NAME, _LONGEST_DESCRIPTION = 64, 1024
 _FOREIGN = re.compile(r"[^a-z0-9_-]+")
-_ROLES = {
-    "mediator": AgentRole.SYNTHESIZER,
-    "aggregator": AgentRole.SYNTHESIZER,
-    "coordinator": AgentRole.COORDINATOR,
-    "commander": AgentRole.COORDINATOR,
-    "checker": AgentRole.REVIEWER,
-    "proponent": AgentRole.CRITIC,
-    "opponent": AgentRole.CRITIC,
-    "ensemble": AgentRole.SPECIALIST,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +78,13 @@ def _of_pattern(plan: Plan, pattern: PatternPlan) -> ExecutionDefinition:
     for slot in pattern.slots:
         agent = plan.agents.get(slot.name) or AgentPlan(name=slot.name)
         if agent.child is None or pattern.type != TopologyType.COMPOUND.value:
-            agents[slot.name] = _filled(plan.name, slot, agent)
+            agents[slot.name] = _filled(plan.name, slot, agent, KINDS[pattern.type].roles)
     return ExecutionDefinition(
         topology=_topology(plan.name, title, pattern.type, pattern.config), agents=agents, members=True
     )
 
 
-def _filled(team: str, slot: SlotPlan, agent: AgentPlan) -> Values:
+def _filled(team: str, slot: SlotPlan, agent: AgentPlan, roles: Mapping[str, str]) -> Values:
     config: Values = {"max_retries": agent.retry}
     if agent.model:
         config["model"] = agent.model
@@ -103,7 +94,7 @@ def _filled(team: str, slot: SlotPlan, agent: AgentPlan) -> Values:
         config["timeout_seconds"] = max(1, math.ceil(agent.timeout))
     if slot.capabilities:
         config["capabilities"] = [{"name": name} for name in slot.capabilities]
-    role = _ROLES.get(re.split(r"[_\d]", slot.name)[0], AgentRole.EXECUTOR).value
+    role = roles.get(re.split(r"[_\d]", slot.name)[0], AgentRole.EXECUTOR.value)
     return _agent(f"{team}-{slot.name}", agent.description or f"{slot.name} of {team}", role, config)
 
 

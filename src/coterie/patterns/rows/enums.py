@@ -16,18 +16,6 @@ class AgentRole(StrEnum):
     OBSERVER = "observer"
 
 
-class TopologyType(StrEnum):
-    """The type of a team."""
-
-    DEBATE = "debate"
-    CHAIN_OF_COMMAND = "chain"
-    DELEGATION = "delegation"
-    CROSS_CHECK = "crosscheck"
-    ENSEMBLE = "ensemble"
-    PIPELINE = "pipeline"
-    COMPOUND = "compound"
-
-
 class ExecutionStatus(StrEnum):
     """The status of an execution; a paused one waits, for a human or a higher limit, and can be resumed."""
 

@@ -94,7 +94,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 def stored(kind: type[StrEnum]) -> Any:
-    """The column type for values of *kind*, stored as text: a new member needs no migration."""
+    """The column type for values of *kind*, stored as text: a new member changes no table."""
     return Enum(kind, values_callable=_values, native_enum=False, length=32)
 
 

@@ -27,7 +27,7 @@ from coterie.journal.runs import Read, history
 from coterie.patterns.identity import execution_id
 from coterie.patterns.rows.engine import open_engine
 from coterie.patterns.rows.fold import RowFold, RowUpdate
-from coterie.patterns.rows.migrations import upgrade
+from coterie.patterns.rows.tables import upgrade
 from coterie.patterns.rows.writing import Writing
 from coterie.runs.repository import STATE_DIR, find
 
@@ -54,7 +54,7 @@ class Projection:
     next ones. A run never waits for its rows, and never fails because of them.
 
     Args:
-        place: A URL or a path, whose tables are created or upgraded; or a caller's engine, whose tables exist
+        place: A URL or a path, whose tables are created; or a caller's engine, whose tables exist
             (`upgrade` creates them), and which the caller disposes of.
         read: Reads a run's journal, as `store.read`: needed for resumed runs, whose first records are not observed.
         linger: Seconds to wait for more records before writing.

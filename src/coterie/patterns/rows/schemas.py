@@ -8,8 +8,9 @@ from pydantic import model_validator
 from sqlmodel import Field, SQLModel
 
 from coterie.patterns.rows.configs import AgentConfigObject, typed_config
-from coterie.patterns.rows.enums import AgentRole, ExecutionStatus, MessageType, TopologyType
+from coterie.patterns.rows.enums import AgentRole, ExecutionStatus, MessageType
 from coterie.patterns.rows.kinds import Description, Name, Object
+from coterie.topology.patterns.names import TopologyType
 
 
 class _Given(SQLModel):

@@ -1,6 +1,6 @@
 """The agents of a loop: one per role, one if there are no roles, and a reviewer."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,6 +11,8 @@ from coterie.diagnostics import Diagnostic, error, warning
 from coterie.formats.settings import Settings
 from coterie.formats.settings.keys import DEFAULT
 from coterie.formats.settings.layers import COMMAND_LINE, GIVEN
+from coterie.options.agents import PLAN_OPTIONS, readers_of
+from coterie.options.backends import CODING, REGISTRY
 from coterie.planning.loop import GLOBAL, REVIEW, LoopGiven
 from coterie.planning.loops import backends
 from coterie.planning.loops.backends import BackendSpec, Layer, NoArguments, UnknownKind
@@ -18,7 +20,6 @@ from coterie.planning.loops.texts import Report, TextLocation, place_of
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.providers import Unclear, choose_provider
 from coterie.topology.checks.facts import listing
-from coterie.topology.coding import CODING, READERS, readers_of
 from coterie.topology.loop import Loop, Role
 
 __all__ = ["BackendSources", "loop_agents"]
@@ -146,9 +147,9 @@ def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place_of_field: 
         report(place_of_field("kind").locate(error("unknown-backend", str(wrong))))
         return
     agents[name] = agent = agent_plan(name, spec)
-    if spec.kind == "acp" and not spec.command:
-        message = f"no command configured for the ACP provider {spec.provider!r} of {name!r}"
-        hint = 'use -b acp:NAME:COMMAND, or write backend.command = "program"'
+    if REGISTRY[spec.kind].providers and not spec.command:
+        message = f"no command configured for the {spec.kind.upper()} provider {spec.provider!r} of {name!r}"
+        hint = f'use -b {spec.kind}:NAME:COMMAND, or write backend.command = "program"'
         report(place_of_field("command").locate(error("no-command", message, hint=hint)))
     if spec.kind == "command" and spec.prompt_mode == "acp":
         message = f"{name!r} is a command, which cannot take its prompt by 'acp': the prompt is passed as an argument"
@@ -157,10 +158,10 @@ def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place_of_field: 
                 warning("bad-prompt-mode", message, hint='write prompt_mode = "arg" or "stdin"')
             )
         )
-    if (provider := layer.get("provider")) and spec.kind not in ("acp", "model"):
+    if (provider := layer.get("provider")) and "provider" not in REGISTRY[spec.kind].reads:
         message = f"the provider {provider!r} has no effect: the backend is of kind {spec.kind!r}"
         report(place_of_field("provider").locate(warning("idle-provider", message, hint='write kind = "acp"')))
-    if layer.get("args") and spec.kind not in backends.TAKES_ARGUMENTS:
+    if layer.get("args") and not REGISTRY[spec.kind].takes_arguments:
         message = f"the arguments of {name!r} have no effect: a backend of kind {spec.kind!r} takes no arguments"
         report(
             place_of_field("args").locate(
@@ -168,11 +169,11 @@ def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place_of_field: 
             )
         )
     for field, value in _restrictions(spec):
-        key = field.replace("_", "-")
-        if spec.kind not in READERS[key]:
-            message = f"{field} = {value} of {name!r} has no effect: it is for {readers_of(key)}, not {spec.kind!r}"
+        if not _reads(spec.kind, field):
+            readers = readers_of(field.replace("_", "-"))
+            message = f"{field} = {value} of {name!r} has no effect: it is for {readers}, not {spec.kind!r}"
             report(place_of_field(field).locate(warning("idle-setting", message, hint="remove it for this backend")))
-    if spec.kind not in {"resume": CODING, "adopt": ("command",)}.get(spec.on_interrupt, backends.KINDS):
+    if spec.kind not in {"resume": CODING, "adopt": ("command",)}.get(spec.on_interrupt, (spec.kind,)):
         message = f"on_interrupt = {spec.on_interrupt!r} of {name!r} counts as 'retry' with the backend {spec.kind!r}"
         report(place_of_field("on_interrupt").locate(warning("idle-setting", message, hint="remove it")))
     if spec.kind == "model" and isinstance(chosen := choose_provider(spec.model, agent.options), Unclear):
@@ -185,7 +186,7 @@ def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place_of_field: 
 def _restrictions(spec: BackendSpec) -> Iterator[tuple[str, str]]:
     """The settings of *spec* that restrict its agent, with their values as in a file."""
     yield from (
-        (name, repr(value)) for name in ("sandbox", "attention") if (value := getattr(spec, name)) not in ("", "off")
+        (name, repr(value)) for name in ("sandbox", "attention") if (value := spec.options.get(name, "off")) != "off"
     )
     if spec.kind in CODING and not spec.trust_all_tools:  # a program may have its own way, as `claude` has
         yield "trust_all_tools", "false"
@@ -200,14 +201,14 @@ def agent_plan(name: str, spec: BackendSpec) -> AgentPlan:
         timeout=spec.timeout,
         on_interrupt=spec.on_interrupt or "retry",
         queue=spec.queue,
-        options=_coding_options(spec),
+        options={name: value for name, value in spec.options.items() if _reads(spec.kind, name)},
     )
     match spec.kind:
         case "command":
             via = "stdin" if spec.prompt_mode in ("stdin", "file") else "arg"  # a loop always has a prompt file, too
             return msgspec.structs.replace(agent, argv=spec.argv, prompt_via=via)
         case "model":
-            return msgspec.structs.replace(agent, options=_model_options(spec))
+            return msgspec.structs.replace(agent, options={"provider": spec.provider} if spec.provider else {})
         case "actor":
             return msgspec.structs.replace(agent, options={"type": spec.type} if spec.type else {"ask": spec.ask})
         case "scripted":
@@ -217,19 +218,9 @@ def agent_plan(name: str, spec: BackendSpec) -> AgentPlan:
         case _:
             options: dict[str, Any] = {"trust_all_tools": spec.trust_all_tools}
             options |= {key: value for key in ("provider", "agent") if (value := getattr(spec, key))}
-            argv = (spec.command,) if spec.kind == "claude-sdk" else spec.argv
+            argv = spec.argv if REGISTRY[spec.kind].takes_arguments else (spec.command,)
             return msgspec.structs.replace(agent, argv=argv, options=options | agent.options)
 
 
-def _coding_options(spec: BackendSpec) -> dict[str, Any]:
-    """The options about a sandbox and permissions that *spec* sets and its kind reads."""
-    names = ("sandbox", "attention", "attention_timeout", "attention_policy", "stall_after")
-    return {
-        name: value
-        for name in names
-        if (value := getattr(spec, name)) not in ("", None) and spec.kind in READERS[name.replace("_", "-")]
-    }
-
-
-def _model_options(spec: BackendSpec) -> Mapping[str, Any]:
-    return {"provider": spec.provider} if spec.provider else {}
+def _reads(kind: str, option: str) -> bool:
+    return PLAN_OPTIONS[option].group in REGISTRY[kind].reads

@@ -5,47 +5,28 @@ name of the command.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
 from coterie.diagnostics import did_you_mean
 from coterie.formats.settings import Settings
-from coterie.formats.settings.keys import DEFAULT, BackendSettings
+from coterie.formats.settings.keys import DEFAULT
+from coterie.options.agents import LOOP_OPTIONS, PLAN_OPTIONS
+from coterie.options.backends import BACKENDS, GENERIC, KINDS, PROVIDERS, REGISTRY, of_program, provider_of
 
 Layer = Mapping[str, Any]
-"""Fields of a layer: `kind`, `provider`, `command`, `args`, `prompt_mode`, `timeout`, `trust_all_tools`, `agent`,
-`model`, `sandbox`, `attention`, `attention_timeout`, `attention_policy`, `stall_after`,
-`on_interrupt`, `queue`."""
+"""Options of a layer, as in `LOOP_OPTIONS`."""
 
-KINDS = ("claude-sdk", "pi", "acp", "command", "model", "scripted", "human")
-"""The kinds of backends; `kiro` is another name of `acp` with that provider."""
-TAKES_ARGUMENTS = frozenset({"acp", "command", "pi"})
-"""The kinds that are programs and take arguments."""
-GENERIC = "generic"
-PROVIDERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "kiro": ("kiro-cli", ("acp",)),
-    "claude-agent-acp": ("npx", ("-y", "@agentclientprotocol/claude-agent-acp")),
-    GENERIC: ("", ()),
-}
-"""Default command and arguments of each ACP provider."""
-TIMEOUT = BackendSettings().timeout
+TIMEOUT = float(LOOP_OPTIONS["timeout"].default)
 """Default timeout of a call, in seconds."""
 SKIP_PERMISSIONS = "--dangerously-skip-permissions"
 
-_FIELDS = (
-    "kind",
-    "provider",
-    "prompt_mode",
-    "agent",
-    "model",
-    "sandbox",
-    "attention",
-    "attention_policy",
-    "on_interrupt",
-    "queue",
+_CLAUDE = "claude"
+_FURTHER = tuple(
+    name for name in LOOP_OPTIONS if name in PLAN_OPTIONS and name not in ("provider", "agent", "trust_all_tools")
 )
-_CLAUDE, _PI = "claude", "pi"
+"""Options that a plan has as they are."""
 
 
 class UnknownKind(ValueError):
@@ -74,6 +55,7 @@ class BackendSpec:
         args: Arguments of the command, including those that a `claude` command needs.
         prompt_mode: `arg`, `stdin`, `file` or `acp`.
         timeout: Seconds one call may take; None for a human: unlimited.
+        options: Its other options, by their names in a plan; its kind may not read all of them.
         type: The class of an agent in Python; *ask* is the name of one in the system around the loop.
     """
 
@@ -86,13 +68,9 @@ class BackendSpec:
     trust_all_tools: bool = True
     agent: str = ""
     model: str = ""
-    sandbox: str = ""
-    attention: str = ""
-    attention_timeout: float | None = None
-    attention_policy: str = ""
-    stall_after: float | None = None
     on_interrupt: str = ""
     queue: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     type: str = ""
     ask: str = ""
@@ -105,26 +83,18 @@ class BackendSpec:
 
 def of_settings(settings: Settings) -> Layer:
     """The backend settings."""
-    backend = settings.backend
-    layer: dict[str, Any] = {name: value for name in _FIELDS if (value := getattr(backend, name))}
-    if settings.origins["backend.command"].layer != DEFAULT:
-        layer["command"] = backend.command
-    if backend.args is not None:
-        layer["args"] = backend.args
-    for name in ("timeout", "attention_timeout"):
-        if settings.origins[f"backend.{name}_ms"].layer != DEFAULT:
-            layer[name] = getattr(backend, name)
-    if backend.stall_after is not None:
-        layer["stall_after"] = backend.stall_after
-    return layer | {"trust_all_tools": backend.trust_all_tools}
+    layer = {
+        name: settings.value(option.in_settings)
+        for name, option in LOOP_OPTIONS.items()
+        if option.in_settings in settings.origins and settings.origins[option.in_settings].layer != DEFAULT
+    }
+    return {name: value for name, value in layer.items() if value not in ("", None)}
 
 
 def of_review(settings: Settings) -> Layer:
     """The backend settings of reviews, over those of iterations."""
-    review = settings.review
-    names = (*_FIELDS, "command", "args", "trust_all_tools", "attention_timeout", "stall_after")
-    layer = {name: value for name in names if (value := getattr(review, name)) is not None}
-    return layer | {"timeout": review.timeout}
+    values = ((name, getattr(settings.review, name, None)) for name in LOOP_OPTIONS)
+    return {name: value for name, value in values if value is not None}
 
 
 def of_flag(text: str) -> Layer:
@@ -133,34 +103,24 @@ def of_flag(text: str) -> Layer:
     It is a kind, a provider (`kiro`, `claude-agent-acp`), `acp:<provider>:<command>`, or any command; the name of a
     command with a path is enough. The kind `command` runs `claude` as a program.
     """
-    if text.startswith("acp:"):
-        _, provider, *rest = text.split(":", 2)
-        command, args = PROVIDERS.get(provider, PROVIDERS[GENERIC])
-        return _as_one("acp", provider or GENERIC, ":".join(rest) or command, args)
+    kind, colon, rest = text.partition(":")
+    if colon and kind in REGISTRY and (known := REGISTRY[kind].providers):
+        name, _, command = rest.partition(":")
+        provider = known.get(name, known[GENERIC])
+        return _as_one(kind, name or GENERIC, command or provider.command, provider.args)
     if text in PROVIDERS and text != GENERIC:
-        return _as_one("acp", text, *PROVIDERS[text])
-    if text == "claude-sdk":
-        return _as_one("claude-sdk", "", _CLAUDE, ())
-    match PurePath(text).name:
-        case "kiro-cli":
-            return _as_one("acp", "kiro", text, PROVIDERS["kiro"][1])
-        case "claude":
-            return _as_one("claude-sdk", "", text, ())
-        case "pi":
-            return _as_one("pi", "", text, ())
-    match text:
-        case "acp":
-            return _as_one("acp", GENERIC, "", ())
-        case "model" | "scripted" | "human":
-            return _as_one(text, "", "", ())
-        case "command":
-            return _as_one(text, "", _CLAUDE, ())
-    return _as_one("command", "", text, ())
+        kind, provider = PROVIDERS[text]
+        return _as_one(kind, text, provider.command, provider.args)
+    if text in BACKENDS:
+        return _as_one(text, GENERIC if REGISTRY[text].providers else "", REGISTRY[text].program, ())
+    if name := provider_of(text):
+        return _as_one(PROVIDERS[name][0], name, text, PROVIDERS[name][1].args)
+    return _as_one(of_program(text) or "command", "", text, ())
 
 
 def _as_one(kind: str, provider: str, command: str, args: tuple[str, ...]) -> Layer:
-    mode = "acp" if kind == "acp" else "arg"
-    return {"kind": kind, "provider": provider, "command": command, "args": args, "prompt_mode": mode}
+    layer = {"kind": kind, "provider": provider, "command": command, "args": args}
+    return layer | {"prompt_mode": REGISTRY[kind].prompt_mode}
 
 
 def overlay(*layers: Layer) -> dict[str, Any]:
@@ -181,11 +141,12 @@ def with_arguments(layer: Layer, further: tuple[str, ...]) -> Layer:
     if not further:
         return layer
     settled = settle(layer)
-    if settled.kind not in TAKES_ARGUMENTS:
+    entry = REGISTRY[settled.kind]
+    if not entry.takes_arguments:
         raise NoArguments(settled.kind, further)
     args = layer.get("args")
     if args is None:
-        args = PROVIDERS.get(settled.provider, PROVIDERS[GENERIC])[1] if settled.kind == "acp" else ()
+        args = entry.providers.get(settled.provider, entry.providers[GENERIC]).args if entry.providers else ()
     return overlay(layer, {"kind": settled.kind, "provider": settled.provider, "args": (*args, *further)})
 
 
@@ -200,18 +161,18 @@ def settle(layer: Layer) -> BackendSpec:
         return BackendSpec(kind="actor", type=type_, ask=ask, timeout=layer.get("timeout", TIMEOUT))
     kind, provider = str(layer.get("kind", "")), str(layer.get("provider", "")).strip()
     command = str(layer.get("command", ""))
-    if kind == "kiro":
-        kind, provider = "acp", provider or "kiro"
+    if kind in PROVIDERS and PROVIDERS[kind][1].selects:
+        kind, provider = PROVIDERS[kind][0], provider or kind
     kind = kind_of(kind, command or _CLAUDE, bool(layer.get("args")))
-    args = layer.get("args")
-    if kind == "acp":
-        provider = provider or _provider_of(command)
-        usual_command, usual_args = PROVIDERS.get(provider, PROVIDERS[GENERIC])
-        command = command or usual_command
-        args = usual_args if args is None else args
+    entry, args = REGISTRY[kind], layer.get("args")
+    if entry.providers:
+        provider = provider or provider_of(command) or GENERIC
+        usual = entry.providers.get(provider, entry.providers[GENERIC])
+        command = command or usual.command
+        args = usual.args if args is None else args
     else:
-        provider = provider if kind == "model" else ""
-        command = command or {"pi": _PI, "claude-sdk": _CLAUDE, "command": _CLAUDE}.get(kind, "")
+        provider = provider if "provider" in entry.reads else ""
+        command = command or entry.program
     trusts = bool(layer.get("trust_all_tools", True))
     args = tuple(args or ())
     return BackendSpec(
@@ -219,12 +180,11 @@ def settle(layer: Layer) -> BackendSpec:
         provider=provider,
         command=command,
         args=permitted(command, args, trusts) if kind == "command" else args,
-        prompt_mode=str(layer.get("prompt_mode") or ("acp" if kind == "acp" else "arg")),
+        prompt_mode=str(layer.get("prompt_mode") or entry.prompt_mode),
         timeout=layer.get("timeout", None if kind == "human" else TIMEOUT),
         trust_all_tools=trusts,
-        attention_timeout=layer.get("attention_timeout"),
-        stall_after=layer.get("stall_after"),
-        **{name: str(layer.get(name, "")) for name in _FIELDS if name not in ("kind", "provider", "prompt_mode")},
+        options={name: value for name in _FURTHER if (value := layer.get(name)) not in ("", None)},
+        **{name: str(layer.get(name, "")) for name in ("agent", "model", "on_interrupt", "queue")},
     )
 
 
@@ -234,19 +194,11 @@ def kind_of(kind: str, command: str, has_args: bool) -> str:
     Raises:
         UnknownKind: If *kind* is unknown.
     """
-    if kind == "kiro":
-        return "acp"
-    if kind:
-        if kind not in KINDS:
-            raise UnknownKind(kind)
-        return kind
-    match PurePath(command).name:
-        case "pi":
-            return "pi"
-        case "claude" if not has_args:
-            return "claude-sdk"
-        case _:
-            return "command"
+    if kind in PROVIDERS and PROVIDERS[kind][1].selects:
+        return PROVIDERS[kind][0]
+    if kind and kind not in BACKENDS:
+        raise UnknownKind(kind)
+    return kind or of_program(command, has_args=has_args) or "command"
 
 
 def permitted(command: str, args: tuple[str, ...], trusts: bool = True) -> tuple[str, ...]:
@@ -256,9 +208,3 @@ def permitted(command: str, args: tuple[str, ...], trusts: bool = True) -> tuple
     first = () if "-p" in args or "--print" in args else ("-p",)
     last = (SKIP_PERMISSIONS,) if trusts and SKIP_PERMISSIONS not in args else ()
     return (*first, *args, *last)
-
-
-def _provider_of(command: str) -> str:
-    """The provider whose default command is *command*."""
-    name = PurePath(command).name
-    return "kiro" if name == PROVIDERS["kiro"][0] else GENERIC

@@ -11,8 +11,7 @@ from coterie.planning.plan import AgentPlan
 from coterie.topology.checks.facts import listing
 from coterie.topology.events import COORDINATION, JOINED, START, is_pattern, matches, matches_any, suggested
 from coterie.topology.loop import Loop
-from coterie.topology.patterns.kinds import KINDS
-from coterie.topology.patterns.outputs import OUTPUTS, keys_of
+from coterie.topology.patterns.kinds import KINDS, keys_of, scalars_of
 
 
 def check(
@@ -50,7 +49,7 @@ def outputs_are_given(
         for event, when in role.events or ():
             if when is not None and when.field not in keys_of(pattern.type):
                 message = f"a {pattern.type} has no output {when.field!r}, so role {role.id!r} never emits {event!r}"
-                known = (*OUTPUTS[pattern.type], "text")
+                known = (*scalars_of(pattern.type), "text")
                 hint = did_you_mean(when.field, known) or f"its outputs: {listing(known)}"
                 spans = written[role.id].spans
                 span = spans.get(f"events.{event}") or spans.get("events")

@@ -1,14 +1,14 @@
 """Plan a loop from its folder, all layers of settings, and the command line."""
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from coterie import files
-from coterie.diagnostics import Diagnostic, error, warning
+from coterie.diagnostics import Diagnostic, Span, error, warning
 from coterie.formats.folders import AGENTS, TOPOLOGY, is_folder
 from coterie.formats.settings import Settings
 from coterie.formats.settings import resolve as resolve_settings
@@ -21,35 +21,14 @@ from coterie.planning.loops.profiles import fragments
 from coterie.planning.loops.texts import Report, TextLocation, fill, joined, place_of, read
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan
-from coterie.planning.resolve import Team, teams_of
 from coterie.topology.conditions import Condition, comparison
 from coterie.topology.loop import Loop, Role
 from coterie.topology.model import Topology
 
 Found = list[Diagnostic]
-
-
-def plan_folder(
-    folder: Path,
-    *,
-    given: LoopGiven | None = None,
-    work_dir: Path | None = None,
-    env: Mapping[str, str] | None = None,
-) -> tuple[Plan | None, Found]:
-    """The plan of the loop in *folder* and all diagnostics; no plan if one is an error.
-
-    Args:
-        given: Options of the command line.
-        work_dir: Where the run is started; by default the current folder.
-        env: The environment, which locates the user's settings; by default this process's.
-    """
-    from coterie import formats  # local import: reading a journal with plans must not load the readers
-
-    source = formats.read(folder)
-    if source.topology is None or source.has_errors:
-        return None, list(source.diagnostics)
-    made, found = plan_loop(source.topology, given=given, work_dir=work_dir, env=env, text=source.text)
-    return made, [*source.diagnostics, *found]
+Team = Callable[[str, str, Path | None, Span | None, Report], Plan | None]
+"""Plans the team in a file: who names it, the file, the folder where its path begins, and where it is named; None after
+reporting what is wrong."""
 
 
 def plan_loop(
@@ -60,7 +39,7 @@ def plan_loop(
     env: Mapping[str, str] | None = None,
     text: str = "",
     before: LoopPlan | None = None,
-    team: Team | None = None,
+    team: Team,
 ) -> tuple[Plan | None, Found]:
     """The plan of *topology*, which has a loop and was read from a folder; see `plan_folder`.
 
@@ -68,7 +47,7 @@ def plan_loop(
         text: The text of its `topology.toml`, to show lines of.
         before: The plan of the running loop. Changes to settings fixed at the start are reported and ignored; a removed
             file of the loop is an error.
-        team: Plans the teams of roles; by default those of a top-level loop.
+        team: Plans the teams of roles.
     """
     found: Found = []
     given, loop = given or LoopGiven(), topology.loop or Loop()
@@ -102,7 +81,7 @@ def plan_loop(
         preset=preset,
         topology=reader.topology,
         project=TextLocation(str(project_file(folder))),
-        team=lambda role: reader.team(role, team or teams_of(Path(topology.file))),
+        team=lambda role: reader.team(role, team),
     )
     agents = loop_agents(sources, reviews=settings.review.enabled, report=found.append)
     coordination = LoopPlan(
@@ -134,33 +113,6 @@ def plan_loop(
     if any(each.is_error for each in found):
         return None, found
     return Plan(name=topology.name, agents=agents, coordination=coordination, folder=str(folder)), found
-
-
-def reread(plan: Plan, *, env: Mapping[str, str] | None = None) -> tuple[Plan | None, Found]:
-    """Plan a running loop again from its current files and original command line; None if they are invalid.
-
-    Settings fixed at the start keep their values. Each settings file is read with the same grammar as then.
-
-    Raises:
-        TypeError: If *plan* is not a loop read from a folder.
-    """
-    from coterie import formats
-
-    loop = plan.coordination
-    if not isinstance(loop, LoopPlan) or not loop.place.project:
-        raise TypeError(f"{plan.name!r} is not a loop read from a folder")
-    source = formats.read(Path(loop.place.project))
-    if source.topology is None or source.has_errors:
-        return None, list(source.diagnostics)
-    made, found = plan_loop(
-        source.topology,
-        given=loop.given,
-        work_dir=Path(loop.place.work_dir),
-        env=env,
-        text=source.text,
-        before=loop,
-    )
-    return made, [*source.diagnostics, *found]
 
 
 def _place(settings: Settings, folder: Path, preset: str, work_dir: Path) -> RunPlace:

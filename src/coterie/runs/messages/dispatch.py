@@ -15,9 +15,9 @@ from coterie.backends.processes import any_alive
 from coterie.errors import NotTheOperator, UsageError
 from coterie.journal.records import AttemptLaunched
 from coterie.journal.runs import RunReader
+from coterie.kernel.fold import refusal
 from coterie.runs import index
 from coterie.runs.authority import check_operator
-from coterie.runs.driver.fold import refusal
 from coterie.runs.messages import WAITS, RunMessage, Verdict, verdict
 from coterie.runs.messages.tokens import Tokens
 from coterie.waits import waiting

@@ -22,8 +22,8 @@ from coterie.backends.processes import attempt_of, marks_of
 from coterie.errors import JournalFailed, shortage, suppress_os_errors
 from coterie.formats.bounds import decode_json
 from coterie.ids import child_run_id
-from coterie.runs.driver.driven_run import DrivenRun
-from coterie.runs.driver.shell import Shell
+from coterie.kernel.driven_run import DrivenRun
+from coterie.kernel.shell import Shell
 from coterie.runs.messages import UNREADABLE, WAITS, RunMessage, Verdict
 from coterie.runs.messages.doorbell import Doorbell
 from coterie.runs.messages.tokens import Tokens

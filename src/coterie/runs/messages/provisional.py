@@ -12,10 +12,10 @@ from coterie.engines.commands import Emit, Reply
 from coterie.formats.bounds import decode_json
 from coterie.ids import child_run_id
 from coterie.journal.records import DECISIONS, PARKED_DECISIONS, AttemptFailed
-from coterie.runs.driver.commands import Again, Turn
-from coterie.runs.driver.fold import Fold, refusal
-from coterie.runs.driver.prompts import how_to_decide
-from coterie.runs.kinds import Kind, kind_of
+from coterie.kernel.commands import Again, Turn
+from coterie.kernel.fold import Fold, refusal
+from coterie.kernel.prompts import how_to_decide
+from coterie.kinds import Kind, kind_of
 from coterie.runs.messages import WAITS, RunMessage, Verdict
 from coterie.runs.messages.inbox import LARGEST
 from coterie.runs.messages.tokens import Tokens

@@ -10,10 +10,10 @@ from coterie.backends.processes import is_within
 from coterie.engines.commands import Emit, Reply
 from coterie.ids import child_run_id
 from coterie.journal import records as r
-from coterie.runs.driver.commands import Turn
-from coterie.runs.driver.driven_run import DrivenRun
-from coterie.runs.driver.fold import Fold, refusal
-from coterie.runs.driver.shell import Shell
+from coterie.kernel.commands import Turn
+from coterie.kernel.driven_run import DrivenRun
+from coterie.kernel.fold import Fold, refusal
+from coterie.kernel.shell import Shell
 from coterie.runs.messages import UNREADABLE, WAITS, RunMessage, Verdict, verdict
 from coterie.runs.messages.tokens import Tokens
 from coterie.views.words import respond_command

@@ -63,11 +63,10 @@ def outputs_of(topology: Topology) -> tuple[Output, ...]:
 
 
 def _of_pattern(pattern: "Pattern") -> Iterator[Output]:
-    from coterie.topology.patterns.kinds import kind_of
-    from coterie.topology.patterns.outputs import OUTPUTS
+    from coterie.topology.patterns.kinds import kind_of, scalars_of
 
     kind = kind_of(pattern.type)
-    for name, type in OUTPUTS[kind.name].items() if kind is not None else ():
+    for name, type in scalars_of(kind.name).items() if kind is not None else ():
         yield Output(name=name, type=type)
 
 

@@ -34,7 +34,8 @@ def type_is_known(facts: Facts) -> Iterator[Diagnostic]:
     pattern = facts.topology.pattern
     if pattern is None or not pattern.type:
         return
-    from coterie.topology.patterns.kinds import kind_of, words
+    from coterie.topology.patterns.kinds import kind_of
+    from coterie.topology.patterns.names import words
 
     span = pattern.spans.get("type") or pattern.span
     if FUNCTION.fullmatch(pattern.type):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from coterie.escapes import printable
 from coterie.topology.drawing.graph import Arrow, Box, Graph
 
 _SHAPES = {
@@ -64,5 +65,5 @@ def _arrow(arrow: Arrow, prefix: str) -> str:
 
 def _text(text: str) -> str:
     """*text* quoted. Graphviz interprets backslashes in labels, so they are doubled."""
-    shown = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
+    shown = printable("".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text))
     return '"' + shown.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

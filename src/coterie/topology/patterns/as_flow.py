@@ -4,14 +4,11 @@ The arrows are for display only. For a debate they show that both sides answer e
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
-from typing import Any
 
 from coterie.topology.checks.patterns import asked
 from coterie.topology.model import AnyNode, ArrowGroup, Flow, Topology
-from coterie.topology.patterns import slots as of
 from coterie.topology.patterns.kinds import kind_of, read_config
 from coterie.topology.patterns.model import Pattern, Slot
 
@@ -59,7 +56,7 @@ def arrows(pattern: Pattern) -> Iterator[ArrowGroup]:
     names = [slot.name for slot in pattern.slots]
     if kind is None or config is None:
         return
-    for group in _OF[kind.name](config, names):
+    for group in config.handoffs(names):
         targets = tuple(name for name in dict.fromkeys(group.targets) if name in names)
         if group.source in names and targets:
             yield replace(group, targets=targets)
@@ -78,68 +75,3 @@ def _nodes(topology: Topology, pattern: Pattern) -> Iterator[AnyNode]:
     here = set(asked(topology, {id(node.topology) for node in topology.nodes}))
     taken |= set(asked(topology, set())) - here
     yield from (node for node in topology.nodes if node.name not in taken)
-
-
-def _arrow(source: str, targets: Sequence[str], most: int | None = None, what: str = "") -> ArrowGroup:
-    return ArrowGroup(source=source, targets=tuple(targets), max=most, kept={what: True} if what else {})
-
-
-def _debate(config: Any, names: Sequence[str]) -> Iterator[ArrowGroup]:
-    one, other = of.SIDES
-    yield _arrow(one, (other,))
-    if config.max_rounds > 1:
-        yield _arrow(other, (one,), config.max_rounds - 1)
-    yield _arrow(other, (of.mediator_of(config, names),))
-
-
-def _chain(config: Any, names: Sequence[str]) -> Iterator[ArrowGroup]:
-    levels = [slots for slots in of.by_level(config.authority_levels, names).values() if slots]
-    for above, below in pairwise(levels):
-        for name in above:
-            yield _arrow(name, below, what="delegates")
-    for name in levels[-1] if len(levels) > 1 else ():
-        yield _arrow(name, levels[0][:1], 1, "results")
-
-
-def _delegation(config: Any, names: Sequence[str]) -> Iterator[ArrowGroup]:
-    if config.routing_strategy == "coordinator":
-        yield _arrow(of.COORDINATOR, of.workers(names), what="one of them")
-
-
-def _ensemble(config: Any, names: Sequence[str]) -> Iterator[ArrowGroup]:
-    if config.aggregation_method == "synthesis":
-        for name in of.members(names):
-            yield _arrow(name, (of.AGGREGATOR,))
-
-
-def _pipeline(config: Any, names: Sequence[str]) -> Iterator[ArrowGroup]:
-    stages = of.stages(config, names)
-    for one, following in pairwise(stages):
-        yield _arrow(one, (following,))
-
-
-def _crosscheck(config: Any, names: Sequence[str]) -> Iterator[ArrowGroup]:
-    checkers = tuple(dict.fromkeys(of.checkers(config, names)))
-    yield _arrow(of.PRIMARY, checkers)
-    for name in checkers:
-        yield _arrow(name, (of.MEDIATOR,))
-        if config.max_revisions:
-            yield _arrow(name, (of.PRIMARY,), config.max_revisions, "rejected")
-
-
-def _compound(config: Any, names: Sequence[str]) -> Iterator[ArrowGroup]:
-    if config.composition_type == "sequential":
-        subs = of.subs(config, names)
-        for one, following in pairwise(subs):
-            yield _arrow(one, (following,))
-
-
-_OF = {
-    "debate": _debate,
-    "chain": _chain,
-    "delegation": _delegation,
-    "ensemble": _ensemble,
-    "pipeline": _pipeline,
-    "crosscheck": _crosscheck,
-    "compound": _compound,
-}

@@ -1,30 +1,27 @@
-"""The seven pattern types: names, inputs, and valid slots and settings.
+"""What each built-in pattern is: its module is loaded when a file or a plan uses it.
 
 Messages contain those of the reference, `Debate requires 'mediator' slot`, because programs search for them.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
-from types import MappingProxyType
+from importlib import import_module
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from coterie.diagnostics import did_you_mean
-from coterie.topology.patterns import slots
-from coterie.topology.patterns.configs import (
-    ChainSettings,
-    CompoundSettings,
-    Config,
-    CrossCheckSettings,
-    DebateSettings,
-    DelegationSettings,
-    EnsembleSettings,
-    PipelineSettings,
-)
+from coterie.diagnostics import Severity, did_you_mean
+from coterie.topology.patterns.configs import Config
 from coterie.topology.patterns.faults import Fault
+from coterie.topology.patterns.names import TYPES, TopologyType
+
+_MODULES = "coterie.patterns.builtin"
+"""The package of the patterns. It stands after the engines, so a pattern is loaded by its name."""
+
+COMMON = ("text", "failures", "warnings", "usage")
+"""The keys of every result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,47 +29,88 @@ class PatternSpec:
     """One pattern type.
 
     Attributes:
-        name: As it is stored: `debate`, `chain`, `delegation`, `ensemble`, `pipeline`, `crosscheck`, `compound`.
+        name: As it is stored, and the name of its module.
         title: As people read it.
         config: The class of its configuration.
-        rules: Finds faults of its slots, given a valid configuration.
+        about: What it does, in one line.
         keys: Input keys that may hold its task, the usual one first; empty: any input is accepted.
-        aliases: Other accepted names.
+        results: The classes of its results.
+        roles: The role of its agents in rows, by the first word of their slots; others are executors.
+        named_slot: A setting that may name the agent of a slot, and that slot.
+        retries: The retries of an agent that sets none.
+        stops_early: The setting that lets it end early.
+        is_per_task: Its turns are counted for one task.
+        has_skills: Capabilities of its agents may be skills, which are no mixins.
+        required: The slots that it always needs.
+        python_hints: What hints for files are for teams built in Python.
     """
 
     name: str
     title: str
     config: type[Config]
-    rules: Callable[[Any, Sequence[str]], Iterator[Fault]]
+    about: str = ""
     keys: tuple[str, ...] = ()
-    aliases: tuple[str, ...] = ()
+    results: tuple[type[msgspec.Struct], ...] = ()
+    roles: Mapping[str, str] = field(default_factory=dict)
+    named_slot: tuple[str, str] = ("", "")
+    retries: int = 3
+    stops_early: str = ""
+    is_per_task: bool = False
+    has_skills: bool = False
+    required: tuple[str, ...] = ()
+    python_hints: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Its name and other accepted ones."""
+        return tuple(word for word, name in TYPES.items() if name == self.name)
 
 
-_ALL = (
-    PatternSpec("debate", "Debate", DebateSettings, slots.of_debate, keys=("question", "topic")),
-    PatternSpec(
-        "chain", "Chain of command", ChainSettings, slots.of_chain, keys=("task",), aliases=("chain_of_command",)
-    ),
-    PatternSpec("delegation", "Delegation", DelegationSettings, slots.of_delegation, keys=("task", "tasks")),
-    PatternSpec("ensemble", "Ensemble", EnsembleSettings, slots.of_ensemble, keys=("prompt",)),
-    PatternSpec("pipeline", "Pipeline", PipelineSettings, slots.of_pipeline),
-    PatternSpec("crosscheck", "Cross-check", CrossCheckSettings, slots.of_crosscheck, ("prompt",), ("cross_check",)),
-    PatternSpec("compound", "Compound", CompoundSettings, slots.of_compound),
-)
-KINDS: Mapping[str, PatternSpec] = MappingProxyType({kind.name: kind for kind in _ALL})
-"""By stored name, in the order of the documentation."""
+class _BuiltIn(Mapping[str, PatternSpec]):
+    """The built-in patterns by stored name, in the order of the documentation; only looking one up loads it."""
 
-_BY_WORD = {word: kind for kind in KINDS.values() for word in (kind.name, *kind.aliases)}
+    def __getitem__(self, name: str) -> PatternSpec:
+        if name not in self:
+            raise KeyError(name)
+        found: PatternSpec = import_module(f"{_MODULES}.{name}").SPEC
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (one.value for one in TopologyType)
+
+    def __len__(self) -> int:
+        return len(TopologyType)
+
+    def __contains__(self, name: object) -> bool:
+        return name in TYPES.values()
+
+
+KINDS: Mapping[str, PatternSpec] = _BuiltIn()
 
 
 def kind_of(word: str) -> PatternSpec | None:
     """The type named *word* (`chain_of_command` as well as `chain`), or None."""
-    return _BY_WORD.get(word)
+    return KINDS[TYPES[word]] if word in TYPES else None
 
 
-def words() -> tuple[str, ...]:
-    """Every name of a type."""
-    return tuple(_BY_WORD)
+@cache
+def scalars_of(kind: str) -> Mapping[str, str]:
+    """The scalar values of a result of *kind*, which conditions can compare, with their types in words."""
+    return {name: _SCALARS[known] for name, known in _results(kind) if known in _SCALARS}
+
+
+def keys_of(kind: str) -> tuple[str, ...]:
+    """Every key that a result of *kind* may have: scalar ones first."""
+    return tuple(dict.fromkeys((*scalars_of(kind), *(name for name, _ in _results(kind)), *COMMON)))
+
+
+def _results(kind: str) -> list[tuple[str, Any]]:
+    """The fields of the results of *kind*, and their types."""
+    found = [one for result in KINDS[kind].results for one in msgspec.structs.fields(result)]
+    return [(one.name, one.type) for one in found if one.name not in COMMON]
+
+
+_SCALARS: Mapping[Any, str] = {str: "text", int: "integer", float: "number", float | None: "number", bool: "boolean"}
 
 
 def read_config(config: type[Config], written: Mapping[str, Any]) -> tuple[Config | None, list[Fault]]:
@@ -88,8 +126,10 @@ def faults(kind: PatternSpec, written: Mapping[str, Any], names: Sequence[str]) 
     config, wrong = read_config(kind.config, written)
     yield from wrong
     if config is not None:
-        yield from kind.rules(config, tuple(names))
-        yield from slots.without_effect(config, written, tuple(names))
+        yield from config.slot_faults(tuple(names))
+        for is_idle, name, why in config.idle_settings(written, tuple(names)):
+            if is_idle:
+                yield Fault("idle-config", f"{name} has no effect: {why}", f"config.{name}", Severity.WARNING)
 
 
 def _config_faults(config: type[Config], written: Mapping[str, Any]) -> Iterator[Fault]:

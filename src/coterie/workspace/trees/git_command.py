@@ -19,6 +19,7 @@ from coterie.backends.base import Request
 from coterie.backends.processes import unmarked
 from coterie.backends.sandbox.choice import working
 from coterie.backends.sandbox.policy import Access, policy_of
+from coterie.backends.sandbox.restoring import remember, restore
 from coterie.backends.secrets import without_secrets
 from coterie.planning.plan import AgentPlan
 
@@ -88,7 +89,11 @@ def prepared_call(
         written = [common, f"{common}/worktrees", *(word for word in words if os.path.isabs(word))]
         written += [os.path.dirname(env[name]) for name in ("GIT_INDEX_FILE",) if name in env]
         access = {**policy.access, **{_existing(path): Access.WRITE for path in written}}
-        yield sandbox.command(policy._replace(access=access), argv, folder), env
+        remember(Path(temporary), policy.absent, policy.links, policy.written)
+        try:
+            yield sandbox.command(policy._replace(access=access), argv, folder), env
+        finally:
+            restore(Path(temporary))
 
 
 def _argv(words: tuple[str, ...]) -> list[str]:

@@ -5,13 +5,13 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from coterie import files
-from coterie.backends.coding.needs import sandbox_of
+from coterie.backends.needs import sandbox_of
 from coterie.backends.sandbox.choice import working
 from coterie.errors import CoterieError, shortage
 from coterie.journal.records import TreeAttested, TreeMade, TreePosition, TreeSaved, TreesJoined
+from coterie.options.backends import CODING
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.team_files import team_files
-from coterie.topology.coding import CODING
 from coterie.waits import waiting
 from coterie.workspace.base import Workspace
 from coterie.workspace.trees import attestation, branches, worktree

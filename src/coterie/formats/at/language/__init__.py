@@ -1,20 +1,17 @@
 """The definition of the `.at` notation: every block and field, with its meaning and whether it has an effect.
 
-The table is `notation.txt`. `coterie.formats.at.blocks` reads blocks by it; the reference page and completion in
-editors come from it. Fields without effect are read, kept, shown, and reported by `validate`.
+`nodes.py` and `blocks.py` are the table. `coterie.formats.at.blocks` reads blocks by it; the reference page and
+completion in editors come from it. Fields without effect are read, kept, shown, and reported by `validate`.
 
     for block in LANGUAGE:
         for field in block.fields:
             print(block.name, field.name, field.kind.words, field.about)
 """
 
+from coterie.formats.at.language.blocks import LANGUAGE
 from coterie.formats.at.language.spec import AttributeSpec, BlockSpec, Entries, FieldSpec
-from coterie.formats.at.language.table import read_table
 
 __all__ = ["ATTRIBUTES", "BLOCKS", "LANGUAGE", "ROOTS", "AttributeSpec", "BlockSpec", "Entries", "FieldSpec", "within"]
-
-LANGUAGE: tuple[BlockSpec, ...] = read_table()
-"""The blocks of a topology, the most frequent first."""
 
 BLOCKS = {block.name: block for block in LANGUAGE}
 """The same by name."""

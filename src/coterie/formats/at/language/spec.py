@@ -1,7 +1,7 @@
 """Data types that describe the notation: blocks, their fields, and the kinds of values."""
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 from msgspec import Struct
@@ -10,7 +10,7 @@ KindName = Literal[
     "text", "word", "list", "names", "number", "count", "duration", "seconds", "flag", "one", "rate", "join",
     "policy", "values", "schema", "own", "block", "entries",
 ]  # fmt: skip
-"""The first word of a kind in `notation.txt`."""
+"""How the values of a field are read."""
 
 
 class FieldKind(Struct, frozen=True):
@@ -55,6 +55,14 @@ class FieldSpec(Struct, frozen=True):
     default: str = ""
     executed: bool = False
     model_only: bool = False
+
+
+kept = FieldSpec
+"""A field without an effect: it is read, checked, kept and shown."""
+works = partial(FieldSpec, executed=True)
+"""A field that has an effect."""
+model = partial(FieldSpec, executed=True, model_only=True)
+"""A field that has an effect where a model runs the agent."""
 
 
 class Entries(Struct, frozen=True):
@@ -102,6 +110,10 @@ class BlockSpec(Struct, frozen=True, dict=True):
         """Its fields by name."""
         return {field.name: field for field in self.fields}
 
+    def pick(self, *names: str) -> tuple[FieldSpec, ...]:
+        """Its fields *names*, in its order."""
+        return tuple(field for field in self.fields if field.name in names)
+
 
 class AttributeSpec(Struct, frozen=True):
     """An attribute of an arrow: `max 3`."""
@@ -110,3 +122,62 @@ class AttributeSpec(Struct, frozen=True):
     shape: str
     about: str
     executed: bool = False
+
+
+# -- the kinds of values -----------------------------------------------------------------------------------------------
+
+TEXT = FieldKind("text", "a text")
+WORD = FieldKind("word", "a word")
+"""A text without blanks."""
+LIST = FieldKind("list", "a list")
+"""Of texts; a bare text is a list of one."""
+NAMES = FieldKind("names", "a list")
+"""A list with the span of each item."""
+NUMBER = FieldKind("number", "a number")
+DURATION = FieldKind("duration", "a duration: 30s, 5m, 1h, 2d")
+SECONDS = FieldKind("seconds", "a duration: 30s, 5m, 1h, 2d")
+"""A duration, or a bare number of seconds."""
+FLAG = FieldKind("flag", "true or false", ("true", "false"))
+RATE = FieldKind("rate", "a rate: 60/min; per sec, min, hour or day")
+JOIN = FieldKind("join", "all | any | all-done | none-failed | N-of-M", ("all", "any", "all-done", "none-failed"))
+"""How many incoming arrows a node waits for."""
+VALUES = FieldKind("values", "a block: { name: value }")
+SCHEMA = FieldKind(
+    "schema", "a block: { name: type }; string, number, integer, boolean, object, a | b, array of TYPE, a schema"
+)
+
+
+def number(low: int, high: int) -> FieldKind:
+    """A number from *low* to *high*."""
+    return FieldKind("number", f"a number from {low} to {high}", low=low, high=high)
+
+
+def count(low: int) -> FieldKind:
+    """A whole number from *low*."""
+    return FieldKind("count", f"a whole number, {low} or more", low=low)
+
+
+def one_of(*choices: str, open: bool = False) -> FieldKind:
+    """One of *choices*, or, where *open*, another word with a warning."""
+    return FieldKind("one", " | ".join((*choices, "…") if open else choices), choices, open=open)
+
+
+def policy(*choices: str, deprecated: str = "") -> FieldKind:
+    """One of *choices*, or `fallback NAME`."""
+    return FieldKind("policy", " | ".join((*choices, "fallback NAME")), choices, deprecated=deprecated)
+
+
+def own(words: str, block: BlockSpec | None = None) -> FieldKind:
+    """What the reader of its block reads: *words*."""
+    return FieldKind("own", words, block=block)
+
+
+def inner(block: BlockSpec, short: str = "") -> FieldKind:
+    """A *block*; a bare text sets its field *short*."""
+    words = "  ".join(f"{field.name}: …" for field in block.fields)
+    return FieldKind("block", f"a block: {{ {words} }}", block=block, short=short)
+
+
+def entries(of: Entries) -> FieldKind:
+    """A block of entries."""
+    return FieldKind("entries", f"a block: {{ {of.shape} }}", entries=of)

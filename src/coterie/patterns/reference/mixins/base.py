@@ -5,11 +5,10 @@ the run is killed and resumed: `on_invoke` before the call is recorded, `on_resp
 must survive belongs in the `state` of the agent, which is recorded too.
 """
 
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ValidationError
 
-from coterie.diagnostics import did_you_mean
 from coterie.errors import CoterieError, PatternRefused
 from coterie.patterns.rows.kinds import refused
 from coterie.patterns.rows.models import AgentInstance, Message
@@ -105,99 +104,3 @@ class BaseMixin:
 
     async def on_destroy(self) -> None:
         """Called when the execution is over."""
-
-
-M = TypeVar("M", bound=type[BaseMixin])
-
-
-class MixinRegistry:
-    """The mixins by name; built-in ones load on first use."""
-
-    _mixins: ClassVar[dict[str, type[BaseMixin]]] = {}
-
-    @classmethod
-    def register(cls, mixin_class: M) -> M:
-        """Register *mixin_class* under its `name`, replacing a mixin of that name."""
-        cls._load()
-        cls._mixins[mixin_class.name] = mixin_class
-        return mixin_class
-
-    @classmethod
-    def get(cls, name: str) -> type[BaseMixin] | None:
-        """The mixin class of that name."""
-        cls._load()
-        return cls._mixins.get(name)
-
-    @classmethod
-    def create(cls, name: str, config: dict[str, Any] | None = None) -> BaseMixin:
-        """A mixin of that name with *config*.
-
-        Raises:
-            PatternRefused: If the name is unknown, or *config* does not fit.
-        """
-        return cls._known(name)(config)
-
-    @classmethod
-    def list_all(cls) -> list[dict[str, Any]]:
-        """Describe all mixins: name, description, version, dependencies, and the JSON Schema of the settings."""
-        cls._load()
-        return [
-            {
-                "name": name,
-                "description": found.description,
-                "version": found.version,
-                "dependencies": list(found.dependencies),
-                "config_schema": found.config_class.model_json_schema(),
-            }
-            for name, found in cls._mixins.items()
-        ]
-
-    @classmethod
-    def resolve_dependencies(cls, names: list[str]) -> list[str]:
-        """*names* and all their dependencies, each after those it depends on.
-
-        Raises:
-            PatternRefused: If one is unknown, or dependencies are circular.
-        """
-        ordered: list[str] = []
-        path: list[str] = []
-
-        def visit(name: str) -> None:
-            if name in ordered:
-                return
-            if name in path:
-                raise PatternRefused(f"Circular dependency: {' -> '.join([*path[path.index(name) :], name])}")
-            path.append(name)
-            for needed in cls._known(name).dependencies:
-                visit(needed)
-            path.pop()
-            ordered.append(name)
-
-        for name in names:
-            visit(name)
-        return ordered
-
-    @classmethod
-    def _known(cls, name: str) -> type[BaseMixin]:
-        found = cls.get(name)
-        if found is None:
-            hint = did_you_mean(name, cls._mixins) or f"there are {', '.join(cls._mixins)}"
-            raise PatternRefused(f"Unknown mixin: {name} ({hint})")
-        return found
-
-    @classmethod
-    def _load(cls) -> None:
-        if not cls._mixins:
-            from coterie.patterns.reference.mixins.approval import HumanInLoopMixin
-            from coterie.patterns.reference.mixins.memory import MemoryMixin
-            from coterie.patterns.reference.mixins.reasoning import ReasoningMixin
-            from coterie.patterns.reference.mixins.structured import StructuredOutputMixin
-            from coterie.patterns.reference.mixins.tools import ToolUseMixin
-
-            built_in = (ToolUseMixin, MemoryMixin, ReasoningMixin, HumanInLoopMixin, StructuredOutputMixin)
-            cls._mixins.update({one.name: one for one in built_in})
-
-
-def mixin(mixin_class: M) -> M:
-    """Register the decorated class: `@mixin class Search(BaseMixin): name = "search"`."""
-    return MixinRegistry.register(mixin_class)

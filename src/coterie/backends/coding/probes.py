@@ -1,0 +1,183 @@
+"""What `coterie doctor` shows of each coding agent: its version, whether it is logged in, and what it can do.
+
+Programs are started at the same time, each with a deadline; none of them calls a model.
+"""
+
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from coterie.backends.sandbox.policy import caches_in
+from coterie.options.backends import CODING, BackendEntry, load
+
+DEADLINE = 1.5
+"""Seconds that a program has to answer."""
+LINE_MOST = 60
+"""Characters of a version that are shown."""
+LOG_IN = "run `claude` and enter /login, or export ANTHROPIC_API_KEY=…"
+
+_INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": {"name": "coterie", "version": "1"}},
+}
+
+
+class AgentProbe(Struct, frozen=True, kw_only=True):
+    """What was found about one backend of coding agents.
+
+    Attributes:
+        usable: Whether a run can use it, as far as can be known without calling a model.
+        next: What to do.
+    """
+
+    kind: str
+    usable: bool
+    found: str
+    next: str = ""
+
+
+def probes() -> list[AgentProbe]:
+    """Examine each backend of coding agents, in the order of their table."""
+    with ThreadPoolExecutor(len(CODING)) as pool:
+        return list(pool.map(_probe, CODING))
+
+
+def _probe(kind: str) -> AgentProbe:
+    backend = CODING[kind]
+    if not backend.is_installed:
+        hint = f"pip install 'coterie[{backend.extra}]', to use -b {kind}"
+        return AgentProbe(kind=kind, usable=False, found="lacks its library", next=hint)
+    able = [name for name, value in asdict(backend.make().abilities).items() if value]
+    found: AgentProbe = load(backend.probe)(kind, backend, f"; abilities: {', '.join(able)}")
+    return found
+
+
+def program(kind: str, backend: BackendEntry, can: str) -> AgentProbe:
+    """Whether the program of *backend* is there, its version, and what it *can* do."""
+    program = _program(backend.program, backend.library)
+    if not program:
+        found = f"`{backend.program}` is not on the PATH"
+        return AgentProbe(kind=kind, usable=False, found=found, next=f"{backend.install}, to use -b {kind}")
+    said = _output([program, "--version"], stderr=subprocess.STDOUT)  # pi writes it there
+    version = next((line.strip()[:LINE_MOST] for line in said.splitlines() if any(map(str.isdigit, line))), "")
+    if not version:
+        found = f"{program} does not say its version within {DEADLINE:g} s"
+        return AgentProbe(kind=kind, usable=False, found=found, next=f"call {program} --version, to see why")
+    return AgentProbe(kind=kind, usable=True, found=version + can)
+
+
+def claude(kind: str, backend: BackendEntry, can: str) -> AgentProbe:
+    """As `program`, and whether the user is logged in."""
+    found = program(kind, backend, can)
+    if not found.usable:
+        return found
+    version = found.found.removesuffix(can)
+    login = _object(_output([_program(backend.program, backend.library), "auth", "status"]))
+    if login.get("loggedIn") is False:
+        return replace(found, usable=False, found=f"{version}, not logged in{can}", next=LOG_IN)
+    return replace(found, found=f"{version}, logged in{can}") if login.get("loggedIn") else found
+
+
+def acp(kind: str, backend: BackendEntry, can: str) -> AgentProbe:
+    """What is known of each ACP agent that is installed, or that `npx` runs: nothing is downloaded."""
+    answers = "; ".join(_acp_answers(backend)) or f"-b {kind}:NAME:COMMAND can be used"
+    return AgentProbe(kind=kind, usable=True, found=answers + can)
+
+
+def _program(name: str, library: str) -> str:
+    """The program *name*: on the PATH, or the one that *library* brings; empty if there is none."""
+    if found := shutil.which(name):
+        return found
+    spec = find_spec(library) if library else None
+    bundled = Path(spec.origin or "").parent / "_bundled" / name if spec is not None else Path(name)
+    return str(bundled) if bundled.is_absolute() and bundled.is_file() else ""
+
+
+def _acp_answers(backend: BackendEntry) -> Iterator[str]:
+    for provider, known in backend.providers.items():
+        command, args = known.command, known.args
+        if not command or not (program := shutil.which(command)):
+            continue
+        if command == "npx":
+            version = _npm_version(args[-1], Path(program))
+            what = f"`{args[-1]}` {version}" if version else f"`npx` downloads `{args[-1]}` when it is first used"
+            yield f"-b {provider}: {what}"
+            continue
+        said = _object(_output([command, *args], json.dumps(_INITIALIZE)).partition("\n")[0])
+        answer = said.get("result") if isinstance(said.get("result"), dict) else None
+        about = answer.get("agentInfo") or {} if answer else {}
+        version = f" {about['version']}" if isinstance(about, dict) and about.get("version") else ""
+        yield f"-b {provider}: `{command}`{version} " + ("answers" if answer else "does not answer")
+
+
+def _npm_version(package: str, npx: Path) -> str:
+    """The version of *package* that *npx* finds: in the project, among the global packages, or in a cache."""
+    named = next((value for name, value in os.environ.items() if name.lower() == "npm_config_cache"), "")
+    caches = (Path(named or Path.home() / ".npm"), caches_in(os.environ, Path.home()) / "npm")
+    here = Path.cwd()
+    places = [
+        *(folder / "node_modules" for folder in (here, *here.parents)),
+        npx.parents[1] / "lib" / "node_modules",
+    ]
+    for cache in caches:
+        with suppress(OSError):
+            places += [each / "node_modules" for each in sorted((cache / "_npx").iterdir())]
+    for place in places:
+        with suppress(OSError, UnicodeDecodeError):
+            found = _object((place / package / "package.json").read_text(encoding="utf-8")).get("version")
+            if isinstance(found, str):
+                return found[:LINE_MOST]
+    return ""
+
+
+def _output(argv: Sequence[str], said: str = "", *, stderr: int = subprocess.DEVNULL) -> str:
+    """The standard output of *argv* until it ends, its time is up, or it has answered the line *said* with a line."""
+    try:
+        process = subprocess.Popen(
+            argv,
+            bufsize=0,
+            stdin=subprocess.PIPE if said else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    except OSError:
+        return ""
+    assert process.stdout is not None
+    output, deadline = b"", time.monotonic() + DEADLINE
+    with process, selectors.DefaultSelector() as ready:
+        ready.register(process.stdout, selectors.EVENT_READ)
+        with suppress(BrokenPipeError):
+            if process.stdin is not None:
+                process.stdin.write(f"{said}\n".encode())
+        while not (said and b"\n" in output) and ready.select(max(deadline - time.monotonic(), 0.0)):
+            if not (data := process.stdout.read(1 << 16)):
+                break
+            output += data
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return output.decode("utf-8", "replace")
+
+
+def _object(text: str) -> dict[str, Any]:
+    """*text* as a JSON object; empty if it is none."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

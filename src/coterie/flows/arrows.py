@@ -1,0 +1,218 @@
+"""Arrows in Python: `writer >> reviewer`, `(reviewer >> writer).when(reviewer.verdict == "revise").max(2)`.
+
+Each operator returns a new value; nothing is registered anywhere. `Arrows` is one statement of a flow: a chain of nodes
+and lists of nodes, whose attributes belong to its last arrow, as in the `.at` notation.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from coterie.errors import UsageError
+from coterie.topology.conditions import Condition, Operator, Scalar
+from coterie.topology.model import ArrowGroup
+
+_ATTRIBUTES = ("when", "max", "per", "on_max")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A comparison of an agent's output with a constant, for `Arrows.when`."""
+
+    node: "ArrowEnd"
+    output: str
+    op: Operator
+    value: Scalar
+
+    def __bool__(self) -> NoReturn:
+        """Refuse `and`, `or` and `not`, which would silently drop a comparison."""
+        raise UsageError(
+            f"{self} is a condition of an arrow, and has no truth value: an arrow takes one comparison; "
+            "write an arrow for each instead of `and` or `or`"
+        )
+
+    def __str__(self) -> str:
+        return str(self.condition("…"))
+
+    def condition(self, name: str = "") -> Condition:
+        """It as the condition of an arrow; *name* replaces a missing name of the node."""
+        return Condition(self.node.flow_name or name, self.output, self.op, self.value)
+
+
+class OutputRef:
+    """An output of an agent, `reviewer.verdict`; comparing it gives a condition."""
+
+    __slots__ = ("node", "output")
+
+    def __init__(self, node: "ArrowEnd", output: str) -> None:
+        self.node, self.output = node, output
+
+    def __eq__(self, value: object) -> Comparison:  # type: ignore[override]  # a condition, as in SQLAlchemy
+        return self._compare(Operator.EQ, value)
+
+    def __ne__(self, value: object) -> Comparison:  # type: ignore[override]
+        return self._compare(Operator.NE, value)
+
+    def __lt__(self, value: float) -> Comparison:
+        return self._compare(Operator.LT, value)
+
+    def __le__(self, value: float) -> Comparison:
+        return self._compare(Operator.LE, value)
+
+    def __gt__(self, value: float) -> Comparison:
+        return self._compare(Operator.GT, value)
+
+    def __ge__(self, value: float) -> Comparison:
+        return self._compare(Operator.GE, value)
+
+    __hash__ = None  # type: ignore[assignment]  # `==` does not say whether two are the same
+
+    def __bool__(self) -> NoReturn:
+        raise UsageError(f"{self} is an output, known only in a run: compare it, {self} == True")
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        """Explain the usual mistake, `a >> b.when(…)`."""
+        if self.output in _ATTRIBUTES:
+            name = self.node.flow_name or "b"
+            raise UsageError(f"put brackets around the arrow: (… >> {name}).{self.output}(…)")
+        raise UsageError(f"{self} is an output, and cannot be called")
+
+    def __str__(self) -> str:
+        return f"{self.node.flow_name or '…'}.{self.output}"
+
+    def _compare(self, op: Operator, value: object) -> Comparison:
+        if isinstance(value, OutputRef):
+            raise UsageError(f"{self} {op.value} {value}: an output is compared with a constant, not with an output")
+        if not isinstance(value, str | int | float):
+            raise UsageError(f"{self} is compared with a text, a number, True or False, not with {value!r}")
+        return Comparison(self.node, self.output, op, value)
+
+
+class ArrowEnd:
+    """Base class of everything an arrow can lead to.
+
+    `node.verdict` and `node["verdict"]` are its outputs, for conditions.
+    """
+
+    flow_name: str = ""
+    """Its name in the flow."""
+
+    def __rshift__(self, target: "Target") -> "Arrows":
+        return Arrows((_side(self),)) >> target
+
+    def __rrshift__(self, source: "Target") -> "Arrows":
+        return Arrows((_side(source), _side(self)))
+
+    def __getattr__(self, name: str) -> OutputRef:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return OutputRef(self, name)
+
+    def __getitem__(self, name: str) -> OutputRef:
+        return OutputRef(self, name)
+
+
+Target = ArrowEnd | Sequence[ArrowEnd]
+"""A node, or several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrows:
+    """A chain of arrows; each method returns a new one.
+
+    Args:
+        sides: The nodes at each end of its arrows, from left to right.
+    """
+
+    sides: tuple[tuple[ArrowEnd, ...], ...]
+    condition: Comparison | None = None
+    most: int | None = None
+    scope: "ArrowEnd | str" = "run"
+    exhausted: str = "forward"
+
+    def __rshift__(self, target: Target) -> "Arrows":
+        if self._given:
+            raise UsageError(
+                f"`when` and the like belong to the last arrow: write {self} in a statement of its own, and go on in "
+                "the next"
+            )
+        return replace(self, sides=(*self.sides, _side(target)))
+
+    def when(self, condition: Comparison) -> "Arrows":
+        """Fire the last arrow only if *condition* holds: `(a >> b).when(a.verdict == "revise")`."""
+        if isinstance(condition, OutputRef):
+            raise UsageError(f"when({condition}) needs a comparison: {condition} == True")
+        if isinstance(condition, bool):
+            raise UsageError(
+                "when() was given True or False, not a comparison of an output: for an output with the name of an "
+                'attribute, write reviewer["name"] == "revise"'
+            )
+        if not isinstance(condition, Comparison):
+            raise UsageError(
+                "when() takes a comparison of an output with a constant, reviewer.verdict == 'revise', not "
+                f"{condition!r}"
+            )
+        return replace(self, condition=condition)
+
+    def max(self, times: int) -> "Arrows":
+        """Fire the last arrow at most *times* in its scope."""
+        if not isinstance(times, int) or isinstance(times, bool) or times < 1:
+            raise UsageError(f"max() takes a whole number from 1, not {times!r}")
+        return replace(self, most=times)
+
+    def per(self, scope: "ArrowEnd | str") -> "Arrows":
+        """Count `max` anew in each *scope*: `run`, `phase`, or at each start of an agent."""
+        if not isinstance(scope, ArrowEnd | str):
+            raise UsageError(f"per() takes 'run', 'phase' or an agent, not {scope!r}")
+        return replace(self, scope=scope)
+
+    def on_max(self, policy: str) -> "Arrows":
+        """What follows when only spent arrows would fire: `forward`, `end`, `fail` or `human`."""
+        if policy not in ("forward", "end", "fail", "human"):
+            raise UsageError(f"on_max() takes 'forward', 'end', 'fail' or 'human', not {policy!r}")
+        return replace(self, exhausted=policy)
+
+    def __bool__(self) -> NoReturn:
+        raise UsageError("an arrow has no truth value: separate the statements of a flow by commas")
+
+    def __str__(self) -> str:
+        return " >> ".join(_words(side) for side in self.sides)
+
+    @property
+    def _given(self) -> bool:
+        return self.condition is not None or (self.most, self.scope, self.exhausted) != (None, "run", "forward")
+
+    def nodes(self) -> Iterator[ArrowEnd]:
+        """Its nodes in order of mention."""
+        for side in self.sides:
+            yield from side
+
+    def groups(self) -> Iterator[ArrowGroup]:
+        """Its arrows as the groups of a flow, in source order."""
+        last = len(self.sides) - 2
+        for n, (sources, targets) in enumerate(zip(self.sides, self.sides[1:], strict=False)):
+            own: dict[str, Any] = {}
+            if n == last:
+                scope = self.scope.flow_name if isinstance(self.scope, ArrowEnd) else self.scope
+                condition = None if self.condition is None else self.condition.condition()
+                own = {"when": condition, "max": self.most, "per": scope, "on_max": self.exhausted}
+            for source in sources:
+                yield ArrowGroup(source=source.flow_name, targets=tuple(target.flow_name for target in targets), **own)
+
+
+def _side(nodes: object) -> tuple[ArrowEnd, ...]:
+    if isinstance(nodes, ArrowEnd):
+        return (nodes,)
+    if isinstance(nodes, Sequence) and nodes and all(isinstance(node, ArrowEnd) for node in nodes):
+        return tuple(nodes)
+    if callable(nodes) and not isinstance(nodes, type):
+        name = getattr(nodes, "__name__", "f")
+        raise UsageError(f"an arrow leads to agents: make one of the function first, {name} = agent({name})")
+    if isinstance(nodes, Arrows):
+        raise UsageError("an arrow cannot begin or end at an arrow: leave out the brackets")
+    raise UsageError(f"an arrow leads to an agent or a list of agents, not to {nodes!r}")
+
+
+def _words(side: tuple[ArrowEnd, ...]) -> str:
+    names = [node.flow_name or "…" for node in side]
+    return names[0] if len(names) == 1 else f"[{', '.join(names)}]"

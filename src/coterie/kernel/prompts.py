@@ -1,0 +1,258 @@
+"""The prompt of a turn, rendered from the plan and the results so far.
+
+In this order: the agent's own prompt (whole), its role text, the task, the results of the turns that marked it and its
+own earlier one, what it `reads`, how to answer when outputs are wanted, and an operator's guidance. The prompt of
+an attempt after a failure or an interruption says so, unless only a provider caused the failure. Texts of agents and
+files are fenced, so that they cannot pass for a part of the prompt.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from coterie.backends.base import history_text
+from coterie.engines.fences import fenced, inline
+from coterie.engines.printed import printed
+from coterie.journal.records import AttentionAsked, TurnFinished
+from coterie.kernel.attempt_files import AttemptFiles
+from coterie.kernel.commands import Gather, Turn
+from coterie.kernel.fold import Fold
+from coterie.planning.plan import AgentPlan, Wanted
+from coterie.workspace.base import Workspace
+from coterie.workspace.notes import Notes, NoteSettings, ShownNotes
+
+_FILE = "file:"
+_GO_ON = (
+    "# Go on where you stopped\n\n"
+    "This turn was interrupted, and its session, with what you read and did, goes on here. Check what is done, then do "
+    "the rest. If you find nothing of it above, begin, but check for side effects before repeating them."
+)
+"""The last part of a prompt in a session that goes on."""
+
+
+async def gather(
+    asked: Gather, run: str, settings: NoteSettings | None, files: AttemptFiles, notes: Notes, workspace: Workspace
+) -> dict[str, str | None]:
+    """Read the parts of a prompt of *run* that *asked* names; its memory and tasks are kept under *settings*."""
+    used: dict[str, str | None] = {}
+    shown = await notes.shown(run, settings) if "memory" in asked.names else ShownNotes()
+    for name in asked.names:
+        match name:
+            case "memory":
+                used[name] = shown.memory
+            case "tasks":
+                used[name] = shown.tasks
+            case "tool":
+                used[name] = files.tool(run, asked.turn, asked.attempt)
+            case "said":
+                used[name] = await files.how_far(run, asked.turn, asked.attempt - 1)
+            case "prompt":
+                used[name] = await files.question(run, asked.turn, asked.attempt)
+            case _:
+                used[name] = await workspace.read(name.removeprefix(_FILE))
+    return used
+
+
+def outside(fold: Fold, turn: Turn) -> tuple[str, ...]:
+    """The names of the parts of the prompt of *turn* that the journal does not hold, as `turn.started` names them."""
+    names = fold.coordination.outside(fold, turn)
+    return (*names, "said") if turn.tally.interrupted else names
+
+
+def unread(fold: Fold, turn: Turn) -> tuple[str, ...]:
+    """The files that the agent of *turn* `reads`, as parts of its prompt; results of agents are in the journal."""
+    agent = fold.agents.get(turn.ask.instead_of or turn.ask.agent)
+    if agent is None or not agent.reads:
+        return ()
+    return files_named([name for name in agent.reads if name not in fold.latest])
+
+
+def files_named(names: Iterable[str]) -> tuple[str, ...]:
+    """The files *names* as parts of a prompt."""
+    return tuple(_FILE + name for name in names)
+
+
+def render(fold: Fold, turn: Turn) -> str:
+    """The whole prompt of *turn*'s current attempt, whose parts from outside of the journal are in `turn.used`.
+
+    A prompt from the engine is used unchanged; only guidance and the notes on earlier attempts are added, and in a
+    pattern the files that an agent `reads` and how to give its declared outputs. The pattern decides which results of
+    other agents it contains.
+    """
+    ask = turn.ask
+    if whole := turn.used.get("prompt"):
+        return whole
+    if ask.prompt is not None:
+        parts = [
+            *filter(None, (history_text(ask.history), ask.prompt)),
+            *fold.coordination.additions(fold, turn),
+        ]
+    else:
+        parts = fold.coordination.prompt(fold, turn)
+    if fold.guidance is not None and (texts := fold.guidance.shown(ask.turn, ask.instead_of or ask.agent)):
+        parts.append("# Guidance from the operator\n\n" + "\n".join(f"- {text}" for text in texts))
+    if turn.resumes:
+        parts.append(_GO_ON)
+    elif turn.tally.interrupted:
+        parts.append(_cut_off(turn))
+    elif turn.failure is not None:
+        why = f"# Your last attempt did not count\n\n{inline(turn.failure.reason).lstrip()}"
+        parts.append("\n\n".join(filter(None, (why, printed(turn.failure)))))
+    return "\n\n".join(parts)
+
+
+def question(fold: Fold, turn: Turn) -> list[str]:
+    """The parts of a prompt rendered from the plan and the results so far."""
+    ask = turn.ask
+    parts: list[str] = []
+    agent = fold.agents.get(ask.instead_of or ask.agent) or AgentPlan(name=ask.agent)
+    if agent.prompt:
+        parts.append(agent.prompt)
+    if agent.role:
+        parts.append(agent.role)
+    parts += task_parts(fold.started.input if fold.started else {})
+    shown = inputs(fold, turn)
+    parts += [_result(fold, result) for result in shown]
+    for name in agent.reads:
+        if fold.latest.get(name) not in shown and (part := _read(fold, name, turn)):
+            parts.append(part)
+    if agent.outputs:
+        parts.append(how_to_answer(agent.outputs, human=fold.kind(ask.agent) == "human"))
+    return parts
+
+
+def file_parts(names: Sequence[str], turn: Turn) -> list[str]:
+    """The files *names* that exist, as parts of the prompt of *turn*."""
+    texts = [(name, turn.used.get(_FILE + name)) for name in names]
+    return [f"# {name}\n\n{fenced(text)}" for name, text in texts if text is not None]
+
+
+def as_data(fold: Fold, turn: Turn) -> dict[str, Any]:
+    """The prompt as data, for programs: `task`, `input`, `inputs`, `reads` (results only) and `wanted`."""
+    given = fold.started.input if fold.started else {}
+    agent = fold.agents.get(turn.ask.instead_of or turn.ask.agent)
+    return {
+        "task": given.get("prompt", "") if turn.ask.prompt is None else turn.ask.prompt,
+        "input": given,
+        "inputs": [_as_data(fold, result) for result in inputs(fold, turn)],
+        "reads": [_as_data(fold, fold.latest[name]) for name in agent.reads if name in fold.latest] if agent else [],
+        "wanted": [_wanted(one) for one in agent.outputs] if agent else [],
+    }
+
+
+def _wanted(output: Wanted) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": output.name, "type": output.type, "values": list(output.values)}
+    return {**found, "schema": output.schema} if output.schema else found
+
+
+def inputs(fold: Fold, turn: Turn) -> list[TurnFinished]:
+    """The results that the question shows: of the turns that marked it, then its own earlier one.
+
+    A gate is on an arrow: the result that it checked is shown too, before its own.
+    """
+    ask = turn.ask
+    found: dict[str, TurnFinished] = {}
+    for name in _behind_gates(fold, ask.inputs) if fold.has_gates else ask.inputs:
+        result = fold.turns[name].result
+        if result is not None:
+            found[name] = result
+    own = fold.latest.get(ask.instead_of or ask.agent)
+    if own is not None:
+        found.setdefault(own.turn, own)
+    return list(found.values())
+
+
+def _behind_gates(fold: Fold, names: Sequence[str]) -> dict[str, None]:
+    """The turns *names*, each gate among them behind what it checked; each turn once, however many lead to it."""
+    found: dict[str, None] = {}
+    left = [(name, False) for name in reversed(names)]
+    while left:
+        name, told = left.pop()
+        ask = fold.turns[name].ask
+        if told or fold.kind(ask.agent) != "gate":
+            found.setdefault(name)
+        elif name not in found:
+            left.append((name, True))
+            left += [(checked, False) for checked in reversed(ask.inputs) if checked not in found]
+    return found
+
+
+def how_to_answer(wanted: tuple[Wanted, ...], human: bool = False) -> str:
+    """Instructions on the outputs of a reply; a *human* need not write JSON."""
+    lines = []
+    for output in wanted:
+        if output.schema:
+            optional = " (may be left out)" if output.optional else ""
+            what = f"a value that fits this JSON Schema{optional}: {json.dumps(output.schema, ensure_ascii=False)}"
+        elif output.type == "enum":
+            what = "one of " + ", ".join(json.dumps(value) for value in output.values)
+        elif output.values:
+            what = "for example " + ", ".join(json.dumps(value) for value in output.values)
+        else:
+            what = {"any": "a value"}.get(output.type, f"a {output.type}")
+        lines.append(f"- `{output.name}`: {what}")
+    form = "End your reply with one JSON object in a ```json block that holds:"
+    if human:
+        form = "Give each of these on a line of its own, as `name: value`:"
+    return f"# How to answer\n\n{form}\n" + "\n".join(lines)
+
+
+def how_to_decide(turn: str, parked: AttentionAsked | None) -> str:
+    """The question to a human whether to repeat *turn*, which was cut off by a crash, or was *parked* for an answer."""
+    if parked is not None:
+        asks = f"{parked.tool} ({parked.detail})" if parked.detail else parked.tool
+        ways = "`allow`, `deny`, `retry` to have it ask again, or `cancel`"
+        return f"{turn} was parked when it asked for permission: {asks}; answer with {ways}"
+    return f"{turn} was cut off and may have had side effects: answer `retry` to run it again, or `cancel` to cancel it"
+
+
+def task_parts(given: dict[str, Any]) -> list[str]:
+    """What is to be done with the input *given*, as parts of a prompt."""
+    parts = []
+    if task := given.get("prompt"):
+        parts.append(f"# Task\n\n{task}")
+    if len(given) > ("prompt" in given):
+        named = {name: value for name, value in given.items() if name != "prompt"}
+        lines = [f"- {k}: {v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)}" for k, v in named.items()]
+        parts.append("# Input\n\n" + "\n".join(lines))
+    return parts
+
+
+def _result(fold: Fold, result: TurnFinished) -> str:
+    agent = _author(fold, result)
+    text = f"# Result of {agent} ({result.turn})" + (f"\n\n{fenced(result.text)}" if result.text else "")
+    shown = result.outputs
+    if result.text and shown:
+        plan = fold.agents.get(agent)
+        wanted = {output.name for output in plan.outputs} if plan else set()
+        shown = {name: value for name, value in shown.items() if name in wanted}
+    if shown:
+        text += f"\n\nOutputs: {json.dumps(shown, ensure_ascii=False)}"
+    return text
+
+
+def _as_data(fold: Fold, result: TurnFinished) -> dict[str, Any]:
+    return {"agent": _author(fold, result), "turn": result.turn, "text": result.text, "outputs": result.outputs}
+
+
+def _author(fold: Fold, result: TurnFinished) -> str:
+    ask = fold.turns[result.turn].ask
+    return ask.instead_of or ask.agent
+
+
+def _read(fold: Fold, name: str, turn: Turn) -> str:
+    result = fold.latest.get(name)
+    if result is not None:
+        return _result(fold, result)
+    return "\n\n".join(file_parts([name], turn))
+
+
+def _cut_off(turn: Turn) -> str:
+    said = turn.used.get("said")
+    earlier = "attempt was" if turn.tally.interrupted == 1 else "attempts were"
+    note = (
+        "# An earlier attempt was interrupted\n\n"
+        f"This is attempt {turn.attempt} of this turn; {turn.tally.interrupted} earlier {earlier} interrupted and may "
+        "have had side effects: check before repeating them."
+    )
+    return f"{note}\n\nIts output so far:\n\n{fenced(said)}" if said else note

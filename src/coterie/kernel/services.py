@@ -1,0 +1,59 @@
+"""What the owner of a run does for what lives beside the run; see `coterie.kernel.kind.RunServices`."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from coterie.backends.secrets import Secrets
+from coterie.clock import Clock
+from coterie.journal.records import Record
+from coterie.kernel.shell import Shell
+from coterie.kernel.turns import Turns
+
+
+class ShellServices:
+    """The services of *shell* to what lives beside *run*."""
+
+    def __init__(self, run: str, shell: Shell, turns: Turns, clock: Clock) -> None:
+        self.run, self.turns, self.clock = run, turns, clock
+        self.core, self.events = shell.runs[run].core, shell.events
+        self._shell = shell
+
+    @property
+    def secrets(self) -> Secrets:
+        """The secrets that are redacted in everything that enters the run."""
+        return self._shell.tree.secrets
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """Values that the plan refers to."""
+        return self._shell.tree.held
+
+    def read(self) -> Iterator[Record]:
+        """The records that the store of the run has."""
+        return self._shell.tree.read(self.run)
+
+    def post(self, event: Callable[[], object], refuse: Callable[[], object] = str) -> None:
+        """Have *event* handled in its turn, or *refuse* if the run has ended by then or is about to."""
+
+        def handle() -> None:
+            live = self._shell.runs.get(self.run)
+            if live is not None and live.core.is_live and not self._shell.tree.closing:
+                event()
+                self._shell.tree.pump(live)
+            else:
+                refuse()
+
+        self._shell.post(handle)
+
+    def cancel_turns(self, reason: str) -> None:
+        """Cancel every turn of the run that has not ended; only while an event is handled."""
+        live = self._shell.runs[self.run]
+        for turn in list(live.core.turns):
+            live.outbox += live.core.cancel(self.clock.now(), turn, reason, "harness")
+
+    def expect(self) -> None:
+        """Have the run kept while nothing in it runs, until `arrived` is called."""
+        self._shell.expect()
+
+    def arrived(self) -> None:
+        """No longer have the run kept."""
+        self._shell.arrived()

@@ -1,0 +1,86 @@
+"""Taking a run over: what becomes of the attempts that earlier owners started."""
+
+from collections.abc import Collection
+from typing import Protocol
+
+from coterie.backends.base import Session
+from coterie.clock import Clock
+from coterie.journal.records import AttemptLaunched
+from coterie.kernel.attempt_files import AttemptFiles
+from coterie.kernel.attempts import Attempts
+from coterie.kernel.commands import Start
+from coterie.kernel.driven_run import DrivenRun
+from coterie.kernel.run_tree import RunTree
+from coterie.kernel.succession import adopt, in_doubt, may_live_on
+from coterie.kernel.turns import Turns
+from coterie.planning.plan import AgentPlan, Plan
+from coterie.waits import waiting
+
+
+class Timed(Protocol):
+    """Gives the agent of a start with the time that it has left."""
+
+    def __call__(self, live: DrivenRun, start: Start, taken: float) -> AgentPlan:
+        """The agent of *start*, which has been at work for *taken* seconds."""
+
+
+class Takeover:
+    """Adopts the attempts of earlier owners that can be found, and ends all others."""
+
+    def __init__(
+        self, tree: RunTree, turns: Turns, attempts: Attempts, files: AttemptFiles, clock: Clock, timed: Timed
+    ) -> None:
+        self._tree, self._turns, self._attempts, self._files = tree, turns, attempts, files
+        self._clock, self._timed = clock, timed
+
+    async def take_up(self, live: DrivenRun, launched: list[AttemptLaunched]) -> None:
+        """Go on with the attempts that can be found, end all others of *launched*, and record which is which.
+
+        Nothing else that happens is handled meanwhile, and nothing leaves.
+        """
+        doubtful, found = in_doubt(live.core), list[tuple[Start, AgentPlan, Session]]()
+        for start in doubtful:
+            taken = max(self._clock.now() - live.core.turns[start.ask.turn].asked, 0.0)
+            agent = self._timed(live, start, taken)
+            if (session := await self._attempts.find(live, start, agent, taken)) is not None:
+                found.append((start, agent, session))
+            elif start.ask.turn not in live.core.gated:
+                used = self._tree.used(live, start.ask.turn, start.attempt)
+                live.core.cut_off(self._clock.now(), start.ask.turn, "crash", used)
+        kept = [(start.ask.turn, start.attempt) for start, _, _ in found]
+        spared = [live.core.ref(*one) for one in kept + _teams_with_lasting(live)]
+        with waiting("the processes that the earlier owner left to end"):
+            await self._turns.end(live.run, [one for one in launched if (one.turn, one.attempt) not in kept], spared)
+        self._clear(live, kept)
+        for start, agent, session in found:
+            adopt(live.core, self._clock.now(), start)
+            self._attempts.adopt(live, start, agent, session)
+        if doubtful:
+            self._tree.pump(live)
+
+    def _clear(self, live: DrivenRun, kept: Collection[tuple[str, int]]) -> None:
+        """Remove the temporary files of attempts that are over, all but those in *kept*: none of them lives.
+
+        A turn that finished has none, unless it might have been adopted: the owner may have been killed between its
+        result and their removal.
+        """
+        turns = [
+            (name, turn.attempt)
+            for name, turn in live.core.turns.items()
+            if turn.result is None or may_live_on(live.core, turn.ask.agent)
+        ]
+        cut = [(name, n) for name, last in turns for n in range(1, last + 1) if (name, n) not in kept]
+        self._files.clear_attempts(live.run, cut)
+
+
+def _teams_with_lasting(live: DrivenRun) -> list[tuple[str, int]]:
+    """The turns of *live* that are child runs with attempts that may be adopted, when these are taken over."""
+    teams = [turn for turn in live.core.turns.values() if turn.status == "running" and not turn.slot]
+    plans = [(turn, (live.core.agents.get(turn.ask.agent) or AgentPlan(name="")).child) for turn in teams]
+    return [(turn.ask.turn, turn.attempt) for turn, plan in plans if plan is not None and _has_lasting(plan)]
+
+
+def _has_lasting(plan: Plan) -> bool:
+    """Whether an attempt of an agent of *plan*, or of a plan inside it, may be adopted."""
+    agents = plan.agents.values()
+    return any(a.on_interrupt == "adopt" or (a.child is not None and _has_lasting(a.child)) for a in agents)

@@ -1,0 +1,62 @@
+"""The kinds of coordination, found by a plan's: the one place of `runs` that names engines.
+
+A further kind is a subclass of `Kind` and of `Coordination`, added to `KINDS`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from coterie.kernel.kind import Companion, Kind, LastReading, Observe, trust_of
+from coterie.kinds.flow import FlowKind
+from coterie.kinds.loop import LoopKind
+from coterie.kinds.pattern import PatternKind, StandInKind, check_own_patterns, own_pattern, own_patterns
+from coterie.kinds.program import ProgramKind
+from coterie.kinds.system import SystemKind, SystemStandIn
+from coterie.planning.coordination import Coordination
+from coterie.planning.plan import Plan
+from coterie.planning.system import SystemPlan
+
+__all__ = [
+    "KINDS",
+    "Companion",
+    "Kind",
+    "LastReading",
+    "Observe",
+    "check_start",
+    "kind_of",
+    "kind_without_imports",
+    "own_pattern",
+    "own_patterns",
+    "rehearsed_kind",
+    "trust_of",
+]
+
+KINDS: dict[type[Coordination] | None, type[Kind]] = {
+    kind.coordination: kind for kind in (Kind, FlowKind, LoopKind, PatternKind, ProgramKind, SystemKind)
+}
+"""The kind that plays plans with a coordination of that class; None: with none."""
+
+
+def kind_of(plan: Plan) -> Kind:
+    """A fresh kind for one run of *plan*."""
+    return KINDS[type(plan.coordination) if plan.coordination is not None else None](plan)
+
+
+def rehearsed_kind(plan: Plan) -> Kind:
+    """As `kind_of`; the actors of a system do not run, its entry is an agent."""
+    return SystemStandIn(plan) if isinstance(plan.coordination, SystemPlan) else kind_of(plan)
+
+
+def kind_without_imports(plan: Plan) -> Kind:
+    """As `rehearsed_kind`; a pattern of a user's own is not imported, something simple plays it."""
+    return StandInKind(plan) if own_pattern(plan) else rehearsed_kind(plan)
+
+
+def check_start(plan: Plan, given: Mapping[str, Any]) -> None:
+    """Check what a run of *plan* needs before it begins: its input, and the user's own patterns.
+
+    Raises:
+        UsageError: If something is missing or does not fit.
+    """
+    check_own_patterns(plan)
+    kind_of(plan).check_input(given)

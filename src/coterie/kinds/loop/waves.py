@@ -1,0 +1,169 @@
+"""The files of a loop's waves, for people: objectives and outputs of the branches, and the join.
+
+<state_dir>/waves/<run>-wave-<n>/join.md                 objectives, outcomes, times and outputs
+                                 branch-<k>/objective.md  log.txt  result.md  journal.jsonl
+
+They are written once records are durable, never read back, and written again by the next owner after a crash. The
+journal of a branch is in the run's folder; `journal.jsonl` is its projection in the format of the earlier system.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from coterie import files
+from coterie.engines.loop.unmerged import describe_unmerged
+from coterie.errors import CoterieError
+from coterie.ids import child_run_id
+from coterie.journal import records as r
+from coterie.journal.base import Reader
+from coterie.kernel.attempt_files import KeptPrompts
+from coterie.kinds.loop.projection_file import prompts_of
+from coterie.views.projection import as_line, fold, wave_id
+from coterie.views.timeline import sentence
+from coterie.views.words import duration
+
+
+class Branch(Struct, frozen=True, kw_only=True):
+    """An ended branch of a wave.
+
+    Attributes:
+        run: Its last child run; empty if none was started.
+        outcome: `completed`, or the kind of its failure.
+        text: Its output, or the reason of its failure.
+    """
+
+    objective: str
+    run: str = ""
+    outcome: str = ""
+    seconds: float = 0.0
+    text: str = ""
+
+
+class Joined(Struct, frozen=True, kw_only=True):
+    """A joined wave. *event* opened it, *then* routes the loop afterwards; *unmerged* describes work not merged."""
+
+    event: str
+    then: str
+    seconds: float
+    branches: tuple[Branch, ...]
+    unmerged: str = ""
+
+
+class WaveFiles:
+    """Writes the files of the waves of the run *run* below *home*, as its records come. *files* has the prompts."""
+
+    def __init__(self, journals: Reader, run: str, home: Path, files: KeptPrompts) -> None:
+        self._journals, self._run, self._home, self._prompts = journals, run, home, files
+        self._caught_up = False
+        self._open: OpenWave | None = None
+        self._joined: tuple[Joined, int] | None = None
+        """The last joined wave and its number."""
+
+    def observe(self, run: str, record: r.Record) -> None:
+        """Take in a durable record of the run; records of child runs are ignored."""
+        if run != self._run:
+            return
+        with suppress(OSError, CoterieError, ValueError):  # nothing is decided from these files
+            if not self._caught_up and record.seq > 1:
+                for earlier in self._journals.read(run):
+                    if earlier.seq < record.seq:
+                        self._write(earlier)
+            self._caught_up = True
+            self._write(record)
+
+    def _write(self, record: r.Record) -> None:
+        if isinstance(record, r.WaveStarted):
+            self._open = OpenWave(record)
+            for k, objective in enumerate(record.objectives, 1):
+                _put(self._folder(record.wave) / f"branch-{k}" / "objective.md", objective + "\n")
+        elif isinstance(record, r.WaveJoined) and self._open is not None:
+            joined, self._open = self._open.joined(self._run, record), None
+            self._joined = joined, record.wave
+            last = self._folder(record.wave) / "join.md"
+            if self._caught_up or not last.exists():  # an earlier owner wrote them all
+                for k, branch in enumerate(joined.branches, 1):
+                    self._write_branch(self._folder(record.wave) / f"branch-{k}", branch)
+            _put(last, as_text(joined, record.wave))
+        elif isinstance(record, r.TreesJoined) and self._joined is not None:
+            joined, wave = self._joined
+            text = as_text(replace(joined, unmerged=describe_unmerged(record)), wave)
+            _put(self._folder(wave) / "join.md", text)
+        elif self._open is not None:
+            self._open.apply(record)
+
+    def _write_branch(self, folder: Path, branch: Branch) -> None:
+        records = list(self._journals.read(branch.run)) if branch.run else []
+        lines = fold(records, prompts_of(self._prompts, branch.run))
+        _put(folder / "result.md", f"{branch.outcome} ({duration(branch.seconds)})\n\n{branch.text}".rstrip() + "\n")
+        _put(folder / "log.txt", "".join(f"{sentence(record)}\n" for record in records))
+        _put(folder / "journal.jsonl", b"".join(map(as_line, lines)).decode())
+
+    def _folder(self, wave: int) -> Path:
+        return self._home / wave_id(self._run, wave)
+
+
+class OpenWave:
+    """The branches of the wave that *opened* began, from its records."""
+
+    def __init__(self, opened: r.WaveStarted) -> None:
+        self._opened = opened
+        self._began: dict[str, float] = {}
+        self._last: dict[str, r.TurnStarted] = {}
+        self._ends: dict[str, r.TurnFinished | r.TurnFailed | r.TurnCancelled] = {}
+
+    def apply(self, record: r.Record) -> None:
+        """Take in the next record of the run."""
+        match record:
+            case r.TurnStarted():
+                self._began.setdefault(record.turn, record.at)
+                self._last[record.turn] = record
+            case r.TurnFinished() | r.TurnFailed() | r.TurnCancelled():
+                self._ends[record.turn] = record
+
+    def joined(self, run: str, join: r.WaveJoined) -> Joined:
+        """The wave of *run* after *join*."""
+        opened, outcomes = self._opened, dict(join.outcomes)
+        branches = tuple(
+            Branch(
+                objective=objective,
+                run=child_run_id(run, turn, self._last[turn].attempt) if turn in self._last else "",
+                outcome=outcomes.get(turn, ""),
+                seconds=self._seconds(turn),
+                text=_text(self._ends.get(turn)),
+            )
+            for turn, objective in zip(opened.turns, opened.objectives, strict=True)
+        )
+        return Joined(event=opened.event, then=join.event, seconds=join.at - opened.at, branches=branches)
+
+    def _seconds(self, turn: str) -> float:
+        return self._ends[turn].at - self._began[turn] if turn in self._began and turn in self._ends else 0.0
+
+
+def as_text(joined: Joined, wave: int) -> str:
+    """The content of `join.md`: objectives, outcomes, times and outputs."""
+    lines = [f"# Wave {wave}: {joined.event}", ""]
+    lines += [f"The wave took {duration(joined.seconds)}; the loop continues after `{joined.then}`.", ""]
+    for k, branch in enumerate(joined.branches, 1):
+        lines += [f"## Branch {k}: {branch.objective}", "", f"{branch.outcome}, {duration(branch.seconds)}", ""]
+        lines += [branch.text.strip() or "(no output)", ""]
+    if joined.unmerged:
+        lines += ["## Unmerged work", "", joined.unmerged, ""]
+    return "\n".join(lines)
+
+
+def _text(end: r.TurnFinished | r.TurnFailed | r.TurnCancelled | None) -> str:
+    match end:
+        case r.TurnFinished():
+            return end.text
+        case r.TurnFailed() | r.TurnCancelled():
+            return end.reason
+        case None:
+            return ""
+
+
+def _put(path: Path, text: str) -> None:
+    files.make_folder(path.parent)
+    files.write(path, text.encode("utf-8", "replace"))

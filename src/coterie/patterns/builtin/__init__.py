@@ -1,0 +1,1 @@
+"""The seven patterns, a module each."""

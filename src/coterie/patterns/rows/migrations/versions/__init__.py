@@ -1,1 +1,0 @@
-"""The migrations, oldest first by number."""

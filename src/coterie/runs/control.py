@@ -1,0 +1,82 @@
+"""Change runs where they are driven: send messages, resume, fork. Reading them is `coterie.runs.repository`."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from coterie.runs.repository import Runs
+
+if TYPE_CHECKING:  # readers of runs start without what these need
+    from coterie.planning.plan import Plan
+    from coterie.runs.fork import Forked
+    from coterie.runs.messages import RunMessage, Verdict
+    from coterie.runs.outcome import Outcome
+    from coterie.workspace.notes import EntryFiles, NoteSettings
+
+
+class RemoteRuns(Runs):
+    """Runs that another machine drives, and how they are changed there; see the functions of this module."""
+
+    @abstractmethod
+    def send(self, run: str, message: "RunMessage") -> "Verdict":
+        """Send the root run *run* a message."""
+
+    @abstractmethod
+    def notes(self, run: str, settings: "NoteSettings | None", kind: str) -> "EntryFiles":
+        """The entries of the `memory`, or of the `task`s, of *run*."""
+
+    @abstractmethod
+    async def resume(self, run: str, *, reload: "Plan | None" = None, **how: Any) -> "Outcome":
+        """Carry *run* on there."""
+
+    @abstractmethod
+    def fork(self, run: str, *, files: bool = True, **how: Any) -> "Forked":
+        """Make a fork of *run* there."""
+
+    @abstractmethod
+    def here(self, run: str, tell: Callable[[str], object]) -> Runs:
+        """Runs of this machine with a copy of *run*; *tell* learns where its work is."""
+
+
+def send(runs: Runs, run: str, message: "RunMessage") -> "Verdict":
+    """Send the root run *run* of *runs* a message and, if its owner lives, wait for the verdict.
+
+    Refused at once: an operator's message from within an attempt, and an answer to a run without an owner while an
+    attempt of it is still alive.
+
+    Raises:
+        UsageError: If the message is not UTF-8 text.
+        OSError: If it cannot be put into the inbox.
+    """
+    if isinstance(runs, RemoteRuns):
+        return runs.send(run, message)
+    from coterie.runs.messages import dispatch
+
+    return dispatch.send(runs, run, runs.folder(run), message)
+
+
+def notes(runs: Runs, run: str, settings: "NoteSettings | None", kind: str) -> "EntryFiles":
+    """The entries of the `memory`, or of the `task`s, of *run*; see `coterie.runs.note_files`."""
+    if isinstance(runs, RemoteRuns):
+        return runs.notes(run, settings, kind)
+    from coterie.runs.note_files import NoteFiles
+
+    return NoteFiles(runs).files(run, settings, kind)
+
+
+async def resume(runs: Runs, run: str, **how: Any) -> "Outcome":
+    """Carry the root run *run* on where it is driven; *how*: see `coterie.runs.launch.resume`."""
+    if isinstance(runs, RemoteRuns):
+        return await runs.resume(run, **how)
+    from coterie.runs import launch
+
+    return await launch.resume(run, state_dir=runs.root, **how)
+
+
+def fork(runs: Runs, run: str, **how: Any) -> "Forked":
+    """Make a fork of the root run *run* among *runs*; *how*: see `coterie.runs.fork.fork`."""
+    if isinstance(runs, RemoteRuns):
+        return runs.fork(run, **how)
+    from coterie.runs.fork import fork
+
+    return fork(run, state_dir=runs.root, **how)

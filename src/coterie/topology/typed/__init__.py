@@ -1,0 +1,1 @@
+"""Types and functions of Python as outputs and agents of a team."""

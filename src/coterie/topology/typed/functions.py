@@ -1,0 +1,91 @@
+"""Functions as agents: where another process finds one, what it reads and what it gives."""
+
+import inspect
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from coterie.errors import UsageError
+
+PROMPT = "prompt"
+"""The parameter that gets the run's prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a function reads and gives.
+
+    Attributes:
+        parameters: Their types by name; *optional* are those with a default.
+        result: The type of what it returns.
+    """
+
+    parameters: Mapping[str, Any]
+    optional: frozenset[str]
+    result: Any
+
+
+def path_of(function: Callable[..., Any]) -> str:
+    """Where a resumed run finds *function*: `module:name`.
+
+    Raises:
+        UsageError: If it cannot be found there: a lambda, a closure, a method, or a function of `__main__`.
+    """
+    name = getattr(function, "__qualname__", repr(function))
+    module = getattr(function, "__module__", None) or ""
+    if not isinstance(function, FunctionType):
+        raise UsageError(
+            f"an agent is a function or `async def`, not {function!r}; for a class write agent(NAME, CLASS)"
+        )
+    why = ""
+    if function.__name__ == "<lambda>":
+        why = "a lambda has no name: write `def`, or `async def`"
+    elif "<locals>" in name:
+        why = "it is defined inside another function: move it to the top level of its module"
+    elif "." in name:
+        why = "it is a method: write a function at the top level of a module"
+    elif module == "__main__":
+        file = Path(getattr(sys.modules["__main__"], "__file__", None) or "team.py")
+        why = f"{file.name} itself defines it: move it to a module, and import it from there"
+    elif getattr(sys.modules.get(module), name, None) is not function:
+        why = f"{module}.{name} is something else: give the agent the function that the module has under that name"
+    if why:
+        raise UsageError(f"{name} cannot be an agent, since a resumed run must find it by module and name: {why}")
+    return f"{module}:{name}"
+
+
+def folder_of(function: Callable[..., Any]) -> str:
+    """The folder from which the module of *function* is imported; empty if it is unknown."""
+    file = getattr(sys.modules.get(function.__module__), "__file__", None)
+    if file is None:
+        return ""
+    return str(Path(file).resolve().parents[function.__module__.count(".")])
+
+
+def signature_of(function: Callable[..., Any]) -> Signature:
+    """The types of the parameters and of the result of *function*.
+
+    Raises:
+        UsageError: If a parameter has no name to read by, or an annotation cannot be resolved.
+    """
+    name = function.__name__
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except Exception as error:  # an annotation is any expression
+        raise UsageError(f"an annotation of {name}() cannot be resolved: {type(error).__name__}: {error}") from None
+    parameters, optional = {}, set()
+    for one in inspect.signature(function).parameters.values():
+        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD, one.POSITIONAL_ONLY):
+            raise UsageError(
+                f"{name}() has the parameter {one}: an agent's parameters are read by name; write {one.name}: TYPE"
+            )
+        parameters[one.name] = hints.get(one.name, Any)
+        if one.default is not one.empty:
+            optional.add(one.name)
+    result = hints.get("return", Any if "return" not in hints else None)
+    if get_origin(result) in (Awaitable,):
+        result = get_args(result)[0]
+    return Signature(parameters, frozenset(optional), result)

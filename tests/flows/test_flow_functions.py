@@ -1,0 +1,229 @@
+"""Functions as agents: what they read and give, how they fail, and how they are found again."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import flow_agents as functions
+import pytest
+
+import coterie
+from coterie import agent, flow
+from coterie.testing import simulate
+from coterie.topology.model import Topology
+
+
+def played(team: Topology, given: Any = "tea", **options: Any) -> coterie.Outcome[Any]:
+    return asyncio.run(coterie.run(team, given, **options))
+
+
+def loop() -> Topology:
+    editor, reviewer = agent(functions.editor), agent(functions.reviewer)
+    again = (reviewer >> editor).when(reviewer.verdict == "revise").max(2)
+    return flow("note", [editor, reviewer], [editor >> reviewer, again], result=reviewer)
+
+
+def test_a_loop_of_functions_gives_a_value_of_its_type() -> None:
+    """A function reads the answers of agents by name, and its own type is the result."""
+    outcome = played(loop())
+
+    assert outcome.result == functions.Review("approve", [functions.Issue(1, "short")])
+    assert outcome.usage.turns == 4
+
+
+def test_parameters_are_outputs_inputs_and_defaults() -> None:
+    """A parameter is an agent, an output, a value of the input, or its default, each with its type."""
+    point, place, sees = agent(functions.point), agent(functions.place), agent(functions.sees_place)
+    team = flow("trip", [point, place, sees], [point >> place >> sees], result=sees)
+
+    assert played(team, {"prompt": "go", "depth": 4}).result is True
+
+
+def test_outputs_of_several_agents_are_read_by_field() -> None:
+    """Fields of an answer are parameters of later functions, also of those that do not follow it at once."""
+    editor, counts, publisher = agent(functions.editor), agent("counts", command=["true"]), agent(functions.publisher)
+    team = flow("paper", [editor, counts, publisher], [editor >> counts >> publisher], result=publisher)
+
+    assert played(team).result == "About tea (1)"
+
+
+def test_structs_enums_and_mappings_come_back_as_they_were() -> None:
+    """Types of msgspec and enums survive the journal."""
+    risky, reads = agent(functions.risky), agent(functions.reads_risk)
+
+    assert played(flow("risk", [risky, reads], [risky >> reads], result=reads)).result == "high 0.5 {'a': 1}"
+
+
+def test_a_pydantic_model_is_a_type_of_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pydantic model is validated by itself; nested models and defaults too."""
+    pytest.importorskip("pydantic")
+    (tmp_path / "pydantic_agents.py").write_text(
+        "from pydantic import BaseModel, Field\n"
+        "class Item(BaseModel):\n    name: str\n    price: float = Field(gt=0)\n"
+        "class Order(BaseModel):\n    items: list[Item]\n    note: str = ''\n"
+        "def orders(prompt: str) -> Order:\n    return Order(items=[Item(name=prompt, price=2)])\n"
+        "def total(orders: Order) -> float:\n    return sum(one.price for one in orders.items)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import pydantic_agents
+
+    orders, total = agent(pydantic_agents.orders), agent(pydantic_agents.total)
+    assert played(flow("shop", [orders, total], [orders >> total], result=total)).result == 2.0
+    outcome = played(flow("shop", [orders], result=orders))
+    assert isinstance(outcome.result, pydantic_agents.Order)
+
+
+def test_a_reply_that_does_not_fit_its_type_is_asked_for_again(tmp_path: Path) -> None:
+    """A program's reply is checked against the JSON Schema, and the next prompt says what was wrong."""
+    script = tmp_path / "reply.py"
+    script.write_text(
+        "import json, pathlib, sys\n"
+        "prompt, seen = sys.stdin.read(), pathlib.Path('seen')\n"
+        "tries = seen.read_text().count('|') if seen.exists() else 0\n"
+        "seen.open('a').write(prompt + '|')\n"
+        "line = 'seven' if tries == 0 else 7\n"
+        "print('```json'); "
+        "print(json.dumps({'verdict': 'revise', 'issues': [{'line': line, 'text': 'x'}]})); print('```')\n"
+    )
+    critic = agent("critic", command=[sys.executable, str(script)], cwd=str(tmp_path), outputs=functions.Review)
+    outcome = played(flow("crit", [critic], result=critic))
+
+    assert outcome.result == functions.Review("revise", [functions.Issue(7, "x")], "")
+    prompts = (tmp_path / "seen").read_text().split("|")
+    assert "- `verdict`: one of" in prompts[0]
+    assert "- `note`: a value that fits this JSON Schema (may be left out)" in prompts[0]
+    assert "the output 'issues' does not fit its schema: [0].line must be integer" in prompts[1]
+
+
+def test_a_recursive_type_is_checked() -> None:
+    """A type that contains itself has a schema, too."""
+    script = 'cat >/dev/null; echo \'{"name": "root", "children": [{"name": "leaf", "children": []}]}\''
+    tree = agent("tree", command=["sh", "-c", script], outputs=functions.Node)
+    assert played(flow("tree", [tree], result=tree)).result == functions.Node("root", [functions.Node("leaf")])
+    wrong = agent("tree", command=["sh", "-c", script.replace('"leaf"', "3")], outputs=functions.Node)
+    outcome = played(flow("tree", [wrong], result=wrong))
+    assert "must be string" in outcome.reason
+
+
+def test_a_result_of_a_failed_run_says_why_there_is_none() -> None:
+    """Using the result of a run that failed raises with the reason."""
+    outcome = played(flow("bad", [agent(functions.fails)], result=agent(functions.fails)))
+
+    assert outcome.status == "failed"
+    assert "ValueError: no such tea" in outcome.reason
+    assert not outcome.result
+    with pytest.raises(coterie.CoterieError, match=r"the run has no result: it failed: .*no such tea"):
+        outcome.result.upper()
+
+
+def test_what_is_no_json_fails_the_turn() -> None:
+    """A function that returns what a journal cannot hold fails with its name."""
+    outcome = played(flow("odd", [agent(functions.not_json)]))
+
+    assert "what not_json() returned is not JSON" in outcome.reason
+
+
+def test_an_input_that_nobody_gives_is_named() -> None:
+    """A parameter that neither an agent nor the input gives fails the turn, and says so."""
+    point, place, sees = agent(functions.point), agent(functions.place), agent(functions.sees_place)
+    outcome = played(flow("trip", [point, place, sees], [point >> place >> sees]))
+
+    assert "no agent gives 'depth', which sees_place() reads, nor does the input" in outcome.reason
+
+
+def test_a_flow_of_functions_survives_every_crash() -> None:
+    """Crash schedules of a flow in Python end as an uncrashed run."""
+    for seed in range(15):
+        simulate(loop(), seed)
+
+
+PROGRAM = """
+import asyncio, sys
+import coterie, flow_agents
+from coterie import agent, flow
+
+slow, then = agent(flow_agents.slow), agent("then", flow_agents.b) if False else agent(flow_agents.b_of_slow)
+team = flow("pair", [slow, then], [slow >> then], result=then)
+
+def kill(run, record):
+    if record.seq == int(sys.argv[1]):
+        import os, signal
+        os.kill(os.getpid(), signal.SIGKILL)
+
+print(asyncio.run(coterie.run(team, "tea", observe=kill)).result)
+"""
+
+
+@pytest.mark.slow
+def test_a_flow_of_functions_is_killed_at_every_record_and_resumed(tmp_path: Path) -> None:
+    """A process that dies at any record is resumed from the command line, which finds the functions by name."""
+    (tmp_path / "team.py").write_text(PROGRAM.replace('agent("then", flow_agents.b) if False else ', ""))
+    source = Path(functions.__file__).read_text()
+    (tmp_path / "flow_agents.py").write_text(source + "\n\ndef b_of_slow(slow: str) -> str:\n    return slow + '!'\n")
+    for seq in range(1, 9):
+        ledger = tmp_path / f"ledger-{seq}"
+        env = os.environ | {"FLOW_LEDGER": str(ledger), "PYTHONPATH": str(tmp_path)}
+        killed = subprocess.run([sys.executable, "team.py", str(seq)], cwd=tmp_path, env=env, capture_output=True)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+        env.pop("PYTHONPATH")
+        resumed = subprocess.run(
+            [sys.executable, "-m", "coterie", "resume", "last", "--json"],
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            text=True,
+        )
+        if "has completed" in resumed.stdout:
+            break
+        assert resumed.returncode == 0, resumed.stderr
+        assert json.loads(resumed.stdout)["result"]["outputs"] == {"b_of_slow": {"result": "tea!"}}
+        assert len(ledger.read_text().splitlines()) <= 2
+    assert seq > 5
+
+
+def test_events_are_seen_as_they_happen_and_by_every_reader() -> None:
+    """A started run yields its durable records in order, to each iterator from the first."""
+
+    async def main() -> None:
+        run = coterie.start(loop(), "tea")
+        topics = [event.topic async for event in run]
+        outcome = await run
+        assert topics[0] == "run.started"
+        assert topics[-1] == "run.finished"
+        assert [event.topic async for event in run] == topics
+        assert outcome.run == run.id
+        assert outcome.result.verdict == "approve"
+
+    asyncio.run(main())
+
+
+def test_a_started_run_is_cancelled_and_resumed() -> None:
+    """`cancel` interrupts the run; it can be resumed."""
+
+    async def main() -> None:
+        run = coterie.start(flow("wait", [agent(functions.waits)]), "tea")
+        async for event in run:
+            if event.topic == "turn.started":
+                break
+        outcome = await run.cancel()
+        assert (outcome.status, outcome.reason) == ("stopped", "interrupted")
+        assert outcome.run == run.id
+
+    asyncio.run(main())
+
+
+def test_what_a_run_raises_is_raised_where_it_is_awaited() -> None:
+    """A team that cannot be run ends the iteration, and raises at `await`."""
+
+    async def main() -> None:
+        run = coterie.start("missing.at", "tea")
+        assert [event async for event in run] == []
+        with pytest.raises(coterie.TopologyError, match=r"missing\.at"):
+            await run
+
+    asyncio.run(main())

@@ -1,0 +1,130 @@
+"""Mistakes of beginners: each message says what was found and what to write."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import flow_agents as functions
+import pytest
+from bundles import bundle
+
+import coterie
+from coterie import agent, flow, gate, human
+
+a, b, c = (agent(name, model="haiku") for name in "abc")
+judge = agent("judge", model="haiku", outputs={"verdict": Literal["yes", "no"]})
+
+
+def closure() -> Callable[..., Any]:
+    def inner(prompt: str) -> str:
+        return prompt
+
+    return inner
+
+
+def main_function() -> Callable[..., Any]:
+    def work(prompt: str) -> str:
+        return prompt
+
+    work.__module__, work.__qualname__ = "__main__", "work"
+    return work
+
+
+MISTAKES: list[tuple[str, Callable[[], Any], str]] = [
+    ("a lambda", lambda: agent(functions.anonymous), "a lambda has no name: write `def`"),
+    (
+        "a closure",
+        lambda: agent(closure()),
+        "inner cannot be an agent, since a resumed run must find it by module and ",
+    ),
+    ("the program itself", lambda: agent(main_function()), "itself defines it: move it to a module"),
+    ("a built-in function", lambda: agent(len), "an agent is a function or `async def`, not <built-in function len>"),
+    ("*args", lambda: agent(functions.star), "star() has the parameter *args: str: an agent's parameters are read by"),
+    ("an unknown annotation", lambda: agent(functions.unresolved), "an annotation of unresolved() cannot be resolved"),
+    (
+        "outputs of a function",
+        lambda: agent(functions.a, outputs=str),
+        "those of its return type: write `def a(…) -> T",
+    ),
+    ("an agent without a name", lambda: flow("t", [agent(model="haiku")]), 'an agent of a flow has a name: agent("wri'),
+    ("a function in the list", lambda: flow("t", [functions.a]), "not a function: write a = agent(a)"),
+    ("a function at an arrow", lambda: a >> functions.a, "make one of the function first, a = agent(a)"),
+    ("a name at an arrow", lambda: a >> "b", "an arrow leads to an agent or a list of agents, not to 'b'"),
+    (
+        "an agent that is not listed",
+        lambda: flow("t", [a, b], [a >> c]),
+        "the flow mentions c, which is not among the ",
+    ),
+    ("agents not in a list", lambda: flow("t", a, [a >> b]), "the agents of a flow are a list of what agent(…), human"),
+    ("arrows not in a list", lambda: flow("t", [a, b], a >> b), "the arrows of a flow are a list of arrows, a >> b"),
+    ("an arrow twice", lambda: flow("t", [a, a]), "'a' is declared twice"),
+    ("when on the agent", lambda: a >> b.when(b.verdict == "x"), "put brackets around the arrow: (… >> b).when(…)"),
+    ("max on the agent", lambda: a >> b.max(2), "put brackets around the arrow: (… >> b).max(…)"),
+    ("and in a condition", lambda: (a >> b).when(a.x == 1 and a.y == 2), "an arrow takes one comparison; write an arr"),
+    ("an output as condition", lambda: (a >> b).when(a.ready), "when(a.ready) needs a comparison: a.ready == True"),
+    ("a text as condition", lambda: (a >> b).when("a.x == 1"), "when() takes a comparison of an output with a consta"),
+    ("an attribute as output", lambda: (a >> b).when(a.definition == 1), 'write reviewer["name"] == "revise"'),
+    ("two outputs compared", lambda: a.x == b.y, "a.x == b.y: an output is compared with a constant, not with an ou"),
+    ("a list as constant", lambda: a.x == ["y"], "a.x is compared with a text, a number, True or False, not with ['y"),
+    ("max of nothing", lambda: (a >> b).max(0), "max() takes a whole number from 1, not 0"),
+    ("an arrow behind when", lambda: (a >> b).when(a.x == 1) >> c, "`when` and the like belong to the last arrow"),
+    ("an arrow of arrows", lambda: a >> (b >> c), "an arrow cannot begin or end at an arrow: leave out the brackets"),
+    ("an unknown policy", lambda: (a >> b).on_max("stop"), "on_max() takes 'forward', 'end', 'fail' or 'human', not"),
+    ("a value outside the enum", lambda: flow("t", [judge, a], [(judge >> a).when(judge.verdict == "maybe")]), "maybe"),
+    ("an endless loop", lambda: flow("t", [a, b], [a >> b, b >> a]), "unbounded"),
+    (
+        "a misspelt parameter",
+        lambda: flow("t", [judge, agent(functions.misspelt)]),
+        "misspelt() reads 'verdit', which ",
+    ),
+    (
+        "an output of two agents",
+        lambda: flow("t", [agent(functions.a), agent(functions.b), agent(functions.two_texts)]),
+        "two_texts() reads 'result', which several agents give: a, b; name the parameter after one of them, a, and",
+    ),
+    (
+        "an output of another type",
+        lambda: flow("t", [agent(functions.editor), agent(functions.wrong_type)]),
+        "wrong_type() reads 'version' as str, and editor gives it as integer",
+    ),
+    (
+        "a type without a schema",
+        lambda: agent("x", model="m", outputs={"f": complex}),
+        "has a type that JSON cannot expr",
+    ),
+    (
+        "an unknown setting",
+        lambda: agent("x", modell="haiku"),
+        "unknown setting 'modell' of an agent; did you mean 'model'",
+    ),
+    (
+        "two backends",
+        lambda: agent("x", model="m", command=["cat"]),
+        "an agent has 2 backends: model, command; keep one",
+    ),
+    (
+        "a model as second argument",
+        lambda: agent("x", "haiku"),
+        "takes a function, a class, a team or its path as second",
+    ),
+    ("a record for a person", lambda: human("x", "?", outputs=functions.Review), "a person gives texts, numbers, and "),
+    ("a gate beside no arrow", lambda: flow("t", [a, b, gate("g", "true", after=a, before=b)], [b >> a]), "gate"),
+    (
+        "a team without a file",
+        lambda: coterie.to_at(flow("t", [agent("in", flow("inner", [a]))])),
+        "the team at 'in' has",
+    ),
+    (
+        "no flow",
+        lambda: coterie.to_at(coterie.Topology(name="t")),
+        "'t' has no flow, and only flows can be written as ",
+    ),
+]
+
+
+@bundle("mistake, message", [(make, message) for _, make, message in MISTAKES], ids=[name for name, _, _ in MISTAKES])
+def test_a_mistake_is_explained(mistake: Callable[[], Any], message: str) -> None:
+    """Every mistake raises one of our errors, which names it and what to write instead."""
+    with pytest.raises(coterie.CoterieError) as raised:
+        mistake()
+
+    assert message in str(raised.value)
