@@ -133,7 +133,7 @@ SLOW = {
     "sh": "README examples/shop forking howto loops model-agents patterns reference/presets running starting testing",
     "console": "cluster gateway howto loop-folder management mock-backend patterns patterns/cross-check "
     "patterns/debate patterns/ensemble reference-api tutorial",
-    "python": "howto model-agents reference-api testing",
+    "python": "model-agents reference-api testing",
 }
 """The pages of `docs` whose blocks of a kind take above a second of processor time; and what some blocks name."""
 
@@ -411,6 +411,18 @@ def test_the_glossary_explains_each_word_once() -> None:
     text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 
     assert len(glossary()) == len(set(glossary())) == len(re.findall(r"^- ", text, re.MULTILINE))
+
+
+MOST_WORDS = 47_000
+"""Of prose on the pages that people write; blocks of code are run or compared, and references are generated."""
+
+
+def test_the_pages_are_short_enough_to_be_read() -> None:
+    """A new page costs an old one its length."""
+    pages = [page for page in PAGES if page.parent in (ROOT / "docs", ROOT / "docs" / "patterns")]
+    prose = (_FENCE.sub("", page.read_text(encoding="utf-8")) for page in [*pages, ROOT / "README.md"])
+
+    assert sum(len(text.split()) for text in prose) <= MOST_WORDS
 
 
 WORDS = (
