@@ -27,6 +27,7 @@ from coterie.formats.at.language.spec import (
     policy,
     works,
 )
+from coterie.topology.patterns.names import TopologyType
 
 # fmt: off
 # A table: a line for each field.
@@ -175,7 +176,7 @@ LANGUAGE: tuple[BlockSpec, ...] = (
     GROUP,
     BlockSpec("flow", "The order in which the nodes run.", executed=True, example="flow { writer -> reviewer }"),
     BlockSpec("pattern", "A named collaboration that decides which agent runs next, instead of a flow.", executed=True, example="pattern { type: debate  slots { proponent: ada  opponent: bob  mediator: eve } }", fields=(
-        works("type", own('debate | chain | delegation | ensemble | pipeline | crosscheck | compound | "module:function"'), "Type of the pattern."),
+        works("type", own(' | '.join((*TopologyType, '"module:function"'))), "Type of the pattern."),
         works("config", VALUES, "Its settings.", "those of its type"),
         works("slots", FieldKind("values", "a block: { name: AGENT }, or { name { agent: …  capabilities: […]  calls: …  cost: … } }"), "Agents of the pattern, by slot."),
     )),
