@@ -23,6 +23,7 @@ from coterie.actors.message import (
     RUNTIME,
     TURN_CONTROLS,
     Message,
+    origin_in,
 )
 from coterie.actors.plain import plain
 from coterie.actors.ports import T, Tree
@@ -129,8 +130,9 @@ class ActorNode(Answers):
         id = hex(next(self._ids))[2:]
         trace, parent = (id, None) if held is None else (held.trace_id, held.id)
         given = {} if payload is None else payload
+        now, begun = self.now(), "" if held is None or not held.origin else origin_in(held)
         message = Message(
-            id, message_type, sender, recipient, given, self.now(), trace, parent, None, None, 1, priority
+            id, message_type, sender, recipient, given, now, trace, parent, None, None, 1, priority, "", begun
         )
         child = self._entries.get(recipient)
         if message_type is not _PLAIN and self._special(message, child):
@@ -185,12 +187,14 @@ class ActorNode(Answers):
         sender: str = RUNTIME,
         waiting: str = "",
         stream: str = "",
+        origin: str = "",
     ) -> Message:
         """Send a message and return the reply.
 
         Args:
             waiting: The agent whose handler waits for the reply, if the caller is not that handler itself.
             stream: The key of the records of its pieces, if they are wanted.
+            origin: The same when this ask is repeated after a kill; empty: it has none.
 
         Raises:
             AgentCrashed, AgentStopped, NoSuchAgent, WorkerLost: At once, never after the timeout.
@@ -204,9 +208,9 @@ class ActorNode(Answers):
         id = hex(next(self._ids))[2:]
         trace, parent = (id, None) if held is None else (held.trace_id, held.id)
         given = {} if payload is None else payload
-        now, own = self.now(), self.address
+        now, own, begun = self.now(), self.address, origin if held is None or not held.origin else origin_in(held)
         message = Message(
-            id, message_type, sender, recipient, given, now, trace, parent, own, None, 1, priority, stream
+            id, message_type, sender, recipient, given, now, trace, parent, own, None, 1, priority, stream, begun
         )
         child = self._entries.get(recipient)
         asker = self._entries.get(waiting) if waiting else None if held is None else self._waiting_agent(held)
@@ -361,8 +365,6 @@ class ActorNode(Answers):
         child = self._entries.get(name)
         return (child.asking or ()) if child is not None else ()
 
-    # Agents
-
     def register(self, child: AgentChild) -> bool:
         """Give *child* its name; whether it did not have it.
 
@@ -414,8 +416,7 @@ class ActorNode(Answers):
             if name not in self._monitoring:
                 self._monitoring[name] = self.create_task(self._monitor_elsewhere(name))
         key = watcher if watcher is not None else object()
-        watching = self._monitors.setdefault(name, {})
-        watching[key] = callback
+        (watching := self._monitors.setdefault(name, {}))[key] = callback
         return lambda: watching.pop(key, None) and None
 
     async def _monitor_elsewhere(self, name: str) -> None:

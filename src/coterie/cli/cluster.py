@@ -97,7 +97,7 @@ def submit(
             left = await done(client, run)
             for notice in await bring_home(run, left.files, export):
                 complain(notice)
-            return run, began, outcome_of(left.ended, bounds)
+            return run, began, outcome_of(left.ended)
 
     run, began, outcome = drive(main(), lambda: "no longer waiting; the run goes on")
     if outcome is None:
@@ -126,7 +126,7 @@ def serve(
             "--home",
             metavar="DIR",
             help="Where this node keeps the files of the turns it performs; by default .coterie/node, or the first of "
-            "node-2, node-3 … that no other node has.",
+            "node-2, node-3 and so on that no other node has.",
         ),
     ] = None,
     no_drive: Annotated[

@@ -24,7 +24,7 @@ from coterie.kernel.hearing import Hearing
 from coterie.kernel.prompts import outside, render
 from coterie.kernel.run_tree import RunTree
 from coterie.kernel.succession import own
-from coterie.planning.plan import AgentPlan, Plan, to_json
+from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
 
 
 def _nothing(live: DrivenRun) -> None:
@@ -98,7 +98,9 @@ class RunOpening:
         if writer.last:
             self._take_over(live, plan)
         else:
-            limits, given = tree.options.limits, given or {}
+            if parent is None:
+                tree.ledger.limits = tree.ledger.limits.after(Limits())
+            limits, given = tree.ledger.limits, given or {}
             if parent is not None:
                 limits = msgspec.structs.replace(limits, add_iterations=0)
                 if parent.core.started is not None:
@@ -126,10 +128,10 @@ class RunOpening:
         self._root.take_waiting(live)
         live.reap = [] if self._root.is_copied else _launched(core)
         warnings = self._root.warnings if is_root else ()
-        if is_root and (budget := core.limits.max_cost) is not None and self._tree.options.limits.max_cost is None:
-            warnings += (f"the run goes on without its budget of ${budget:g}: --max-cost USD sets one",)
+        if is_root:
+            self._tree.ledger.limits = self._tree.ledger.limits.after(core.limits)
         place = self._root.relocation.project if is_root and self._root.relocation.before else ""
-        effects = own(core, now, self._tree.options.limits, partial(self._hearing.used, live), warnings, place)
+        effects = own(core, now, self._tree.ledger.limits, partial(self._hearing.used, live), warnings, place)
         if not core.called_off:
             self._tree.take(live, effects)
             live.outbox += [Check(turn=turn) for turn in core.gated]

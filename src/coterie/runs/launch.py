@@ -37,6 +37,7 @@ from coterie.runs.isolation import isolate
 from coterie.runs.messages.inbox import Inbox
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.outcome import Outcome, outcome_of
+from coterie.runs.removal import clear_removed
 from coterie.runs.repository import Runs
 from coterie.waits import waiting
 from coterie.workspace.trees import worktree
@@ -53,7 +54,8 @@ class HowToDrive(TypedDict, total=False):
     """What a caller of `start` and `resume` says of this owner.
 
     Keys:
-        limits: What the owner allows the whole tree.
+        limits: What the owner allows the whole tree. For `resume`, `max_turns` and `max_cost` are as before where they
+            are None, and -1 lifts one.
         park: Stop with `waiting` when nothing runs but humans and timers; by default so.
         quota: When only a quota that opens later lets the run go on: `park` stops it until then, `wait` waits here;
             `now`, for `resume`, also tries at once what waits for a quota.
@@ -266,6 +268,8 @@ class _RunFiles:
     def ports(self, turns: Turns, clock: Clock) -> RunPorts:
         """The stores and services that such a run uses."""
         runs, run = self.runs, self.run
+        with suppress(OSError):
+            clear_removed(runs.root)
         folder, last = runs.folder(run), LastReading()
         held = read_held(folder)
 
@@ -349,7 +353,7 @@ class _Owner:
         inbox = Inbox(runs.folder(run), shell, self.clock.now)
         main = begin(shell, replace(opening, take_waiting=inbox.take_waiting))
         ended = await _driven(shell, main, inbox, companions, run)
-        return replace(outcome_of(ended, limits), notices=tuple(notices(runs.root, run, shell.steps)))
+        return replace(outcome_of(ended), notices=tuple(notices(runs.root, run, shell.steps)))
 
 
 async def _driven(

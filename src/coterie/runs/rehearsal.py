@@ -79,7 +79,7 @@ def rehearse(
         RunPorts(store=store, turns=_Stage(script), make_kind=make, clock=clock),
         OwnerOptions(limits=limits or Limits()),
     )
-    ended = outcome_of(clock.run(shell.start(RUN, plan, given)), limits)
+    ended = outcome_of(clock.run(shell.start(RUN, plan, given)))
     ending = {"run": RUN, "outcome": ended.status, "exit": ended.exit}
     return {**ending, **make(plan).run_facts(ended.reason), **_document(RunReader(store), RUN, plan, make)}
 
