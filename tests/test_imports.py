@@ -294,6 +294,7 @@ def test_one_module_knows_where_runs_lie(name: str, places: set[str]) -> None:
 
 MOST_ARGUMENTS = 8
 WITH_MORE = {
+    "actors.node.ask",
     "actors.runtime.__init__",  # the system as users write it
     "actors.system.__init__",
     "actors.workers.host.__init__",

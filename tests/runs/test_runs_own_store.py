@@ -30,7 +30,7 @@ def test_a_run_is_stopped_resumed_and_answered_in_another_store(tmp_path: Path) 
     assert (stopped.status, stopped.reason) == ("stopped", "max_turns")
     assert first.status("r") == "stopped: max_turns"
 
-    waits = asyncio.run(launch.resume("r", runs=opened(tmp_path), **how))  # type: ignore[arg-type]
+    waits = asyncio.run(launch.resume("r", runs=opened(tmp_path), limits=Limits(max_turns=-1), **how))  # type: ignore[arg-type]
     assert [one.turn for one in waits.waiting] == ["c#1"]
     assert control.send(opened(tmp_path), "r", messages.answer("c#1", "yes")).status == "queued"
 
