@@ -206,7 +206,7 @@ class ActorNode(Answers):
         Args:
             waiting: The agent whose handler waits for the reply, if the caller is not that handler itself.
             stream: The key of the records of its pieces, if they are wanted.
-            origin: What is the same when this ask is repeated after a kill, if something is.
+            origin: The same when this ask is repeated after a kill; empty: it has none.
 
         Raises:
             AgentCrashed, AgentStopped, NoSuchAgent, WorkerLost: At once, never after the timeout.
