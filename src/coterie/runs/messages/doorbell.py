@@ -109,8 +109,13 @@ def _listening(path: Path) -> socket.socket:
 
 
 def _clear_dead(folder: Path) -> None:
-    """Remove the sockets of owners that were killed."""
+    """Remove the sockets of owners that were killed. Where the kernel lists those of the living, none of them rings."""
+    bound = ""
+    with suppress(OSError):
+        bound = Path("/proc/net/unix").read_text(errors="replace")
     for path in folder.glob("*.sock"):
+        if str(path.with_suffix(".new")) in bound:  # the name that it was bound to
+            continue
         with socket.socket(socket.AF_UNIX) as bell, suppress(OSError):
             bell.setblocking(False)
             if bell.connect_ex(str(path)) == errno.ECONNREFUSED:
