@@ -25,6 +25,7 @@ from coterie.cluster.workflow import RunWorkflow
 from coterie.errors import ClusterFailed, ExportConflict
 from coterie.journal.export import FolderExport
 from coterie.kernel.ended import Ended
+from coterie.kernel.opening import RootOpening
 from coterie.planning.plan import Plan, to_json
 from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.messages import RunMessage, Verdict, answer
@@ -219,7 +220,7 @@ def test_a_link_begins_with_the_messages_that_were_left_to_it() -> None:
     """In order, before anything else happens to the run."""
     posted, taken = list[Callable[[], object]](), list[RunMessage]()
 
-    async def start(run: str, plan: Plan, given: dict[str, Any]) -> Ended:
+    async def start(run: str, plan: Plan, given: dict[str, Any], opening: RootOpening) -> Ended:
         for event in posted:
             event()
         return Ended(run=run, status="completed")

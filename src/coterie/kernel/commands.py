@@ -220,3 +220,20 @@ def describe(what: r.Record | Command | Again) -> str:
     name = type(what).__struct_config__.tag if isinstance(what, r.Record) else type(what).__name__
     turn = getattr(what, "turn", "")
     return f"{name} {turn}".strip()
+
+
+def refusal(record: r.Record) -> str:
+    """Why the message of *record* was refused, in words for its sender; empty if it was not."""
+    match record:
+        case r.MessageRefused(reason=reason):
+            return reason
+        case r.EventInvalid():
+            why = record.reason or f"{record.event!r} is not allowed now"
+            lines = [f"rejected: {why}"]
+            if record.recent:
+                lines.append(f"recent event: {record.recent}")
+                lines.append(f"suggested roles: {', '.join(record.suggested) or '(none)'}")
+                lines.append(f"allowed events: {', '.join(record.allowed) or '(none)'}")
+            return "\n".join(lines)
+        case _:
+            return ""

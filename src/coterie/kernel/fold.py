@@ -14,7 +14,7 @@ from coterie.engines.commands import INFRASTRUCTURE, Ask, Cancel, Command, Engin
 from coterie.errors import ReplayMismatch
 from coterie.journal import records as r
 from coterie.journal.owned import OwnedTime
-from coterie.kernel.commands import Again, HeldBack, Turn, carries_out, describe
+from coterie.kernel.commands import Again, HeldBack, Turn, carries_out, describe, refusal
 from coterie.kernel.pending_guidance import Guidance
 from coterie.planning.plan import AgentPlan, Limits, from_record
 
@@ -492,20 +492,3 @@ class Fold:
 
     def _agent(self, turn: Turn) -> AgentPlan:
         return self.agents.get(turn.ask.agent) or AgentPlan(name=turn.ask.agent)
-
-
-def refusal(record: r.Record) -> str:
-    """Why the message of *record* was refused, in words for its sender; empty if it was not."""
-    match record:
-        case r.MessageRefused(reason=reason):
-            return reason
-        case r.EventInvalid():
-            why = record.reason or f"{record.event!r} is not allowed now"
-            lines = [f"rejected: {why}"]
-            if record.recent:
-                lines.append(f"recent event: {record.recent}")
-                lines.append(f"suggested roles: {', '.join(record.suggested) or '(none)'}")
-                lines.append(f"allowed events: {', '.join(record.allowed) or '(none)'}")
-            return "\n".join(lines)
-        case _:
-            return ""

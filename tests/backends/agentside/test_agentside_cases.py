@@ -6,7 +6,7 @@ from loop_cases import cases
 from coterie.backends.agentside.client import tell
 from coterie.engines.commands import Emit
 from coterie.engines.loop import View, verdict
-from coterie.kernel.fold import refusal
+from coterie.kernel.commands import refusal
 
 ONLY_COORDINATION = "only coordination events are accepted wherever they come; all else has to be allowed"
 OTHERWISE = {

@@ -15,7 +15,7 @@ from coterie.backends.processes import any_alive
 from coterie.errors import NotTheOperator, UsageError
 from coterie.journal.records import AttemptLaunched
 from coterie.journal.runs import RunReader
-from coterie.kernel.fold import refusal
+from coterie.kernel.commands import refusal
 from coterie.runs import index
 from coterie.runs.authority import check_operator
 from coterie.runs.messages import WAITS, RunMessage, Verdict, verdict

@@ -12,8 +12,8 @@ from coterie.engines.commands import Emit, Reply
 from coterie.formats.bounds import decode_json
 from coterie.ids import child_run_id
 from coterie.journal.records import DECISIONS, PARKED_DECISIONS, AttemptFailed
-from coterie.kernel.commands import Again, Turn
-from coterie.kernel.fold import Fold, refusal
+from coterie.kernel.commands import Again, Turn, refusal
+from coterie.kernel.fold import Fold
 from coterie.kernel.prompts import how_to_decide
 from coterie.kinds import Kind, kind_of
 from coterie.runs.messages import WAITS, RunMessage, Verdict

@@ -10,9 +10,9 @@ from coterie.backends.processes import is_within
 from coterie.engines.commands import Emit, Reply
 from coterie.ids import child_run_id
 from coterie.journal import records as r
-from coterie.kernel.commands import Turn
+from coterie.kernel.commands import Turn, refusal
 from coterie.kernel.driven_run import DrivenRun
-from coterie.kernel.fold import Fold, refusal
+from coterie.kernel.fold import Fold
 from coterie.kernel.shell import Shell
 from coterie.runs.messages import UNREADABLE, WAITS, RunMessage, Verdict, verdict
 from coterie.runs.messages.tokens import Tokens
