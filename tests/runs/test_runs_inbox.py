@@ -346,7 +346,7 @@ def test_a_message_that_comes_while_its_owner_lets_go_is_taken_by_the_next_one(
 
 
 def test_the_doorbells_of_killed_owners_are_removed_by_the_next_one(tmp_path: Path) -> None:
-    """Those of living owners stay, are there only once they listen, and do not ring for that where the kernel lists them."""
+    """Those of living owners stay, are there only once they listen, and do not ring for that."""
     rung: list[str] = []
 
     async def yes(message: str, pid: int) -> Verdict:
