@@ -66,7 +66,8 @@ def test_what_temporal_shows_is_escaped() -> None:
     details = RunDetails(line)
     details.take("r", TurnStarted(turn=f"{hidden}#1", agent="a"))
 
-    assert len(line.removeprefix(printable(hidden)).encode()) < 100
+    assert line.endswith("…")
+    assert len(line.encode()) <= 400
     assert not {*hidden}.difference("a") & {*str(details)}
 
 
