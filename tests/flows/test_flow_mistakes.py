@@ -14,11 +14,14 @@ a, b, c = (agent(name, model="haiku") for name in "abc")
 judge = agent("judge", model="haiku", outputs={"verdict": Literal["yes", "no"]})
 
 
-def closure() -> Callable[..., Any]:
+def closure(inner_class: bool = False) -> Callable[..., Any]:
     def inner(prompt: str) -> str:
         return prompt
 
-    return inner
+    class Inner(coterie.AgentProcess):
+        pass
+
+    return Inner if inner_class else inner
 
 
 def main_function() -> Callable[..., Any]:
@@ -37,6 +40,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], str]] = [
         "inner cannot be an agent, since a resumed run must find it by module and ",
     ),
     ("the program itself", lambda: agent(main_function()), "itself defines it: move it to a module"),
+    ("a class of a function", lambda: agent("x", closure(inner_class=True)), "it is defined inside another function"),
     ("a built-in function", lambda: agent(len), "an agent is a function or `async def`, not <built-in function len>"),
     ("*args", lambda: agent(functions.star), "star() has the parameter *args: str: an agent's parameters are read by"),
     ("an unknown annotation", lambda: agent(functions.unresolved), "an annotation of unresolved() cannot be resolved"),

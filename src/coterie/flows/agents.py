@@ -196,7 +196,7 @@ def agent(
     if function is not None:
         extension["type"] = path_of(function)
     elif isinstance(does, builtins.type):
-        extension["type"] = f"{does.__module__}.{does.__qualname__}"
+        extension["type"] = path_of(does).replace(":", ".")
     elif does is not None:
         team = filling(name or "agent", does).definition.node.topology if isinstance(does, Topology | Path) else None
         if team is None:

@@ -29,14 +29,14 @@ class Signature:
 
 
 def path_of(function: Callable[..., Any]) -> str:
-    """Where a resumed run finds *function*: `module:name`.
+    """Where a resumed run finds *function*, or a class: `module:name`.
 
     Raises:
         UsageError: If it cannot be found there: a lambda, a closure, a method, or a function of `__main__`.
     """
     name = getattr(function, "__qualname__", repr(function))
     module = getattr(function, "__module__", None) or ""
-    if not isinstance(function, FunctionType):
+    if not isinstance(function, FunctionType | type):
         raise UsageError(
             f"an agent is a function or `async def`, not {function!r}; for a class write agent(NAME, CLASS)"
         )
@@ -46,7 +46,7 @@ def path_of(function: Callable[..., Any]) -> str:
     elif "<locals>" in name:
         why = "it is defined inside another function: move it to the top level of its module"
     elif "." in name:
-        why = "it is a method: write a function at the top level of a module"
+        why = "it is defined in a class: move it to the top level of its module"
     elif module == "__main__":
         file = Path(getattr(sys.modules["__main__"], "__file__", None) or "team.py")
         why = f"{file.name} itself defines it: move it to a module, and import it from there"
