@@ -6,7 +6,7 @@ import cluster_killer
 import postgres_server
 import pytest
 
-LONG = ("freeze", "cut_off", "fill_disk", "kill_guard", "kill_temporal", "kill")
+LONG = ("freeze", "cut_off", "fill_disk", "kill_guard", "kill_temporal", "kill_database", "kill")
 
 
 @pytest.mark.long

@@ -79,3 +79,17 @@ def test_a_number_of_attempts_is_for_all_kinds_of_failures(attempts: int) -> Non
             failed = AttemptFailed(turn="a#1", attempt=n, kind=kind, reason="no")
             waits.append(tally.after_failure(failed, retry=0, attempts=attempts))
         assert [wait is None for wait in waits] == [False] * (attempts - 1) + [True]
+
+
+def test_a_turn_outlives_the_loss_of_three_nodes_and_not_of_ten() -> None:
+    """Only crashes in a row are few: nodes are lost by bad luck, but none is given to a turn without end."""
+
+    def tries(*reasons: str) -> list[bool]:
+        tally = Tally()
+        cuts = [AttemptInterrupted(turn="a#1", attempt=n, reason=reason) for n, reason in enumerate(reasons, 1)]
+        return [tally.after_interruption(cut) is not None for cut in cuts]
+
+    assert tries(*["crash"] * 3) == [True, True, False]
+    assert tries(*["lost"] * 10) == [True] * 9 + [False]
+    assert tries("crash", "lost", "lost", "crash", "crash") == [True] * 4 + [False]
+    assert all(tries(*["crash", "crash", "interrupted"] * 3, *[*["lost"] * 9, "interrupted"] * 2))

@@ -165,16 +165,10 @@ class ActorSystem:
         return self.node.send(recipient, payload, message_type, priority=priority)
 
     def ask(
-        self,
-        recipient: str,
-        payload: Any = None,
-        message_type: str = "message",
-        *,
-        timeout: float | None = 30.0,
-        origin: str = "",
+        self, recipient: str, payload: Any = None, message_type: str = "message", *, timeout: float | None = 30.0
     ) -> Awaitable[Message]:
-        """Send a message to an agent and return its reply; see `ActorNode.ask`."""
-        return self.node.ask(recipient, payload, message_type, timeout=timeout, origin=origin)
+        """Send a message to an agent and return its reply; see `AgentProcess.ask`."""
+        return self.node.ask(recipient, payload, message_type, timeout=timeout)
 
     def describe(self) -> list[NodeStatus]:
         """All nodes of the tree as they are now."""

@@ -387,6 +387,8 @@ class Fold:
         wait = turn.tally.after_interruption(record)
         if wait is None:
             reason = f"cut off by {turn.tally.crashes} crashes in a row"
+            if record.reason == "lost":
+                reason = f"what ran it was lost {turn.tally.losses} times in a row"
             return Note(record=r.TurnFailed(turn=record.turn, kind="interrupted", reason=reason))
         policy = self._agent(turn).on_interrupt
         if policy != "resume":
