@@ -103,12 +103,21 @@ def test_an_id_that_several_directories_have_names_none_of_them(place: Place, ot
 
 
 @pytest.mark.slow
-def test_resume_and_fork_of_a_run_elsewhere_name_its_directory(place: Place, other: Place) -> None:
-    """A full id is enough for them, and the user sees where they work."""
+def test_what_changes_a_run_elsewhere_names_its_directory(place: Place, other: Place) -> None:
+    """A full id is enough, and the user sees where the command works."""
     run = str(json.loads(other.call("run", "human.at", "--json", status=4).out)["run"])
 
-    for words in (("resume", run), ("fork", run), ("control", "guide", run, "Mind it")):
-        said = place.call(*words, status=0 if words[0] == "control" else 4)
+    statuses = {
+        ("resume", run): 4,
+        ("fork", run): 4,
+        ("control", "guide", run, "Mind it"): 0,
+        ("memory", "list", "--run", run): 0,
+        ("memory", "add", "learning", "Mind it", "--run", run): 2,  # queued
+        ("task", "list", "--run", run): 0,
+        ("task", "add", "Mind it", "--run", run): 2,
+    }
+    for words, status in statuses.items():
+        said = place.call(*words, status=status)
         assert f"run {run} is in {other.folder}, another directory" in said.err, words
 
 

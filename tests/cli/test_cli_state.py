@@ -225,3 +225,56 @@ def test_states_move_to_a_store_of_a_user(place: Place) -> None:
     assert place.call("state", "show", "counter", "--db", "mine.yaml", "--json").out == '{"n":1}\n'
     place.call("state", "clear", "--db", "mine.yaml", "--force")
     assert list((place.folder / "states").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_dead_letters_of_a_server_are_listed_shown_sent_again_and_dropped(place: Place) -> None:
+    """Each by the id that the list shows; a letter that is gone is an error."""
+    pytest.importorskip("nats")
+    from nats_servers import NatsServer
+
+    from coterie.actors.message import Message
+    from coterie.actors.node import ActorNode
+    from coterie.actors.transports.choose import transport_for
+    from coterie.actors.transports.jetstream import JetStreamLink
+    from coterie.actors.transports.kept_letters import KeptLetter
+    from coterie.planning.system import TransportPlan
+
+    async def keep(url: str) -> None:
+        node = ActorNode(
+            transport=transport_for(TransportPlan(type="nats", servers=(url,), jetstream=True), system="root")
+        )
+        await node.start()
+        assert isinstance(node.transport, JetStreamLink)
+        for name in ("one", "two"):
+            message = Message(
+                id=name, sender="desk", recipient="greeter", type="message", payload={"n": name}, sent_at=1.0
+            )
+            await node.transport._letters.add(KeptLetter(message, "3 processes died while they handled it", 2.0))
+        await node.stop()
+
+    async def stored(url: str) -> int:
+        import nats
+
+        client = await nats.connect(url)
+        info = await client.jetstream().stream_info(TransportPlan().stream_name)
+        await client.close()
+        return int(info.state.messages)
+
+    with NatsServer() as server:
+        transport = f"transport: {{type: nats, servers: '{server.url}', jetstream: true}}\n"
+        (place.folder / "topology.yaml").write_text(transport + TOPOLOGY.partition("\n\n")[0] % ("in_memory", ""))
+        assert place.call("state", "letters").out == "no dead letters\n"
+        asyncio.run(keep(server.url))
+
+        listed = place.call("state", "letters").out
+        assert [line.split()[0] for line in listed.splitlines()] == ["id", "one", "two"]
+        assert "3 processes died while they handled it" in listed
+        shown = json.loads(place.call("state", "letters", "one", "--json").out)
+        assert (shown["agent"], shown["payload"]) == ("greeter", {"n": "one"})
+        assert place.call("state", "letters", "one", "--send-again").out.startswith("sent again to greeter as ")
+        assert asyncio.run(stored(server.url)) == 1
+        assert place.call("state", "letters", "two", "--drop").out == "dropped two\n"
+        assert asyncio.run(stored(server.url)) == 1
+        assert "no dead letter 'two'" in place.call("state", "letters", "two", "--drop", status=1).err
+        assert place.call("state", "letters", "--json").out == "[]\n"

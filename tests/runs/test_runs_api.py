@@ -50,6 +50,22 @@ def test_a_run_is_forked_under_other_words(team: Path) -> None:
     assert "Be an echo." not in first.result["text"]
 
 
+def test_resume_and_fork_of_a_run_elsewhere_log_its_directory(
+    team: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A full id is enough, and the directory in which they work is not silent."""
+    stopped = asyncio.run(coterie.run(team, "Hello", limits=coterie.Limits(max_turns=1)))
+    asyncio.run(coterie.resume(stopped.run))
+    assert "another directory" not in caplog.text
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+
+    for act in (coterie.resume, coterie.fork):
+        caplog.clear()
+        asyncio.run(act(stopped.run, limits=coterie.Limits(max_turns=1)))
+        assert f"run {stopped.run} is in {tmp_path}, another directory" in caplog.text
+
+
 def test_a_topology_and_a_plan_run_like_their_file(team: Path) -> None:
     """Each step can be taken by itself, and every record is seen as it is appended."""
     topology = coterie.load(team)

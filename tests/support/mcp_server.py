@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from typing import Any
 
 TOOLS = [
@@ -25,7 +26,16 @@ TOOLS = [
 
 
 def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """What a tool gives."""
+    """What a tool gives; `MOOD` says how the server misbehaves meanwhile."""
+    match os.environ.get("MOOD"):
+        case "dies":
+            os._exit(3)
+        case "hangs":
+            time.sleep(600)
+        case "noisy":
+            print('calling {"jsonrpc": \x1b[31m1', flush=True)
+        case "huge":
+            return {"content": [{"type": "text", "text": "x" * 1_000_000}, {"type": "text", "text": "y"}]}
     if name == "break":
         return {"content": [{"type": "text", "text": "it is broken"}], "isError": True}
     if name == "whose":
@@ -64,6 +74,8 @@ def main() -> None:
         with open(os.path.join(sys.argv[1], "pid-sleeper"), "w") as file:
             file.write(str(sleeper.pid))
     print("the tiny server is up", file=sys.stderr, flush=True)
+    if os.environ.get("MOOD") == "noisy":
+        print("the tiny server is up", flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
         if "id" not in asked:

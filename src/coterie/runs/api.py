@@ -1,6 +1,7 @@
 """The friendly functions: load a team, run it, resume a run, fork one."""
 
 import json
+import logging
 import re
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
@@ -28,6 +29,7 @@ from coterie.topology.typed.flow import TypedFlow
 from coterie.topology.typed.values import as_outputs, fields_of
 
 T = TypeVar("T")
+_LOG = logging.getLogger("coterie")
 
 
 def load(team: str | Path, params: Mapping[str, Scalar] | None = None) -> Topology:
@@ -226,6 +228,11 @@ def _plain(given: Any) -> dict[str, Any]:
     return read
 
 
+def _log_place(run: str, place: Path) -> None:
+    """Log that *run* is in *place*, another directory than the current one; `coterie resume` prints it."""
+    _LOG.warning("run %s is in %s, another directory", run, place)
+
+
 async def resume(
     run: str = "last",
     *,
@@ -247,7 +254,7 @@ async def resume(
     """
     _check_limits(limits, lifts=True)
     with errors_for_python():
-        runs, run = find(run, Path(state_dir))
+        runs, run = find(run, Path(state_dir), _log_place)
         return await launch.resume(
             run,
             state_dir=runs.root,
@@ -286,7 +293,7 @@ async def fork(
         ReplayMismatch: If after the changes the shared records would have been decided otherwise.
     """
     _check_limits(limits)
-    runs, run = find(run, Path(state_dir))
+    runs, run = find(run, Path(state_dir), _log_place)
     words = [word(name, value) for name, value in (changes or {}).items()]
     made = forking.fork(run, state_dir=runs.root, at=at, change=lambda recorded: change(recorded, words))
     with errors_for_python():

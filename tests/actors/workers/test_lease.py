@@ -14,11 +14,12 @@ from worker_stage import WorkerStage, supervisor
 from coterie.actors.message import Message
 from coterie.actors.process import AgentProcess
 from coterie.actors.workers.host import WorkerSystem
-from coterie.errors import ActorError
+from coterie.errors import ActorError, WorkerLost
 from coterie.planning.system import ActorPlan
 
 SILENT = 3.0
 AGENTS = ("a", "b")
+LARGE = "large" * 100
 
 
 class Span(NamedTuple):
@@ -175,3 +176,29 @@ def test_no_two_incarnations_of_an_agent_handle_messages(seed: int) -> None:
 def test_no_two_incarnations_of_an_agent_handle_messages_in_500_schedules(part: int, nth: int) -> None:
     """As above."""
     assert history(10 + part + 10 * nth, 12) == []
+
+
+def test_the_spare_waits_for_the_lease_of_a_worker_that_is_still_heard() -> None:
+    """It is lost because one packet never arrives, such as one too large for the path, and has renewed its lease."""
+    Noted.spans, Noted.numbers = [], count(1)
+    stage = WorkerStage(supervisor("sub", ActorPlan(name="a", type="Noted", process="w")))
+
+    async def scene(stage: WorkerStage) -> None:
+        workers = [await stage.worker(), await stage.worker()]
+        await stage.state("a", "running")
+        stage.hub.drops = lambda sender, address, packet: LARGE.encode() in packet
+        asks = [one.node.ask("a", {"for": 1.3}, timeout=60.0) for one in workers for _ in range(9)]
+        traffic = asyncio.gather(*asks, return_exceptions=True)  # one is in hand when the worker is lost
+        with pytest.raises(WorkerLost):
+            await stage.system.node.ask("a", {"for": 0.1, "text": LARGE}, timeout=30.0)
+        for _ in range(30):
+            with suppress(WorkerLost):
+                await stage.system.node.ask("a", {"for": 0.0}, timeout=60.0)
+            await asyncio.sleep(0.1)
+        await traffic
+        for worker in workers:
+            await worker.stop()
+
+    stage.play(scene)
+    assert {span.incarnation for span in Noted.spans} == {1, 2}
+    assert twice(Noted.spans) == []

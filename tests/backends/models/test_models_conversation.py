@@ -494,6 +494,9 @@ def test_a_used_up_quota_is_no_rate_limit() -> None:
     [
         ({"retry-after": "17"}, 17.0, "wait 17 s"),
         ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5, "wait 1.5 s"),
+        ({"retry-after": "1.5"}, 1.5, "wait 1.5 s"),
+        ({"retry-after": "inf"}, 0.0, ""),
+        ({"retry-after": "soon"}, 0.0, ""),
     ],
 )
 def test_how_long_to_wait_is_handed_on(api: str, headers: dict[str, str], wait: float, told: str) -> None:

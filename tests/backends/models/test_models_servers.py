@@ -13,6 +13,7 @@ import pytest
 from asking import Heard, pids, request
 from asking_models import answered, failed, plan, put, results_of, tools_of
 from fake_models import FakeModels, Say
+from msgspec.structs import replace
 
 from coterie.backends.base import Answer, Tool
 from coterie.backends.models.backend import ModelBackend
@@ -95,6 +96,35 @@ def test_a_server_that_does_not_come_up_fails_the_turn(said: dict[str, Any], why
     assert failure.kind == "not_found"
     assert why in failure.reason
     assert models.requests == []
+
+
+@pytest.mark.parametrize(
+    ("mood", "seen"),
+    [
+        ("noisy", "'5'"),
+        ("dies", "Connection closed"),
+        ("huge", f"{'x' * 60}\\n(these are 60,000 of 1,000,001 characters: ask for less)"),
+    ],
+)
+def test_a_server_that_misbehaves_harms_no_turn(mood: str, seen: str, tmp_path: Path) -> None:
+    """It prints what is no message, dies in a call, or gives more than fits a prompt: the model goes on."""
+    with FakeModels(Say(calls=[("tiny_add", {"a": 2, "b": 3})]), Say("Done.")) as models:
+        answer = answered(models, plan(options=tiny(tmp_path, env={"MOOD": mood})))
+
+    assert answer.text == "Done."
+    [told] = results_of(models.requests[1])
+    assert seen in told
+    assert len(told) < 61_000
+    assert dead(tmp_path)
+
+
+def test_a_server_that_hangs_ends_with_the_time_out(tmp_path: Path) -> None:
+    """Of the turn; nothing is left of it."""
+    slow = replace(plan(options=tiny(tmp_path, env={"MOOD": "hangs"})), timeout=3.0)
+    with FakeModels(Say(calls=[("tiny_add", {"a": 2, "b": 3})]), Say("Done.")) as models:
+        assert failed(models, slow).kind == "timeout"
+
+    assert dead(tmp_path)
 
 
 @contextmanager

@@ -4,6 +4,8 @@ Imports pydantic-ai: load it late.
 """
 
 import re
+from contextlib import suppress
+from math import inf
 
 from pydantic_ai import exceptions as ai
 
@@ -77,9 +79,19 @@ def failure_of(error: Exception, provider: str) -> Failure:
             return Failure(kind="failed", reason=f"{provider} rejects this way of calling it: {_short(str(error))}")
         case _:
             raise error
-    wait = error.retry_after or 0.0
+    wait = _wait(error)
     asked = f"; it asks to wait {wait:g} s" if wait else ""
     return Failure(kind=kind, reason=f"{provider} {what}: {_said(error)}{asked}", wait=wait)
+
+
+def _wait(error: ai.ModelAPIError) -> float:
+    """Retry-After in seconds, if given: pydantic-ai reads dates and whole seconds, some servers send a fraction."""
+    if error.retry_after is not None or not isinstance(error, ai.ModelHTTPError):
+        return error.retry_after or 0.0
+    with suppress(ValueError):
+        seconds = float((error.headers or {}).get("retry-after", ""))
+        return seconds if 0.0 < seconds < inf else 0.0
+    return 0.0
 
 
 def _said(error: ai.ModelAPIError) -> str:

@@ -3,6 +3,7 @@
 Imports pydantic-ai and FastMCP: load it late.
 """
 
+import json
 import logging
 import os
 import re
@@ -13,12 +14,14 @@ from typing import IO, Any
 
 from fastmcp.client.logging import LogMessage
 from fastmcp.client.transports import ClientTransport, SSETransport, StdioTransport, StreamableHttpTransport
-from pydantic_ai.mcp import MCPToolset
+from pydantic_ai import BinaryContent, RunContext
+from pydantic_ai.mcp import CallToolFunc, MCPToolset
 from pydantic_ai.toolsets import AbstractToolset
 
 from coterie.backends.attempt import identity, variables_of
 from coterie.backends.base import Request
 from coterie.backends.models.functions import Unusable
+from coterie.backends.models.workfiles import RESULT
 from coterie.options.values import VARIABLE
 
 for _library in ("fastmcp", "mcp"):
@@ -61,6 +64,7 @@ class Server:
             init_timeout=STARTING,
             id=self.name,
             log_handler=write,
+            process_tool_call=_call,
         )
         only, never = self.said.get("only"), self.said.get("never", ())
         if only or never:
@@ -96,6 +100,21 @@ class Server:
             return os.environ[found[1]]
 
         return VARIABLE.sub(value, text)
+
+
+async def _call(_: RunContext[Any], call: CallToolFunc, name: str, arguments: dict[str, Any]) -> Any:
+    """Call the tool *name*; of a result that is too long for a prompt, return the beginning of its text."""
+    result = await call(name, arguments)
+    parts = result if isinstance(result, list) else [result]
+    texts = [one if isinstance(one, str) else json.dumps(one, default=str) for one in parts if not _is_media(one)]
+    if (size := sum(map(len, texts))) <= RESULT:
+        return result
+    cut = f"{' '.join(texts)[:RESULT]}\n(these are {RESULT:,} of {size:,} characters: ask for less)"
+    return [cut, *filter(_is_media, parts)]
+
+
+def _is_media(part: Any) -> bool:
+    return isinstance(part, BinaryContent)
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
