@@ -413,6 +413,18 @@ def test_the_glossary_explains_each_word_once() -> None:
     assert len(glossary()) == len(set(glossary())) == len(re.findall(r"^- ", text, re.MULTILINE))
 
 
+MOST_WORDS = 47_000
+"""Of prose on the pages that people write; blocks of code are run or compared, and references are generated."""
+
+
+def test_the_pages_are_short_enough_to_be_read() -> None:
+    """A new page costs an old one its length."""
+    pages = [page for page in PAGES if page.parent in (ROOT / "docs", ROOT / "docs" / "patterns")]
+    prose = (_FENCE.sub("", page.read_text(encoding="utf-8")) for page in [*pages, ROOT / "README.md"])
+
+    assert sum(len(text.split()) for text in prose) <= MOST_WORDS
+
+
 WORDS = (
     "topology, plan, agent, arrow group, mark, gate, run, child run, turn, attempt, record, journal, "
     "engine, backend, store, owner, epoch, inbox, doorbell, park, rehearsal"

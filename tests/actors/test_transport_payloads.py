@@ -81,6 +81,7 @@ def test_a_value_of_another_type_is_refused_with_its_place(value: Any, fault: st
     [
         ({"at": datetime(2026, 1, 2)}, "payload['at'] is a time that is not in UTC"),
         ([datetime(2026, 1, 2, tzinfo=timezone(timedelta(hours=2)))], "payload[0] is a time that is not in UTC"),
+        ({"at": datetime(2026, 1, 2, tzinfo=UTC, fold=1)}, "payload['at'] is a time that is not in UTC"),
         ({"n": [1 << 64]}, "payload['n'][0] is a whole number of more than 64 bits"),
         ({"n": -(1 << 63) - 1}, "payload['n'] is a whole number of more than 64 bits"),
         ({"half": "\ud800"}, "payload['half'] has half of a surrogate pair"),

@@ -103,7 +103,7 @@ def test_a_debate_runs_from_its_file(talk: Place) -> None:
 def test_a_stopped_run_goes_on_and_is_replayed_looked_at_and_forked(talk: Place) -> None:
     """As every run does."""
     talk.call("run", "talk.pattern.yaml", "--input", "question=why", "--max-turns", "2", status=3)
-    assert "completed: 3 turns" in talk.call("resume", "last").err
+    assert "completed: 3 turns" in talk.call("resume", "last", "--max-turns", "none").err
     assert list(prompts(talk)) == ["proponent#1", "opponent#1", "mediator#1"]
 
     assert "agrees" in talk.look("replay", "last").out
@@ -171,7 +171,7 @@ def test_a_pattern_of_ones_own_is_found_beside_its_file(talk: Place) -> None:
     """And again when it is resumed from elsewhere; `validate` does not load it."""
     assert "custom pattern" in talk.look("topology", "validate", "own.pattern.yaml").err
     talk.call("run", "own.pattern.yaml", "rest", "--max-turns", "1", status=3)
-    assert "completed: 2 turns" in talk.call("resume", "last").err
+    assert "completed: 2 turns" in talk.call("resume", "last", "--max-turns", "none").err
     assert prompts(talk) == {
         "doctor#1": "Please say: rest",
         "colleague#1": "doctor has spoken? Do you agree?",

@@ -152,3 +152,16 @@ def test_journals_that_are_not_shown_are_not_opened(place: Place) -> None:
     journal.symlink_to("/dev/null")  # reading refuses links
 
     assert [one["run"] for one in listed(place, "--limit", "1")] == [newest]
+
+
+@pytest.mark.parametrize("words", [("runs", "prune", "--older-than", "1d"), ("run", "loop.at")])
+def test_the_files_of_an_interrupted_removal_are_removed_by_the_next_command(
+    place: Place, words: tuple[str, ...]
+) -> None:
+    """One that removes runs, or one that begins a run."""
+    left = place.folder / ".coterie" / "runs" / ".removed" / "run-1-abcd"
+    left.mkdir(parents=True)
+    (left / "journal.jsonl").write_text("{}\n")
+
+    place.call(*words)
+    assert not left.parent.exists()

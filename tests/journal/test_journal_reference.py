@@ -1,16 +1,17 @@
 from pathlib import Path
 from pkgutil import iter_modules
 
+import record_page as reference
 from msgspec.structs import fields
 
-from coterie.journal import records, reference
+from coterie.journal import records
 from coterie.journal.records import NOUNS, RECORDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "records.md"
 
 
 def test_the_page_is_fresh() -> None:
-    """`python -m coterie.journal.reference > docs/reference/records.md` writes it anew."""
+    """`python docs/generate/record_page.py > docs/reference/records.md` writes it anew."""
     assert PAGE.read_text(encoding="utf-8") == reference.page()
 
 

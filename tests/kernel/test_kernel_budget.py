@@ -69,15 +69,19 @@ def test_an_attempt_that_passes_the_budget_is_cut_off() -> None:
     assert stage.resume(Limits(max_cost=10.0)).status == "completed"
 
 
-def test_an_owner_without_a_budget_warns_that_an_earlier_one_is_gone() -> None:
-    """Once: the next one has none to lose, and neither has an owner with another budget."""
+def test_limits_stay_in_force_until_another_owner_has_new_ones() -> None:
+    """Each by itself; -1 lifts one, for later owners too."""
     stage = Stage(flow("a -> b -> c -> d"), Cast({}))
     stage.start(Limits(max_turns=1, max_cost=0.6))
-    for limits in (Limits(max_turns=2, max_cost=2.0), Limits(max_turns=3), Limits()):
+    ends = [
         stage.resume(limits)
+        for limits in (Limits(), Limits(max_turns=2), Limits(max_cost=2.0), Limits(max_turns=-1, max_cost=0.0))
+    ]
+    assert stage.resume(Limits(max_cost=-1)).status == "completed"
 
-    warning = "the run goes on without its budget of $2: --max-cost USD sets one"
-    assert [one.warnings for one in stage.records(RunOwned)] == [(), (), (warning,), ()]
+    found = [(one.limits.max_turns, one.limits.max_cost) for one in stage.records(RunOwned)]
+    assert found == [(1, 0.6), (1, 0.6), (2, 0.6), (2, 2.0), (None, 0.0), (None, None)]
+    assert [(end.reason, end.usage.turns) for end in ends] == [("max_turns", n) for n in (1, 2, 2)] + [("max_cost", 2)]
 
 
 def test_an_attempt_may_pass_its_reservation_within_the_budget() -> None:

@@ -61,9 +61,9 @@ def test_what_a_late_team_spent_counts_against_the_next_owners_limit() -> None:
     assert stage.start(Limits(max_turns=2)).usage == Usage(turns=2, cost=1.0)
 
     assert [record.usage for record in stage.records(AttemptFailed)] == [Usage(turns=2, cost=1.0)]
-    ended = stage.resume(Limits(max_cost=1.0))
+    ended = stage.resume(Limits(max_turns=-1, max_cost=1.0))
     assert (ended.reason, ended.usage) == ("max_cost", Usage(turns=2, cost=1.0))
-    assert stage.resume().usage == Usage(turns=4, cost=1.0)
+    assert stage.resume(Limits(max_turns=-1, max_cost=-1)).usage == Usage(turns=4, cost=1.0)
 
 
 def test_what_a_late_team_spent_never_counts_twice() -> None:

@@ -194,7 +194,7 @@ def test_a_reloaded_plan_is_written_into_the_root_only() -> None:
     """A child run goes on under the plan that it began with."""
     stage = Stage(flow("go -> team -> b", team=nested(1)))
     assert stage.start(Limits(max_turns=2)).reason == "max_turns"
-    shell = stage._shell(None)
+    shell = stage._shell(Limits(max_turns=-1))
     ended = stage.clock.run(shell.resume("r", stage.plan, reloaded=True))
 
     assert ended.status == "completed"
@@ -218,7 +218,7 @@ def test_a_repaired_end_of_a_journal_is_recorded(tmp_path: Path) -> None:
         file.seek(len(whole))
         file.truncate()
         file.write(b"\n" + torn)
-    assert asyncio.run(shell().resume("r", plan)).status == "completed"
+    assert asyncio.run(shell(Limits(max_turns=-1)).resume("r", plan)).status == "completed"
 
     records = list(store.read("r"))
     [repaired] = [record for record in records if isinstance(record, JournalRepaired)]

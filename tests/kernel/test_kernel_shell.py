@@ -159,7 +159,7 @@ def test_a_run_takes_as_long_as_it_was_owned_whatever_its_turns_add_up_to() -> N
     stage = Stage(flow("a -> [b, c] -> d"))
     assert stage.start(Limits(max_turns=3)).seconds == 2.0
     stage.clock.run(asyncio.sleep(50.0))
-    ended = stage.resume()
+    ended = stage.resume(Limits(max_turns=-1))
 
     assert (ended.status, ended.seconds) == ("completed", 3.0)
 
@@ -173,7 +173,7 @@ def test_a_limit_stops_and_a_larger_one_carries_on() -> None:
     assert len(stage.records(TurnFinished)) == 3
     assert stage.resume(Limits(max_turns=3)).reason == "max_turns"
     assert len(stage.records(TurnStarted)) == 3
-    assert stage.resume(Limits()).status == "completed"
+    assert stage.resume(Limits(max_turns=-1)).status == "completed"
     assert len(stage.records(TurnStarted)) == 5
     assert [r.reason for r in stage.records(RunStopped)] == ["max_turns", "max_turns"]
 

@@ -32,7 +32,8 @@ def test_a_file_is_run_and_resumed_in_two_calls(team: Path) -> None:
     stopped = asyncio.run(coterie.run(team, "Hello", limits=coterie.Limits(max_turns=1)))
     assert (stopped.status, stopped.exit) == ("stopped", 3)
 
-    outcome = asyncio.run(coterie.resume())
+    assert asyncio.run(coterie.resume()).status == "stopped"
+    outcome = asyncio.run(coterie.resume(limits=coterie.Limits(max_turns=-1)))
     assert (outcome.run, outcome.status, outcome.usage.turns) == (stopped.run, "completed", 2)
     assert "Hello" in outcome.result["text"]
 
@@ -100,7 +101,7 @@ def test_a_topology_that_cannot_be_run_is_refused_at_planning(team: Path) -> Non
     ("limits", "why"),
     [
         ({"max_turns": 1}, "limits must be a coterie.Limits, not {'max_turns': 1}"),
-        (coterie.Limits(max_turns=-1), "max_turns must be a whole number from 0, not -1"),
+        (coterie.Limits(max_turns=-2), "max_turns must be a whole number from 0, not -2"),
         (coterie.Limits(max_turns=1.5), "max_turns must be a whole number from 0, not 1.5"),  # type: ignore[arg-type]
         (coterie.Limits(max_cost=float("nan")), "max_cost must be a number from 0, not nan"),
         (coterie.Limits(max_cost="1"), "max_cost must be a number from 0, not '1'"),  # type: ignore[arg-type]

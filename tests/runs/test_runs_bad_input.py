@@ -134,7 +134,7 @@ def test_a_stream_that_does_not_fit_stops_the_run(place: Place) -> None:
 
     assert process.returncode == 3
     assert "stopped (shortage: File too large" in out + err
-    place.call("resume", "last")
+    place.call("resume", "last", "--max-turns", "none")
 
 
 @pytest.mark.parametrize("look", [("resume",), ("replay",), ("inspect",), ("inspect", "usage")])
@@ -159,7 +159,7 @@ def test_a_journal_whose_end_is_noise_can_still_be_listed(place: Place) -> None:
         file.write(b"\x8a\xff\n")
 
     assert "cut off" in place.look("runs").out
-    place.call("resume", "last")
+    place.call("resume", "last", "--max-turns", "none")
     assert (folder(place) / "journal.torn-1").read_bytes() == b"\x8a\xff\n"
 
 
@@ -184,10 +184,10 @@ def test_a_run_whose_folder_is_gone_is_not_ended_by_that(place: Place) -> None:
     away = place.folder.rename(place.folder.with_name("away"))
 
     elsewhere = Place(away)
-    refused = elsewhere.look("resume", "last", "--state-dir", str(state), status=2)
+    refused = elsewhere.look("resume", "last", "--max-turns", "none", "--state-dir", str(state), status=2)
     assert f"works in {place.folder}, and there is no such folder" in one_error(refused)
     away.rename(place.folder)
-    place.call("resume", "last", "--state-dir", str(state))
+    place.call("resume", "last", "--max-turns", "none", "--state-dir", str(state))
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here: nothing to write to that is full")

@@ -122,7 +122,7 @@ def test_a_composed_run_is_resumed_from_its_own_plan(place: Place) -> None:
     for name in ("outer", "inner", "parts"):
         (place.folder / f"{name}.at").unlink()
 
-    outcome = asyncio.run(coterie.resume())
+    outcome = asyncio.run(coterie.resume(limits=coterie.Limits(max_turns=-1)))
     assert set(outcome.result["outputs"]) == {"bad"}
 
 
@@ -130,8 +130,11 @@ def test_a_reload_takes_values_too(place: Place) -> None:
     """A resume without one does not."""
     place.look("run", "outer.at", "go", "--set", "second=revise", "--max-turns", "1", status=3)
 
-    assert "--set needs --reload FILE" in place.look("resume", "last", "--set", "second=approve", status=2).err
-    place.look("resume", "last", "--reload", "outer.at", "--set", "second=approve")
+    assert (
+        "--set needs --reload FILE"
+        in place.look("resume", "last", "--max-turns", "none", "--set", "second=approve", status=2).err
+    )
+    place.look("resume", "last", "--max-turns", "none", "--reload", "outer.at", "--set", "second=approve")
     outcome = json.loads(place.look("inspect", "last", "--json").out)
     assert "good" in json.dumps(outcome)
 

@@ -137,7 +137,7 @@ def test_a_resumed_run_continues_its_trace(place: Place, monkeypatch: pytest.Mon
     monkeypatch.setenv("COTERIE_EXPORTERS", "sink.Sink")
     monkeypatch.setenv("PYTHONPATH", str(place.folder))
     place.call("run", "review.at", "look", "--max-turns", "1", status=3)
-    place.call("resume", "last")
+    place.call("resume", "last", "--max-turns", "none")
 
     spans = exported(place).spans
     assert [span["name"] for span in spans] == [

@@ -25,6 +25,7 @@ from coterie.kernel.shell import Shell
 from coterie.planning.plan import AgentPlan
 from coterie.runs import launch
 from coterie.runs.messages import RunMessage, Verdict, inbox
+from coterie.runs.messages.doorbell import Doorbell, socket_path
 from coterie.runs.messages.tokens import Tokens
 from coterie.runs.outcome import Outcome
 
@@ -342,3 +343,35 @@ def test_a_message_that_comes_while_its_owner_lets_go_is_taken_by_the_next_one(
     assert outcome.status == "completed"
     assert results(tmp_path, run) == ["a#1", "boss#1"]
     assert list((folder / "inbox").iterdir()) == []
+
+
+async def _yes(message: str, pid: int) -> Verdict:
+    return Verdict(status="accepted")
+
+
+def test_the_doorbells_of_killed_owners_are_removed_by_the_next_one(tmp_path: Path) -> None:
+    """Those of living owners stay, and are there only once they listen."""
+    folders = [tmp_path / name for name in ("dead", "alive", "next")]
+    dead, alive, mine = (socket_path(folder) for folder in folders)
+    for folder in folders:
+        folder.mkdir()
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(dead))
+        killed.listen()
+
+    async def main() -> None:
+        bells = [Doorbell(folder, _yes) for folder in folders[1:]]
+        for bell in bells:
+            await bell.open()
+        assert [path.exists() for path in (dead, alive, mine)] == [False, True, True]
+        for path in (alive, mine):
+            reader, writer = await asyncio.open_unix_connection(str(path))
+            writer.write(b"1\n")
+            assert b"accepted" in await reader.readline()
+            writer.close()
+        for bell in bells:
+            bell.close()
+        assert not alive.exists()
+
+    asyncio.run(main())
+    assert not list(mine.parent.glob("*.new"))

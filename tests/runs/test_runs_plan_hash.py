@@ -123,7 +123,7 @@ def test_a_journal_without_a_hash_is_resumed(tmp_path: Path) -> None:
     stopped(tmp_path)
     rewrite(tmp_path, lambda records: [replace(records[0], plan_hash=""), *records[1:]])  # type: ignore[call-arg]
 
-    outcome = asyncio.run(launch.resume("r", state_dir=tmp_path, turns=Stub().turns))
+    outcome = asyncio.run(launch.resume("r", limits=Limits(max_turns=-1), state_dir=tmp_path, turns=Stub().turns))
 
     assert outcome.status == "completed"
 

@@ -84,7 +84,8 @@ def stopped_before_b(state: Path) -> None:
 def resumed(state: Path, run: str, reload: Plan | None = None) -> tuple[Outcome, dict[str, str]]:
     """The end of *run*, and the environment of its last agent."""
     cast = Cast({}, seconds=0)
-    return asyncio.run(launch.resume(run, state_dir=state, turns=cast, reload=reload)), cast.asked[-1].agent.env
+    main = launch.resume(run, limits=Limits(max_turns=-1), state_dir=state, turns=cast, reload=reload)
+    return asyncio.run(main), cast.asked[-1].agent.env
 
 
 def test_a_fork_has_the_secrets_of_its_origin(tmp_path: Path) -> None:

@@ -35,14 +35,14 @@ def test_a_process_of_another_run_of_the_same_name_is_left_alone(
         stray.wait()
 
 
-@bundle(("rest", "said"), [("", ""), ("; exit 3", "sh ended with 3"), ("; sleep 600", "sh took longer than 0.3 s")])
+@bundle(("rest", "said"), [("", ""), ("; exit 3", "sh ended with 3"), ("; sleep 60", "sh took longer than 0.3 s")])
 def test_nothing_that_a_notification_started_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rest: str, said: str
 ) -> None:
     """Whether it succeeds, fails, or takes too long."""
     monkeypatch.setattr(closing_steps, "NOTIFY_WITHIN", 0.3)
     pid = tmp_path / "pid"
-    script = f"cat >/dev/null; sleep 600 >/dev/null 2>&1 & echo $! >{pid}{rest}"
+    script = f"cat >/dev/null; sleep 60 >/dev/null 2>&1 & echo $! >{pid}{rest}"
     problem = closing_steps.notify(("sh", "-c", script), {}, tmp_path, tmp_path)
 
     assert problem.startswith(said)

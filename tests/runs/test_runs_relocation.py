@@ -42,7 +42,7 @@ def begun(project: Path, state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> st
 
 
 def resumed(run: str, state_dir: Path) -> Outcome:
-    return asyncio.run(launch.resume(run, state_dir=state_dir, limits=Limits()))
+    return asyncio.run(launch.resume(run, state_dir=state_dir, limits=Limits(max_turns=-1)))
 
 
 def where(project: Path) -> list[str]:

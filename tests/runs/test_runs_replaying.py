@@ -209,6 +209,9 @@ def test_a_forked_journal_carries_checksums_of_its_own(tmp_path: Path) -> None:
         assert list(store.read(run))
     assert replay(made.run, state_dir=tmp_path).records > 0
     turns = LocalTurns({"stub": Stub()})
-    assert asyncio.run(launch.resume(made.run, state_dir=tmp_path, turns=turns)).status == "completed"
+    assert (
+        asyncio.run(launch.resume(made.run, limits=Limits(max_turns=-1), state_dir=tmp_path, turns=turns)).status
+        == "completed"
+    )
     found = [record for record in store.read(made.run) if isinstance(record, AttemptFailed | TurnFinished)]
     assert [getattr(record, "text", record) for record in found] == ["done"] * 3

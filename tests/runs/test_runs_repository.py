@@ -64,7 +64,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, int]]:
 
 def test_a_resume_decodes_each_record_once(stopped: Path, decoded: Counter[tuple[str, int]]) -> None:
     """For the plan, the claim and the fold, of the run and of the child runs that go on."""
-    main = launch.resume("r", state_dir=stopped, turns=LocalTurns({"stub": Stub()}))
+    main = launch.resume("r", limits=Limits(max_turns=-1), state_dir=stopped, turns=LocalTurns({"stub": Stub()}))
 
     assert asyncio.run(main).status == "completed"
     assert len({place for place, _ in decoded}) == 3
@@ -80,6 +80,7 @@ def test_what_earlier_owners_did_is_recalled_without_decoding_it_again(
         "r",
         state_dir=stopped,
         turns=LocalTurns({"stub": Stub()}),
+        limits=Limits(max_turns=-1),
         recall=lambda news: told.extend(run for run, _ in news),
         observe=lambda run, record: told.append("new"),
     )
@@ -93,7 +94,12 @@ def test_a_journal_that_grew_since_it_was_read_is_claimed_as_it_is_now(stopped: 
     """Another owner may have driven the run in between, or put another journal in its place."""
     runs = Runs(stopped)
     early = runs.journal("r", is_claimed_next=True)
-    assert asyncio.run(launch.resume("r", state_dir=stopped, turns=LocalTurns({"stub": Stub()}))).status == "completed"
+    assert (
+        asyncio.run(
+            launch.resume("r", limits=Limits(max_turns=-1), state_dir=stopped, turns=LocalTurns({"stub": Stub()}))
+        ).status
+        == "completed"
+    )
 
     owner = runs.store.claim("r")
     now = list(runs.read("r"))

@@ -7,6 +7,7 @@ message arrives, and ends with the mailbox.
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from itertools import count
 from typing import Any
 
 from msgspec.structs import asdict, replace
@@ -20,6 +21,7 @@ from coterie.actors.message import (
     CORRECTION,
     EVAL_EVENT,
     IN_HAND,
+    NUMBERS,
     TERMINATED,
     TURN,
     TURN_FAILED,
@@ -231,6 +233,8 @@ class AgentChild:
                 break
             self.current = message
             hold(message)
+            if message.origin:
+                NUMBERS.set(count(1))
             if on_span is not None:
                 began = self.node.now()
             error: BaseException | None = None
@@ -325,6 +329,7 @@ class AgentChild:
                 break
             attempt = self.current = replace(attempt, attempt=attempt.attempt + 1)
             IN_HAND.set(attempt)
+            NUMBERS.set(count(1))
             try:
                 answer = await self._handle_specially(agent, attempt)
                 if message.reply_to is not None:

@@ -1,5 +1,6 @@
 """The envelope in which actors are sent everything."""
 
+from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -51,6 +52,9 @@ class Message(Struct, frozen=True, repr_omit_defaults=True, array_like=True):
         attempt: Above 1 when `on_error` chose RETRY, or a transport delivered it again.
         priority: Messages above 0 go ahead of others, the highest first.
         stream: Of an ask that wants pieces of its reply: the key of their records.
+        origin: The same when the message is sent again after a kill, because the message that its sender was handling
+            is handled again: that one's origin and the message's number within its handling. Empty: the chain of
+            messages did not begin with a recorded one.
     """
 
     id: str
@@ -66,6 +70,7 @@ class Message(Struct, frozen=True, repr_omit_defaults=True, array_like=True):
     attempt: int = 1
     priority: int = 0
     stream: str = ""
+    origin: str = ""
 
     @property
     def span_id(self) -> str:
@@ -90,3 +95,11 @@ class AskRefusal(Struct, frozen=True, omit_defaults=True):
 
 IN_HAND: ContextVar[Message | None] = ContextVar("IN_HAND", default=None)
 """The message that the running code handles; tasks that a handler starts inherit it."""
+
+NUMBERS: ContextVar[Iterator[int]] = ContextVar("NUMBERS")
+"""Numbers for the messages that are sent in the handling of one that has an origin."""
+
+
+def origin_in(held: Message | None) -> str:
+    """The origin of the next message that is sent while *held* is in hand."""
+    return f"{held.origin}/{next(NUMBERS.get())}" if held is not None and held.origin else ""

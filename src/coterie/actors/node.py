@@ -23,6 +23,7 @@ from coterie.actors.message import (
     RUNTIME,
     TURN_CONTROLS,
     Message,
+    origin_in,
 )
 from coterie.actors.plain import plain
 from coterie.actors.ports import T, Tree
@@ -130,7 +131,20 @@ class ActorNode(Answers):
         trace, parent = (id, None) if held is None else (held.trace_id, held.id)
         given = {} if payload is None else payload
         message = Message(
-            id, message_type, sender, recipient, given, self.now(), trace, parent, None, None, 1, priority
+            id,
+            message_type,
+            sender,
+            recipient,
+            given,
+            self.now(),
+            trace,
+            parent,
+            None,
+            None,
+            1,
+            priority,
+            "",
+            "" if held is None or not held.origin else origin_in(held),
         )
         child = self._entries.get(recipient)
         if message_type is not _PLAIN and self._special(message, child):
@@ -185,12 +199,14 @@ class ActorNode(Answers):
         sender: str = RUNTIME,
         waiting: str = "",
         stream: str = "",
+        origin: str = "",
     ) -> Message:
         """Send a message and return the reply.
 
         Args:
             waiting: The agent whose handler waits for the reply, if the caller is not that handler itself.
             stream: The key of the records of its pieces, if they are wanted.
+            origin: What is the same when this ask is repeated after a kill, if something is.
 
         Raises:
             AgentCrashed, AgentStopped, NoSuchAgent, WorkerLost: At once, never after the timeout.
@@ -206,7 +222,20 @@ class ActorNode(Answers):
         given = {} if payload is None else payload
         now, own = self.now(), self.address
         message = Message(
-            id, message_type, sender, recipient, given, now, trace, parent, own, None, 1, priority, stream
+            id,
+            message_type,
+            sender,
+            recipient,
+            given,
+            now,
+            trace,
+            parent,
+            own,
+            None,
+            1,
+            priority,
+            stream,
+            origin if held is None or not held.origin else origin_in(held),
         )
         child = self._entries.get(recipient)
         asker = self._entries.get(waiting) if waiting else None if held is None else self._waiting_agent(held)

@@ -211,7 +211,9 @@ class ActorTurn:
             async with asyncio.timeout(agent.timeout):
                 if not await self._reach():
                     return Failure(kind="interrupted", reason="interrupted before the agent was there")
-                reply = await self._node.ask(self._name, payload, TURN, timeout=None, waiting=self._waiting)
+                reply = await self._node.ask(
+                    self._name, payload, TURN, timeout=None, waiting=self._waiting, origin=self._request.key
+                )
         except TimeoutError:
             await self._control(INTERRUPT)
             return Failure(kind="timeout", reason=f"no answer within {agent.timeout:g} s")

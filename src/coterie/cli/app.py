@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, str] = {
     "presets": "presets.presets",
     "mock-backend": "mock_backend.mock_backend",
     "doctor": "doctor.doctor",
+    "explain": "explain.explain",
     "completion": "completion.completion",
 }
 """The function of each command in `coterie.cli`. Only the module of the command that is called is loaded."""

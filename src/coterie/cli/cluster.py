@@ -97,7 +97,7 @@ def submit(
             left = await done(client, run)
             for notice in await bring_home(run, left.files, export):
                 complain(notice)
-            return run, began, outcome_of(left.ended, bounds)
+            return run, began, outcome_of(left.ended)
 
     run, began, outcome = drive(main(), lambda: "no longer waiting; the run goes on")
     if outcome is None:

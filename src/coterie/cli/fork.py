@@ -78,7 +78,7 @@ def fork(
     complain(f"forked {made.origin} at record {made.seq} as {made.run}{again}")
     if made.cwd:
         complain(f"its files, as of that record: {made.cwd}")
-    return carry_on(runs, made.run, home_at(where).option, limits.limits(), drive)
+    return carry_on(runs, made.run, home_at(where).option, limits.limits().alone(), drive)
 
 
 def _changes(

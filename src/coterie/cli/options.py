@@ -84,13 +84,47 @@ class HomeOptions:
         return found
 
 
+def _turns(text: str) -> int:
+    from coterie.planning.plan import NO_LIMIT
+
+    if text.lower() == "none":
+        return NO_LIMIT
+    if not text.isascii() or not text.isdigit():
+        raise typer.BadParameter(f"{text!r} is not a whole number from 0, or none.")
+    return int(text)
+
+
+def _dollars(text: str) -> float:
+    from coterie.planning.plan import NO_LIMIT
+
+    if text.lower() == "none":
+        return NO_LIMIT
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = -1.0
+    if not 0.0 <= amount < float("inf"):
+        raise typer.BadParameter(f"{text!r} is not a number from 0, or none.")
+    return amount
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitOptions:
     """The limits of a run."""
 
-    max_turns: Annotated[int | None, typer.Option(min=0, metavar="N", help="Start at most N turns, then stop.")] = None
+    max_turns: Annotated[
+        int | None,
+        typer.Option(
+            parser=_turns, metavar="N", help="Start at most N turns, then stop; a resume keeps this. none: no limit."
+        ),
+    ] = None
     max_cost: Annotated[
-        float | None, typer.Option(min=0, metavar="USD", help="Stop at this budget, of which estimates are reserved.")
+        float | None,
+        typer.Option(
+            parser=_dollars,
+            metavar="USD",
+            help="Stop at this budget, of which estimates are reserved; a resume keeps it. none: no limit.",
+        ),
     ] = None
     max_parallel: Annotated[int | None, typer.Option(min=1, metavar="N", help="Run at most N turns at once (16).")] = (
         None

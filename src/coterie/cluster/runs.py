@@ -362,7 +362,7 @@ class ClusterRuns(RemoteRuns):
                 if observe is not None and record.seq > known.get(name, 0):
                     observe(name, record)
         ended, notices = await server.wait(server.end(run))
-        return msgspec.structs.replace(outcome_of(ended, limits or Limits()), notices=notices)
+        return msgspec.structs.replace(outcome_of(ended), notices=notices)
 
     def fork(self, run: str, *, files: bool = True, **how: Any) -> Forked:
         """Make a fork of *run* in the export; its files begin as they were then, by the records of *run*."""

@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from coterie.journal.records import NO_USAGE, Usage
+from coterie.planning.plan import Limits
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
@@ -26,6 +27,7 @@ class Ended(Struct, frozen=True, kw_only=True):
         until: When the first of the quotas opens until which it was stopped, in Unix seconds; 0: it was not.
         iterations: How many a loop has begun; None: the run is no loop.
         missing: The values that conditions read and that no turn has given, as `agent.output`.
+        limits: Those that were in force.
     """
 
     run: str
@@ -38,3 +40,4 @@ class Ended(Struct, frozen=True, kw_only=True):
     iterations: int | None = None
     missing: tuple[str, ...] = ()
     until: float = 0.0
+    limits: Limits = Limits()

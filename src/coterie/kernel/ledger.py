@@ -33,13 +33,14 @@ class Ledger:
         abilities: What the backend of an agent can do.
 
     Attributes:
+        limits: Those of the owner.
         costs: The cost of each agent's most expensive attempt in these runs, in US dollars, if one has ended.
     """
 
     def __init__(
         self, limits: Limits, runs: Mapping[str, DrivenRun], abilities: Callable[[AgentPlan], Abilities]
     ) -> None:
-        self._limits, self._runs, self._abilities = limits, runs, abilities
+        self.limits, self._runs, self._abilities = limits, runs, abilities
         self.costs: dict[str, float] = {}
 
     def spent(self) -> Usage:
@@ -56,7 +57,7 @@ class Ledger:
 
     def admits(self, core: Core, ask: Ask, again: bool) -> bool:
         """Whether the turn of *ask* may start in *core* now; *again*: it is a further attempt, and no new turn."""
-        limits = self._limits
+        limits = self.limits
         if limits.max_parallel is not None and core.takes_a_slot(ask.agent) and self.busy >= limits.max_parallel:
             return False
         if limits.max_cost is not None and not self._affords(limits.max_cost, core, ask):
@@ -69,20 +70,20 @@ class Ledger:
         """The limit that keeps queued turns from starting, `max_turns` or `max_cost`; empty if none does."""
         if not any(live.core.queued for live in self._runs.values()):
             return ""
-        if self._limits.max_turns is not None and self.spent().turns >= self._limits.max_turns:
+        if self.limits.max_turns is not None and self.spent().turns >= self.limits.max_turns:
             return "max_turns"
-        return "max_cost" if self._limits.max_cost is not None and self._is_used_up(self._limits.max_cost) else ""
+        return "max_cost" if self.limits.max_cost is not None and self._is_used_up(self.limits.max_cost) else ""
 
     # -- the budget ---------------------------------------------------------------------------------------------------
 
     def reserve(self, fold: Fold, ask: Ask) -> float:
         """The dollars to reserve for an attempt of *ask* that may start: its estimate, or else what is left."""
-        most = self._limits.max_cost
+        most = self.limits.max_cost
         return 0.0 if most is None else max(min(self._estimate(fold, ask), most - self._committed()), 0.0)
 
     def overspends(self, live: DrivenRun, turn: str) -> bool:
         """Whether the running attempt of *turn* has reported more than is reserved for it, and the budget is passed."""
-        most, reserved = self._limits.max_cost, live.core.reservations.get(turn, 0.0)
+        most, reserved = self.limits.max_cost, live.core.reservations.get(turn, 0.0)
         return most is not None and live.used(turn).cost > reserved and self._committed() > most
 
     def _affords(self, most: float, core: Core, ask: Ask) -> bool:

@@ -73,6 +73,7 @@ class RunEnd:
             waiting=waiting,
             iterations=root.kind.iterations,
             missing=_missing(root),
+            limits=self._tree.ledger.limits,
         )
         if finished is None:
             return ended

@@ -99,7 +99,7 @@ class RunTree:
         abilities: Callable[[AgentPlan], Abilities],
     ) -> None:
         self._store, self._make_kind, self._clock = store, make_kind, clock
-        self._limits, self._cwd, self._observe = limits, cwd, observe
+        self._cwd, self._observe = cwd, observe
         self._files, self.notes, self._workspace = files, notes, workspace
         self._closes, self._held, self.facts = closes, held, facts
         self._abilities = abilities
@@ -175,7 +175,10 @@ class RunTree:
         if writer.last:
             self._take_over(live, plan)
         else:
-            limits = self._limits if parent is None else msgspec.structs.replace(self._limits, add_iterations=0)
+            if parent is None:
+                self.ledger.limits = self.ledger.limits.after(Limits())
+            limits = self.ledger.limits
+            limits = limits if parent is None else msgspec.structs.replace(limits, add_iterations=0)
             given = given or {}
             if parent is not None and (above := parent[0].core.started) is not None:
                 given = kind.input_below(given, above.input)
@@ -209,10 +212,10 @@ class RunTree:
         self.before_taking_over(live)
         live.reap = [] if self.is_copied else _launched(core)
         warnings = self.warnings if is_root else ()
-        if is_root and (budget := core.limits.max_cost) is not None and self._limits.max_cost is None:
-            warnings += (f"the run goes on without its budget of ${budget:g}: --max-cost USD sets one",)
+        if is_root:
+            self.ledger.limits = self.ledger.limits.after(core.limits)
         place = self.relocation.project if is_root and self.relocation.before else ""
-        effects = own(core, now, self._limits, partial(self.used, live), warnings, place)
+        effects = own(core, now, self.ledger.limits, partial(self.used, live), warnings, place)
         if not core.called_off:
             self._take(live, effects)
             live.outbox += [Check(turn=turn) for turn in core.gated]

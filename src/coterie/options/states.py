@@ -78,4 +78,4 @@ OTHERS: Mapping[str, tuple[AgentState, ...]] = {
     ),
     "qwen": (AgentState(".qwen", "", _OAUTH, "tmp projects", secrets="oauth_creds.json"),),
 }
-"""The state of each agent that has no backend of its own, by a part of its name."""
+"""The state of each agent without an entry among the backends, by a part of its name."""

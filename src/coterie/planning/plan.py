@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from coterie.planning.coordination import Coordination, read_coordination
 from coterie.topology.conditions import Scalar
@@ -132,12 +132,18 @@ class FlowPlan(Coordination, frozen=True, kw_only=True, omit_defaults=True, dict
         return FlowGraph(self.mentions, self.groups)
 
 
+NO_LIMIT = -1
+"""Lifts a limit of earlier owners of a run."""
+
+
 class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Limits of a run, for everything it and its children have done. Set again at every resume.
+    """Limits of a run, for everything it and its children have done.
+
+    At a resume `max_turns` and `max_cost` are as before where they are None, and -1 lifts one.
 
     Attributes:
         max_turns: Maximum number of agent turns; None: unlimited.
-        max_cost: Budget in US dollars, of which an estimate is reserved before each start.
+        max_cost: Budget in US dollars, of which an estimate is reserved before each start; None: unlimited.
         max_parallel: Maximum turns that run at once, without humans and child runs.
         add_iterations: Further iterations of a loop beyond its plan, from here on.
     """
@@ -146,6 +152,19 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_cost: float | None = None
     max_parallel: int | None = 16
     add_iterations: int = 0
+
+    def alone(self) -> "Limits":
+        """These limits for an owner that keeps none of the run's earlier ones, as that of a fork."""
+        turns = NO_LIMIT if self.max_turns is None else self.max_turns
+        return structs.replace(self, max_turns=turns, max_cost=NO_LIMIT if self.max_cost is None else self.max_cost)
+
+    def after(self, earlier: "Limits") -> "Limits":
+        """These limits for an owner that follows one with the limits *earlier*."""
+        turns = earlier.max_turns if self.max_turns is None else self.max_turns
+        cost = earlier.max_cost if self.max_cost is None else self.max_cost
+        return structs.replace(
+            self, max_turns=None if turns == NO_LIMIT else turns, max_cost=None if cost == NO_LIMIT else cost
+        )
 
 
 class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):

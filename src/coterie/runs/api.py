@@ -14,7 +14,7 @@ from coterie.journal.records import Record
 from coterie.kernel.attendance import Attendant
 from coterie.kinds import Observe
 from coterie.planning.changes import change, word
-from coterie.planning.plan import Limits, Plan
+from coterie.planning.plan import NO_LIMIT, Limits, Plan
 from coterie.runs import fork as forking
 from coterie.runs import launch
 from coterie.runs.backend_setup import AskHuman
@@ -185,8 +185,11 @@ def _is_built(topology: Topology) -> bool:
     return topology.loop is None and all(node.span is None for node in topology.nodes)
 
 
-def _check_limits(limits: Limits | None) -> None:
+def _check_limits(limits: Limits | None, *, lifts: bool = False) -> None:
     """Check the types and values of *limits*, which no constructor does.
+
+    Args:
+        lifts: Whether one may lift that of an earlier owner.
 
     Raises:
         UsageError: If they are wrong.
@@ -198,7 +201,10 @@ def _check_limits(limits: Limits | None) -> None:
     for name, least in (("max_turns", 0), ("max_cost", 0), ("max_parallel", 1), ("add_iterations", 0)):
         value, kinds = getattr(limits, name), (int, float) if name == "max_cost" else (int,)
         may_lack = value is None and name != "add_iterations"
-        if not may_lack and (not isinstance(value, kinds) or isinstance(value, bool) or not value >= least):
+        is_lifted = lifts and value == NO_LIMIT and name in ("max_turns", "max_cost")
+        if not (may_lack or is_lifted) and (
+            not isinstance(value, kinds) or isinstance(value, bool) or not value >= least
+        ):
             what = "a number" if name == "max_cost" else "a whole number"
             raise UsageError(f"{name} must be {what} from {least}, not {value!r}")
 
@@ -234,11 +240,12 @@ async def resume(
 
     Args:
         run: Its id, the beginning of one, or `last`.
+        limits: `max_turns` and `max_cost` are as before where they are None, and -1 lifts one.
 
     Raises:
         NoSuchRun, RunIsOwned, RunIsFinished: If it cannot be carried on.
     """
-    _check_limits(limits)
+    _check_limits(limits, lifts=True)
     with errors_for_python():
         runs, run = find(run, Path(state_dir))
         return await launch.resume(
@@ -286,7 +293,7 @@ async def fork(
         return await launch.resume(
             made.run,
             state_dir=runs.root,
-            limits=limits,
+            limits=(limits or Limits()).alone(),
             park=human is None if park is None else park,
             observe=observe,
             human=human,

@@ -34,6 +34,7 @@ from coterie.runs.isolation import isolate
 from coterie.runs.messages.inbox import Inbox
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.outcome import Outcome, outcome_of
+from coterie.runs.removal import clear_removed
 from coterie.runs.repository import Runs
 from coterie.waits import waiting
 from coterie.workspace.trees import worktree
@@ -124,7 +125,7 @@ async def start(
     if attach is not None:
         attach(shell)
     try:
-        return await _drive(shell, runs, run, shell.start(run, plan, given), limits, clock, companions)
+        return await _drive(shell, runs, run, shell.start(run, plan, given), clock, companions)
     except JournalFailed as error:
         if isinstance(error, Fenced | RunDeleted) or runs.has_begun(run):
             raise
@@ -155,6 +156,7 @@ async def resume(
     and their prompts say so.
 
     Args:
+        limits: `max_turns` and `max_cost` are as before where they are None, and -1 lifts one.
         quota: As for `start`; `now` also tries at once what waits for a quota.
         recall: Called once with the records of earlier owners, those of child runs included, before *observe*.
         runs: The runs of *state_dir*, if their caller has read this one with `is_claimed_next`.
@@ -203,7 +205,7 @@ async def resume(
         recall((one.run, record) for one in chain((journal,), tree) for record in one.records)
     del journal, tree  # the records are only needed until they are folded
     main = shell.resume(run, plan, reloaded=reload is not None)
-    return await _drive(shell, runs, run, main, limits, clock, companions)
+    return await _drive(shell, runs, run, main, clock, companions)
 
 
 def _take_to(tree: RunTree, runs: Runs, journal: Journal) -> None:
@@ -268,6 +270,8 @@ def _shell(
     snapshots: bool,
 ) -> Shell:
     """A shell for a run whose files lie on disk."""
+    with suppress(OSError):
+        clear_removed(runs.root)
     last = LastReading()
     held = read_held(runs.folder(run))
 
@@ -313,7 +317,6 @@ async def _drive(
     runs: Runs,
     run: str,
     main: Any,
-    limits: Limits | None,
     clock: Clock,
     companions: Companions,
 ) -> Outcome:
@@ -350,4 +353,4 @@ async def _drive(
         opening.cancel()
         await companions.close()
         await inbox.close()
-    return replace(outcome_of(ended, limits or Limits()), notices=tuple(notices(runs.root, run, shell.steps)))
+    return replace(outcome_of(ended), notices=tuple(notices(runs.root, run, shell.steps)))

@@ -96,6 +96,7 @@ class Outcome(Struct, Generic[R], frozen=True, kw_only=True):
         notices: Further notices: where the work is, which notification failed.
         iterations: How many iterations a loop has begun; None: the run is no loop.
         missing: The values that conditions of a flow read and that no turn has given, as `agent.output`.
+        limits: Those that were in force; a resume keeps them.
     """
 
     run: str
@@ -111,6 +112,7 @@ class Outcome(Struct, Generic[R], frozen=True, kw_only=True):
     iterations: int | None = None
     missing: tuple[str, ...] = ()
     until: float = 0.0
+    limits: Limits = Limits()
 
 
 def typed(outcome: Outcome, type_: Any, exit: str) -> Outcome[Any]:
@@ -126,8 +128,8 @@ def typed(outcome: Outcome, type_: Any, exit: str) -> Outcome[Any]:
     return replace(outcome, result=value)
 
 
-def outcome_of(ended: Ended, limits: Limits) -> Outcome:
-    """*ended*, with its exit status and the overspending of *limits*."""
+def outcome_of(ended: Ended) -> Outcome:
+    """*ended*, with its exit status and its overspending."""
     return Outcome(
         run=ended.run,
         status=ended.status,
@@ -137,10 +139,11 @@ def outcome_of(ended: Ended, limits: Limits) -> Outcome:
         usage=ended.usage,
         seconds=ended.seconds,
         waiting=ended.waiting,
-        overshoot=_overshoot(ended, limits),
+        overshoot=_overshoot(ended),
         iterations=ended.iterations,
         missing=ended.missing,
         until=ended.until,
+        limits=ended.limits,
     )
 
 
@@ -151,8 +154,9 @@ def exit_of(ended: Ended) -> int:
     return EXIT_COMPLETED if ended.status == "completed" else EXIT_FAILED
 
 
-def _overshoot(ended: Ended, limits: Limits) -> str:
-    if limits.max_cost is not None and ended.usage.cost > limits.max_cost:
-        over = ended.usage.cost - limits.max_cost
+def _overshoot(ended: Ended) -> str:
+    budget = ended.limits.max_cost
+    if budget is not None and ended.usage.cost > budget:
+        over = ended.usage.cost - budget
         return f"${over:.4f} above --max-cost, by what was running when it was reached"
     return ""

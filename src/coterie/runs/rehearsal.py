@@ -86,7 +86,7 @@ def rehearse(
     limits = limits or Limits(max_parallel=None)
     make = rehearsed_kind if imports else kind_without_imports
     shell = Shell(store=store, turns=_Stage(script), make_kind=make, clock=clock, limits=limits)
-    ended = outcome_of(clock.run(shell.start(RUN, plan, given)), limits)
+    ended = outcome_of(clock.run(shell.start(RUN, plan, given)))
     ending = {"run": RUN, "outcome": ended.status, "exit": ended.exit}
     return {**ending, **make(plan).run_facts(ended.reason), **_document(RunReader(store), RUN, plan, make)}
 

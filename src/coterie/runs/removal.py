@@ -3,6 +3,7 @@
 import secrets
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from coterie import files
@@ -41,7 +42,15 @@ def remove(runs: Runs, run: str) -> None:
         folder.rename(bin_ / f"{folder_name(run)}-{secrets.token_hex(4)}")
     finally:
         lock.release()
-    shutil.rmtree(bin_)
+    clear_removed(runs.root)
+
+
+def clear_removed(state_dir: Path) -> None:
+    """Remove the files of runs whose removal was interrupted, too."""
+    left = state_dir / "runs" / _REMOVED
+    while left.exists():
+        with suppress(FileNotFoundError):  # another process removes them as well
+            shutil.rmtree(left)
 
 
 def prune(state_dir: Path, before: float) -> Iterator[tuple[str, str]]:
@@ -49,6 +58,8 @@ def prune(state_dir: Path, before: float) -> Iterator[tuple[str, str]]:
 
     Yields each with the reason why it could not be removed; empty if it was. Runs that can be resumed stay.
     """
+    for home in index.homes(state_dir):
+        clear_removed(home)
     for entry in list(index.newest(state_dir)):
         runs, run = run_in(Path(entry.folder))
         status = runs.store.status(run)

@@ -42,8 +42,9 @@ class Timeline:
     def __init__(self) -> None:
         self.lines: list[Line] = []
         self._began: float | None = None
-        self._attempts: dict[str, float] = {}
-        self._limits_cost = False
+        self._attempts: dict[str, r.TurnStarted] = {}
+        self._limits: dict[str, bool] = {}
+        self._without_cost: set[str] = set()
         self._is_system = False
 
     def apply(self, record: r.Record) -> None:
@@ -57,22 +58,37 @@ class Timeline:
     def _say(self, record: r.Record) -> str:
         match record:
             case r.RunStarted() | r.ConfigChanged():
-                self._limits_cost = _limits_cost(record.plan)
+                self._plan(record.plan)
                 self._is_system |= getattr(record, "engine", "") == "system"
             case r.CallAsked() if self._is_system:
                 return f"the system calls {record.agent}: {record.turn}"
             case r.CallDropped() if self._is_system:
                 return f"the system no longer waits for {record.turn}"
             case r.TurnStarted():
-                self._attempts[record.turn] = record.at
+                self._attempts[record.turn] = record
             case r.TurnFinished():
-                began = self._attempts.get(record.turn, record.at)
-                said = f"{_turn_finished(record)} ({', '.join([duration(record.at - began), *_cost(record.usage)])})"
-                if self._limits_cost and not record.usage.cost:
-                    self._limits_cost = False  # said once
-                    said += "; warning: it reported no cost, so event_loop.max_cost_usd may have no effect"
-                return said
+                began = self._attempts.pop(record.turn, record)
+                took = [duration(record.at - began.at), *_cost(record.usage)]
+                return f"{_turn_finished(record)} ({', '.join(took)}){self._cost_warning(record, began)}"
+            case r.RunOwned():
+                self._limits["--max-cost"] = record.limits.max_cost is not None
         return sentence(record)
+
+    def _cost_warning(self, finished: r.TurnFinished, started: r.Record) -> str:
+        name, limits = finished.turn.rpartition("#")[0], [limit for limit, is_set in self._limits.items() if is_set]
+        if not limits or finished.usage.cost or finished.usage.turns or name in self._without_cost:
+            return ""
+        self._without_cost.add(name)  # said once
+        return f"; warning: {getattr(started, 'agent', name)} reported no cost, so {listed(limits)} may have no effect"
+
+    def _plan(self, text: str) -> None:
+        try:
+            plan = from_json(text)
+        except ValueError:
+            return
+        loop = plan.coordination if isinstance(plan.coordination, LoopPlan) else None
+        self._limits["event_loop.max_cost_usd"] = loop is not None and loop.max_cost > 0
+        self._without_cost |= {name for name, agent in plan.agents.items() if agent.kind not in ("agent", "topology")}
 
 
 def fold(records: Iterable[r.Record]) -> Timeline:
@@ -86,15 +102,6 @@ def fold(records: Iterable[r.Record]) -> Timeline:
 def sentence(record: r.Record) -> str:
     """What *record* says, by itself, as a sentence without full stop."""
     return _SENTENCES[type(record)](record)
-
-
-def _limits_cost(plan: str) -> bool:
-    """Whether *plan*, as JSON, is a loop with a limit of its cost."""
-    try:
-        coordination = from_json(plan).coordination
-    except ValueError:
-        return False
-    return isinstance(coordination, LoopPlan) and coordination.max_cost > 0
 
 
 def _run_started(record: r.RunStarted) -> str:

@@ -56,7 +56,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is collected before it is sent, and closing waits for nothing."""
-    monkeypatch.setattr("coterie.actors.plugins.otlp._LINGER", 0.0)
+    monkeypatch.setattr("coterie.actors.plugins.otlp._LINGER", 0.001)
     monkeypatch.setattr("coterie.actors.plugins.otlp._LAST", 0.1)
 
 

@@ -6,6 +6,12 @@ from typing import Any
 import pytest
 
 
+@pytest.fixture(autouse=True, scope="session")
+def libraries() -> None:
+    """They take seconds to be loaded, which is no test's time."""
+    from coterie.backends.models import anthropic, openai, servers  # noqa: F401
+
+
 @pytest.fixture(autouse=True)
 def loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection to anywhere else fails, and no name is looked up; no key of the user's is in reach."""

@@ -1,7 +1,10 @@
 """Servers that send too much, too slowly, or text that is none: the attempt ends, with bounded memory."""
 
+import gzip
 import itertools
 import json
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -176,3 +179,33 @@ def test_wrong_calls_end_in_words_for_the_user(api: str) -> None:
     assert "6 times" in failure.reason
     assert "retry budget" not in failure.reason
     assert "retries" not in failure.reason
+
+
+@bundle("api,number", [(api, number) for api in MODELS for number in (200, 429)])
+def test_a_compressed_body_is_not_unpacked(api: str, number: int) -> None:
+    """A megabyte of zeros is a kilobyte on the way, and the request forbids it."""
+    head = status(number, "content-encoding: gzip\r\n")
+    with HostileServer(lambda: [gzip.compress(bytes(1 << 20), 9)], head) as server:
+        result, _ = asked(server, api)
+
+    assert isinstance(result, Failure)
+    assert result.kind == ("transient" if number == 200 else "rate_limited")
+    assert "gzip" in result.reason or number == 429
+
+
+def drops() -> Iterator[bytes]:
+    for _ in range(300):
+        yield b" "
+        time.sleep(0.1)  # the server is slow
+
+
+@bundle("api,number", [(api, number) for api in MODELS for number in (200, 500)])
+def test_a_time_out_counts_in_total(api: str, number: int) -> None:
+    """However many bytes come one by one, of an answer or an error."""
+    began = time.monotonic()
+    with HostileServer(drops, status(number)) as server:
+        result, _ = asked(server, api, timeout=0.6)
+
+    assert isinstance(result, Failure)
+    assert result.kind == "timeout"
+    assert time.monotonic() - began < 15

@@ -21,12 +21,6 @@ from coterie.backends.processes import alive, started
 SERVER = str(Path(__file__).parents[2] / "support" / "mcp_server.py")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def library() -> None:
-    """It takes seconds to be loaded, which is no test's time."""
-    import pydantic_ai.mcp  # noqa: F401
-
-
 def tiny(folder: Path | None = None, **said: Any) -> dict[str, Any]:
     """The server, as a file declares it."""
     words = [SERVER, str(folder)] if folder is not None else [SERVER]

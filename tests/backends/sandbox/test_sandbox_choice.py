@@ -67,7 +67,7 @@ def test_a_run_without_its_sandbox_says_so_at_the_terminal_and_in_its_journal(
     assert capsys.readouterr().err.count(line) == 1
     [journal] = Path(".coterie/runs").glob("*/journal.jsonl")
     run = journal.parent.name
-    assert app.main(["resume", run]) == 0
+    assert app.main(["resume", run, "--max-turns", "none"]) == 0
     assert capsys.readouterr().err.count(line) == 1
 
     assert journal.read_text().count(line) == 2

@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
-from coterie.formats.settings import keys, reference
+import settings_page as reference
+
+from coterie.formats.settings import keys
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "settings.md"
 
 
 def test_the_page_is_fresh() -> None:
-    """`python -m coterie.formats.settings.reference > docs/reference/settings.md` writes it anew."""
+    """`python docs/generate/settings_page.py > docs/reference/settings.md` writes it anew."""
     assert PAGE.read_text(encoding="utf-8") == reference.page()
 
 

@@ -73,6 +73,14 @@ def test_a_weaker_value_is_held_back_and_a_stricter_one_is_not(tmp_path: Path, n
     assert strictest(first, stricter) == (stricter, ())
 
 
+@bundle("name", ["backend.attention_timeout_ms", "backend.sandbox", "backend.timeout_ms", "event_loop.gates"], ids=str)
+def test_a_weaker_value_that_a_person_has_set_is_taken(tmp_path: Path, name: str) -> None:
+    """The change names the setting, and the plan the option that it becomes."""
+    first, weaker, _ = (planned(tmp_path, name, value) for value in VALUES[name])
+
+    assert strictest(first, weaker, changed=[name]) == (weaker, ())
+
+
 def test_each_protecting_setting_has_a_case() -> None:
     """A review's are those of a backend; the addresses of a cluster are in no plan."""
     names = {name.replace("review.", "backend.") for name in protecting()} - {"cluster.url"}

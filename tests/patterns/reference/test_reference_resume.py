@@ -286,7 +286,9 @@ def test_a_limit_pauses_and_a_higher_one_goes_on(tmp_path: Path) -> None:
     async def main() -> None:
         first = await own(body, echo).execute({}, "c-1", state_dir=tmp_path, limits=Limits(max_turns=2))
         assert first.status is ExecutionStatus.PAUSED
-        done = await own(body, echo).resume(str(first.id), state_dir=tmp_path)
+        still = await own(body, echo).resume(str(first.id), state_dir=tmp_path)
+        assert still.status is ExecutionStatus.PAUSED
+        done = await own(body, echo).resume(str(first.id), limits=Limits(max_turns=4), state_dir=tmp_path)
         assert (done.id, done.correlation_id, done.status) == (first.id, "c-1", ExecutionStatus.COMPLETED)
         assert done.output_data == {"said": [f"a {n}" for n in range(4)]}
         assert done.started_at == first.started_at
@@ -383,7 +385,7 @@ def test_a_debate_keeps_the_rules_of_the_version_that_began_it(
             earlier.setattr(Program, "version", version)
             debate = team("debate", slots, model)
             begun = await debate.execute({"question": "?"}, state_dir=tmp_path, limits=Limits(max_turns=2))
-        done = await team("debate", slots, model).resume(begun.id, state_dir=tmp_path)
+        done = await team("debate", slots, model).resume(begun.id, limits=Limits(max_turns=-1), state_dir=tmp_path)
         return int((done.output_data or {})["usage"]["turns"])
 
     assert asyncio.run(finished()) == turns

@@ -1,6 +1,6 @@
 """Export spans to an OpenTelemetry collector, over HTTP.
 
-A thread sends them, so neither a slow nor a dead collector holds anything up.
+The batch processor of OpenTelemetry sends them in a thread, so neither a slow nor a dead collector holds anything up.
 """
 
 import asyncio
@@ -8,7 +8,6 @@ import hashlib
 import logging
 import os
 import threading
-from collections import deque
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 
 from coterie.actors.plugins.configured import Configured
 from coterie.actors.plugins.reports import report
-from coterie.errors import ExtraMissing, PluginError
+from coterie.errors import ExtraMissing, PluginError, error_line
 from coterie.views.spans import TraceSpan
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ _BATCH = 512
 _LAST = 0.8
 """Seconds that closing waits for the last spans to be sent."""
 _KEPT = 10_000
-"""Spans that wait; further ones are dropped."""
+"""Spans that wait; beyond that the oldest are dropped."""
 
 
 class OtlpExporter(Configured):
@@ -49,13 +48,10 @@ class OtlpExporter(Configured):
             reason = f"endpoint {endpoint!r} does not begin with http:// or https://"
             raise PluginError("exporter", "otlp", reason, place="endpoint")
         self._endpoint, self._service, self._timeout = endpoint, service_name, timeout
-        self._waiting: deque[TraceSpan] = deque()
-        self._given = self._sent = 0  # the one counts for the loop, the other for the thread
-        self._news, self._is_closing = threading.Event(), threading.Event()
-        self._thread: threading.Thread | None = None
-        self._sender: Any = None
-        self._gave_up = False
-        self._ended: asyncio.Future[None] | None = None
+        self._given = 0
+        self._sender: _CountedSender | None = None
+        self._processor: Any = None
+        self._translate: _Translator
 
     def check_installed(self) -> None:
         """See that the library is installed.
@@ -81,27 +77,36 @@ class OtlpExporter(Configured):
 
     def export(self, spans: Sequence[TraceSpan]) -> None:
         """Have *spans* sent soon."""
-        if self._thread is None:
+        if self._sender is None:
             self._start()
-        room = _KEPT - len(self._waiting)
-        self._waiting.extend(spans[: max(room, 0)])
+        for span in spans:
+            self._processor.on_end(self._translate(span))
         self._given += len(spans)
-        self._news.set()
 
     async def close(self) -> None:
         """Send the last spans, if that is possible at once."""
-        if self._thread is None or self._ended is None:
+        sender, self._sender = self._sender, None
+        if sender is None:
             return
-        ended, self._thread = self._ended, None
-        self._is_closing.set()
-        self._news.set()
+        loop = asyncio.get_running_loop()
+        processor, sender.is_closing, ended = self._processor, True, asyncio.Event()
+
+        def end() -> None:
+            processor.shutdown()
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(ended.set)
+
+        threading.Thread(target=end, name="coterie-otlp", daemon=True).start()
         try:
-            await asyncio.wait([ended], timeout=_LAST)
+            async with asyncio.timeout(_LAST):
+                await ended.wait()
+        except TimeoutError:
+            pass
         finally:  # cancelled, too: on a slow machine that took too long
-            self._gave_up = not ended.done()
-            if lost := self._given - self._sent:
+            if lost := self._given - sender.sent:
                 report(f"{lost} spans were not sent to {self._address}")
-            if self._gave_up and (sender := self._sender) is not None:
+            self._given = 0
+            if not ended.is_set():
                 await asyncio.to_thread(sender.shutdown)  # the request in hand is not tried again
 
     @property
@@ -110,52 +115,51 @@ class OtlpExporter(Configured):
 
     def _start(self) -> None:
         self.check_installed()
-        self._is_closing.clear()
-        self._gave_up = False
-        loop = asyncio.get_running_loop()
-        ended = self._ended = loop.create_future()
-
-        def end() -> None:
-            if not ended.done():
-                ended.set_result(None)
-
-        def run() -> None:
-            try:
-                self._send_all()
-            except Exception as error:  # a defect of the library: the system goes on without spans
-                report(f"exporting spans failed: {type(error).__name__}: {error}")
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(end)
-
-        self._thread = threading.Thread(target=run, name="coterie-otlp", daemon=True)
-        self._thread.start()
-
-    def _send_all(self) -> None:
-        """Send spans until the exporter is closed and none is left."""
         logging.getLogger("opentelemetry").addHandler(logging.NullHandler())  # else its warnings are printed
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.trace.export import SpanExportResult
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         path = "" if urlsplit(self._endpoint).path.strip("/") else "/v1/traces"
-        sender: Any = OTLPSpanExporter(  # half of it has no types
-            endpoint=self._endpoint.rstrip("/") + path if self._endpoint else None, timeout=self._timeout
+        endpoint = self._endpoint.rstrip("/") + path if self._endpoint else None
+        exporter: Any = OTLPSpanExporter(endpoint=endpoint, timeout=self._timeout)  # half of it has no types
+        sender = _CountedSender(exporter, self._address)
+        self._translate = _Translator(self._service)
+        self._processor = BatchSpanProcessor(
+            sender,  # type: ignore[arg-type]
+            max_queue_size=_KEPT,
+            schedule_delay_millis=_LINGER * 1000,
+            max_export_batch_size=_BATCH,
         )
         self._sender = sender
-        translate = _Translator(self._service)
-        has_failed = False
-        while (self._waiting and not self._gave_up) or not self._is_closing.is_set():
-            self._news.wait()
-            self._news.clear()
-            self._is_closing.wait(_LINGER)
-            while self._waiting and not self._gave_up:
-                batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
-                if sender.export([translate(span) for span in batch]) is SpanExportResult.SUCCESS:
-                    self._sent += len(batch)
-                elif not has_failed and not self._is_closing.is_set():
-                    has_failed = True
-                    report(f"the collector at {self._address} takes no spans: they are dropped")
-        self._sender = None
-        sender.shutdown()
+
+
+class _CountedSender:
+    """An exporter of OpenTelemetry that counts what it has sent, and reports the first failure."""
+
+    def __init__(self, exporter: Any, address: str) -> None:
+        self._exporter, self._address = exporter, address
+        self.sent = 0
+        self.is_closing = self._has_failed = False
+
+    def export(self, spans: Sequence["ReadableSpan"]) -> Any:
+        """Send *spans*."""
+        from opentelemetry.sdk.trace.export import SpanExportResult
+
+        problem = f"the collector at {self._address} takes no spans: they are dropped"
+        try:
+            result = self._exporter.export(spans)
+        except Exception as error:  # a defect of the library: the system goes on without spans
+            result, problem = SpanExportResult.FAILURE, f"exporting spans failed: {error_line(error)}"
+        if result is SpanExportResult.SUCCESS:
+            self.sent += len(spans)
+        elif not self._has_failed and not self.is_closing:
+            self._has_failed = True
+            report(problem)
+        return result
+
+    def shutdown(self) -> None:
+        """Send nothing any more."""
+        self._exporter.shutdown()
 
 
 class _Translator:

@@ -66,7 +66,7 @@ class StartFailed(Exception):
         super().__init__(entry.name)
 
 
-class Request:
+class ChildRequest:
     """Work that somebody else waits for, done between two events."""
 
     def __init__(self, work: Callable[[], Awaitable[None]], caller: str) -> None:

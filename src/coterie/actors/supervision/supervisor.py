@@ -12,7 +12,7 @@ from functools import partial
 from typing import assert_never
 
 from coterie.actors.exits import Available, Change, Crashed, Down, Exit, Lost, Normal, Shutdown, Terminated
-from coterie.actors.supervision.entries import ChildEntry, ChildState, Request, StartFailed
+from coterie.actors.supervision.entries import ChildEntry, ChildRequest, ChildState, StartFailed
 from coterie.actors.supervision.policy import RestartHistory, RestartPolicy, is_restarted
 from coterie.actors.supervision.spec import CRASHED, KILLED, RESTART, SHUTDOWN, ChildSpec, Supervised, WorkerAbsent
 from coterie.errors import AgentCrashed, SpawnError, WorkerLost, error_line
@@ -66,7 +66,7 @@ class SupervisorActor:
         self._ended = ended or _ignore
         self._chance = chance
         self._history = RestartHistory(policy.limit.window)
-        self._inbox: deque[Change | Request | Callable[[], Awaitable[None]]] = deque()
+        self._inbox: deque[Change | ChildRequest | Callable[[], Awaitable[None]]] = deque()
         self._worker: asyncio.Task[None] | None = None
 
     @property
@@ -204,7 +204,7 @@ class SupervisorActor:
             raise SpawnError(name, f"supervisor {self.name!r} is not running")
         if self._is_held_up_by(caller):
             raise SpawnError(name, f"supervisor {self.name!r} waits for {caller!r} to start or stop: ask it in handle")
-        request = Request(work, caller)
+        request = ChildRequest(work, caller)
         self._post(request)
         await request.done
 
@@ -218,7 +218,7 @@ class SupervisorActor:
         child.report = self._post
         return ChildEntry(child, is_added=is_added)
 
-    def _post(self, event: Change | Request | Callable[[], Awaitable[None]]) -> None:
+    def _post(self, event: Change | ChildRequest | Callable[[], Awaitable[None]]) -> None:
         self._inbox.append(event)
         self._wake()
 
@@ -237,7 +237,7 @@ class SupervisorActor:
                         await self._handle_lost(event)
                     case Available():
                         await self._handle_available(event)
-                    case Request():
+                    case ChildRequest():
                         await self._answer(event)
                     case _:
                         await event()
@@ -246,7 +246,7 @@ class SupervisorActor:
             if not self.is_running:
                 self._refuse_requests()
 
-    async def _answer(self, request: Request) -> None:
+    async def _answer(self, request: ChildRequest) -> None:
         try:
             await request.work()
         except Exception as error:  # it is the caller's
@@ -261,7 +261,7 @@ class SupervisorActor:
     def _refuse_requests(self, caller: str = "") -> None:
         """Answer what waits, of *caller* or of all, instead of holding up those who stop."""
         for event in list(self._inbox):
-            if isinstance(event, Request) and caller in ("", event.caller):
+            if isinstance(event, ChildRequest) and caller in ("", event.caller):
                 self._inbox.remove(event)
                 event.fail(SpawnError(event.caller, f"supervisor {self.name!r} is stopping"))
 

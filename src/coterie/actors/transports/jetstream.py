@@ -317,7 +317,11 @@ class JetStreamLink(Link):
         if message.id in self._handled:  # and the acknowledgement was lost
             await _ack(taken)
             return
-        message = replace(message, attempt=max(message.attempt, taken.metadata.num_delivered))
+        message = replace(
+            message,
+            attempt=max(message.attempt, taken.metadata.num_delivered),
+            origin=message.origin or message.id,
+        )
         if message.reply_to is not None and not await self._meets(message.reply_to):
             self._node.letters.add(message, "lost", "its asker is gone")
             self._handled[message.id] = None  # the server may have sent it again meanwhile

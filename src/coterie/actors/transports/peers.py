@@ -8,6 +8,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from typing import Any, ClassVar
 
 import msgspec
@@ -71,6 +72,7 @@ class PeerLink:
         self._calls = NodeCalls(self._put, lambda: carrier.limit)
         self._watchers: list[Callable[[Peer, str], None]] = []
         self._is_stopping = False
+        self._back_at = self._heard_itself_at = -inf
 
     # Between nodes
 
@@ -101,6 +103,11 @@ class PeerLink:
         """When this node sent the last of its heartbeats that the node *address* has confirmed; `-inf`: none."""
         remote = self._remotes.get(address)
         return self.beats.sent_at(0 if remote is None else remote.confirmed)
+
+    def connected_for(self) -> float:
+        """Seconds for which this node's heartbeats have come back without a gap; 0 while they do not."""
+        now = self.beats.now()
+        return now - self._back_at if now - self._heard_itself_at <= 2 * self.beats.every else 0.0
 
     def give_up(self, address: str) -> None:
         """Count the node *address* as lost, because it confirms no heartbeats, and greet it anew."""
@@ -251,6 +258,9 @@ class PeerLink:
 
     def _heard_itself(self) -> None:
         """Count for each peer; those that are silent meanwhile, or acknowledge nothing, are lost."""
+        if self.connected_for() == 0.0:
+            self._back_at = self.beats.now()
+        self._heard_itself_at = self.beats.now()
         recently = self._loop.time() - (BEATS - 1) * self.beats.every
         for remote in list(self._remotes.values()):
             channel = remote.channel

@@ -168,7 +168,7 @@ def _leaf(value: Any) -> str | None:
             return "has half of a surrogate pair, which is not Unicode"
     if kind is int and not -(2**63) <= value < 2**64:
         return "is a whole number of more than 64 bits: send its text"
-    if kind is datetime and value.tzinfo is not UTC:
+    if kind is datetime and (value.tzinfo is not UTC or value.fold):
         return "is a time that is not in UTC: send its astimezone(timezone.utc), or its isoformat()"
     return "" if kind in _PLAIN or kind is datetime else None
 

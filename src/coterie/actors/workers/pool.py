@@ -98,7 +98,7 @@ class WorkerPool:
         """
         loop = asyncio.get_running_loop()
         self.displaced = loop.create_future()
-        self._began, began = self._clock.now(), loop.time()
+        self._began = self._clock.now()
         self._link.resolve, self._link.planned = self.resolve, self._children
         self.node.reach = self.reach
         serve(self._link, WorkerReport, self._take)
@@ -115,8 +115,6 @@ class WorkerPool:
         if self.displaced.done():
             raise CannotStart(self.displaced.result())
         self._is_established = True
-        for slot in self._slots.values():
-            slot.leased_until = began + BEATS * self._link.beats.every
         for slot in self._slots.values():
             self._fill(slot)
 
@@ -160,6 +158,9 @@ class WorkerPool:
         if peer.role == "supervisor":
             if change == "joined" and self._is_established:
                 self._do(self._introduce(peer))
+            elif change == "lost" and peer.leased_until:  # it has not stopped its agents, which had a lease, too
+                for each in self._slots.values():
+                    each.leased_to, each.leased_until = "", max(each.leased_until, peer.leased_until)
             return
         slot = self._slots.get(peer.process)
         if slot is not None and peer.fingerprint == self._fingerprint:
@@ -212,10 +213,16 @@ class WorkerPool:
         if not attached.cancelled():
             self._fill(slot)  # the worker may be lost already, or another one have come
 
+    def _may_have_rival(self) -> bool:
+        """Whether a worker may have a lease of another supervisor: one that ran before, or while this one was away."""
+        others = any(peer.role == "supervisor" for peer in self._link.peers.values())
+        beats = self._link.beats
+        return others or self.displaced.done() or self._link.connected_for() < BEATS * beats.every
+
     async def _attach(self, slot: WorkerSlot) -> None:
         while slot.present:
             is_leased = asyncio.get_running_loop().time() < slot.leased_until
-            for address in () if slot.leaving else tuple(slot.present):
+            for address in () if slot.leaving or self._may_have_rival() else tuple(slot.present):
                 if is_leased and address != slot.leased_to:
                     continue
                 try:

@@ -27,7 +27,7 @@ class WorkerSlot:
         leaving: The address of the worker that stops them, in order.
         was_lost: The latest worker was lost, and no other has come since.
         leased_to, leased_until: The worker that was lost last, and when its agents have ended; until then no other
-            worker gets them. At first any worker can have them for another supervisor that has just died.
+            worker gets them.
         present: The addresses of the workers of that name, in the order in which they came.
         children: The agents, in start order.
     """

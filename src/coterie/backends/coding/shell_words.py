@@ -43,7 +43,7 @@ class Pipeline:
     Attributes:
         given: The words of the substitutions within it.
         is_open: Whether a quote or a substitution has no end.
-        closer: What ends the substitution that it is in.
+        closer: The end of its substitution, if it is in one.
         word: The word that is being read, as its parts, and *redirect*, what precedes it.
         quoted: Whether double quotes are open.
     """

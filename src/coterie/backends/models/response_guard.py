@@ -35,7 +35,11 @@ async def guard_response(response: httpx2.Response) -> None:
     """Guard the body of *response*; a hook of the HTTP client."""
     await note_response(response)
     assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = (_GuardedAnswer if response.is_success else _GuardedError)(response.stream)
+    encoding = response.headers.pop("content-encoding", "identity")  # a few bytes may stand for gigabytes
+    if response.is_success:
+        response.stream = _GuardedAnswer(response.stream, encoding)
+    else:
+        response.stream = _GuardedError(response.stream)
 
 
 class _GuardedError(httpx2.AsyncByteStream):
@@ -60,10 +64,16 @@ class _GuardedAnswer(_GuardedError):
     """A body in whole lines of valid text.
 
     Raises:
-        Malformed: If it is too long.
+        Malformed: If it is too long, or compressed, although the request forbids that.
     """
 
+    def __init__(self, stream: httpx2.AsyncByteStream, encoding: str) -> None:
+        super().__init__(stream)
+        self._encoding = encoding
+
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._encoding.strip().lower() not in ("", "identity"):
+            raise Malformed(ValueError(f"the content encoding {self._encoding[:40]!r}, which the request forbids"))
         loop = asyncio.get_running_loop()
         until, left, begun = loop.time() + LONGEST, ANSWER_MOST, bytearray()
         async for piece in self._stream:

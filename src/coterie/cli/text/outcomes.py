@@ -64,7 +64,7 @@ def next_steps(ended: "Outcome", option: str) -> str:
             if ended.until:
                 lines.append(f"continue it when its quota opens:\n  coterie resume --when-open {ended.run}{where}")
                 first = " (at once, if the quota was raised)"
-            lines.append(f"continue with{first}:\n  coterie resume {ended.run}{where}{_raised(ended.reason)}")
+            lines.append(f"continue with{first}:\n  coterie resume {ended.run}{where}{_raised(ended)}")
         case "failed":
             lines.append(f"inspect it with:\n  coterie inspect {ended.run}{where}")
     return "\n".join(lines)
@@ -74,15 +74,18 @@ _SETTINGS = {"max_runtime": "event_loop.max_runtime", "cost_budget": "event_loop
 """Settings that would stop a loop again, by the reason that it stopped."""
 
 
-def _raised(reason: str) -> str:
-    """Return the option that raises the limit which stopped a run."""
-    if reason.startswith("quota until"):
-        return " --try-now"
-    return {
-        "max_turns": " --max-turns N",
-        "max_cost": " --max-cost USD",
-        "max_iterations": " --add-iterations N",
-    }.get(reason, "")
+def _raised(ended: "Outcome") -> str:
+    """Return the option that raises the limit which stopped a run: to twice what it was."""
+    limits = ended.limits
+    match ended.reason:
+        case "max_turns":
+            return f" --max-turns {limits.max_turns * 2 or 1 if limits.max_turns is not None else 'N'}"
+        case "max_cost":
+            return f" --max-cost {f'{limits.max_cost * 2 or 1:g}' if limits.max_cost is not None else 'USD'}"
+        case "max_iterations":
+            return " --add-iterations N"
+        case reason:
+            return " --try-now" if reason.startswith("quota until") else ""
 
 
 def result(value: Any) -> str:

@@ -15,13 +15,14 @@ from msgspec.structs import replace
 
 from coterie.diagnostics import Diagnostic, Span, error, warning
 from coterie.formats.at.directives import ImportStatement, read_import, read_include
+from coterie.formats.at.lexer import STRING, Token
 from coterie.formats.at.params import given_to, joined, read_interface, read_params
 from coterie.formats.at.parser import Parsed, parse
-from coterie.formats.at.paths import rebased
-from coterie.formats.at.placeholders import filled, unknown_places
-from coterie.formats.at.tree import BlockNode, Directive, Entry, File, FlowBlock, Root
+from coterie.formats.at.placeholders import filled, filled_in, quoted, unknown_places
+from coterie.formats.at.tree import BlockNode, Directive, Entry, FieldNode, File, FlowBlock, Root
 from coterie.formats.at.values import string
 from coterie.formats.files import Library, Unreadable, find
+from coterie.formats.prompts import is_path
 from coterie.topology.composition import MAX_DEPTH, Included, Interface, Param
 from coterie.topology.conditions import Scalar
 
@@ -156,7 +157,7 @@ class _Composer:
             elif isinstance(entry, BlockNode) and keyword == "interface":
                 self._add_interface(entry)
             elif not (place.number and keyword == "meta"):  # of a fragment, it describes the fragment
-                yield place.number, rebased(entry, place.folder)
+                yield place.number, _rebased(entry, place.folder)
 
     def _add_interface(self, block: BlockNode) -> None:
         if self._interface is None:
@@ -270,3 +271,22 @@ def _together(first: Entry, second: Entry) -> Entry:
 def _placed(found: Diagnostic, start: int) -> Diagnostic:
     """*found*, with a span at *start*, the first offset of its file, if it has none."""
     return found if found.span is not None else error(found.code, found.message, Span(1, 1, 0, start), found.hint)
+
+
+def _rebased(entry: Entry, folder: PurePosixPath) -> Entry:
+    """*entry* with the paths of an agent's prompt and inner topology, which are relative to *folder*, rebased."""
+    if not isinstance(entry, BlockNode) or entry.keyword != "agent" or folder == PurePosixPath():
+        return entry
+    return replace(entry, items=[_rebased_item(item, folder) for item in entry.items])
+
+
+def _rebased_item(item: Entry, folder: PurePosixPath) -> Entry:
+    match item:
+        case FieldNode(value=Token(kind=kind) as value) if kind == STRING and (
+            item.key.text == "topology" or (item.key.text == "prompt" and is_path(string(value)))
+        ):
+            return replace(item, value=filled_in(value, STRING, quoted(str(folder / string(value)))))
+        case BlockNode() if item.keyword in ("extensions", "coterie"):
+            return replace(item, items=[_rebased_item(inner, folder) for inner in item.items])
+        case _:
+            return item

@@ -1,7 +1,7 @@
 """Read an agent of a pattern file: backend, rules, tools."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ TEAMS = {"flow": (".at",), "loop": (), "pattern": (".yaml", ".yml")}
 _CLASS = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _WAYS = ("model", "command", *TEAMS, "ask", "type")
 _OWN = ("backend", "topology", "pattern", "type", "options", "tools", "timeout")
-"""Options with entries of their own form."""
+"""Options that are entries of another form here."""
 EXTENSION = {key.replace("-", "_"): key for key in DEFAULT_KEYS if key not in _OWN} | {"ask": "ask"}
 """Entries with the meaning of a coterie extension key; planning reads their values."""
 ENTRIES = (
@@ -41,6 +41,16 @@ ENTRIES = (
     *MODEL_SETTINGS,
 )
 """All entries of an agent."""
+_PLACES: Mapping[str, tuple[str, ...]] = {
+    **{entry: (f"extension.{key}",) for entry, key in EXTENSION.items()},
+    **{entry: (f"extension.options.{entry}",) for entry in MODEL_SETTINGS},
+    **dict.fromkeys(TEAMS, ("extension.topology",)),
+    "type": ("extension.backend", "extension.type"),
+    "tools": ("extension.tools",),
+    "fallback": ("on-fail",),
+    "timeout_seconds": ("timeout",),
+}
+"""The names by which rules look for the span of an entry."""
 
 Team = Callable[[Table, str], Topology | None]
 """Reads an inline pattern for the node of that name."""
@@ -116,34 +126,18 @@ def read_agent(name: str, table: Table, span: Span | None, folder: Path | None, 
 def _extension(fields: TableReader) -> tuple[dict[str, Any], dict[str, Span]]:
     """The coterie extension, and the spans of all entries by the names that rules use."""
     extension: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     spans: dict[str, Span] = {}
     for entry in ENTRIES:
-        if (span := fields.span(entry)) is not None:
-            spans[entry] = span
-            if entry in EXTENSION:
-                spans[f"extension.{EXTENSION[entry]}"] = span
-    for entry, key in EXTENSION.items():
-        if (value := fields.value(entry)) is not None:
-            extension[key] = plain(value)
-    options = {}
-    for entry in MODEL_SETTINGS:
-        if (value := fields.value(entry)) is not None:
+        value, span = fields.value(entry), fields.span(entry)
+        if value is None or span is None:
+            continue
+        spans |= dict.fromkeys((entry, *_PLACES.get(entry, ())), span)
+        if entry in EXTENSION:
+            extension[EXTENSION[entry]] = plain(value)
+        elif entry in MODEL_SETTINGS:
             options[entry] = plain(value)
-            spans[f"extension.options.{entry}"] = spans[entry]
-    if options:
-        extension["options"] = options
-    for entry in TEAMS:
-        if entry in spans:
-            spans["extension.topology"] = spans[entry]
-    if "type" in spans:
-        spans["extension.backend"] = spans["extension.type"] = spans["type"]
-    if "tools" in spans:
-        spans["extension.tools"] = spans["tools"]
-    if "fallback" in spans:
-        spans["on-fail"] = spans["fallback"]
-    if "timeout_seconds" in spans:
-        spans["timeout"] = spans["timeout_seconds"]
-    return extension, spans
+    return extension | ({"options": options} if options else {}), spans
 
 
 def _read_backend(

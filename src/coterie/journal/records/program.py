@@ -13,6 +13,8 @@ class CallAsked(Record, frozen=True, kw_only=True, tag="call.asked", gc=False):
         request: The request to the agent.
         given: The whole input of a team, which has no request.
         state: The agent's memory from here on, if adding to the request changed it.
+        origin: Of an actor: the message that the asker was handling, and the number of the question in its handling;
+            the same when that message is handled again after a kill. Empty: that message is not on record.
     """
 
     turn: str
@@ -21,6 +23,7 @@ class CallAsked(Record, frozen=True, kw_only=True, tag="call.asked", gc=False):
     request: dict[str, Any] = {}
     given: dict[str, Any] | None = None
     state: dict[str, Any] | None = None
+    origin: str = ""
 
 
 class CallDropped(Record, frozen=True, kw_only=True, tag="call.dropped", gc=False):

@@ -9,7 +9,7 @@ from typing import Any
 from coterie.actors.classes import importable
 from coterie.actors.feed import ReplyFeed, ReplyRecord
 from coterie.actors.letters import TEXTS
-from coterie.actors.message import TURN_FAILED, Message
+from coterie.actors.message import IN_HAND, TURN_FAILED, Message
 from coterie.actors.plain import plain
 from coterie.actors.system import make_system
 from coterie.actors.turns import ActorBackend
@@ -27,6 +27,7 @@ from coterie.journal.records import (
 )
 from coterie.kernel.kind import RunServices
 from coterie.kernel.turns import InProcess
+from coterie.kinds.systems.questions import Questions, identity
 from coterie.kinds.systems.turn_actor import Say, TurnActor, TurnEnd
 from coterie.planning.system import SystemPlan
 
@@ -59,6 +60,8 @@ class SystemHost:
         self._stopping = asyncio.Event()
         self._calls: dict[str, asyncio.Future[TurnEnd]] = {}
         self._numbers: dict[str, int] = {}
+        self._questions, self._epoch = Questions(), self._core.epoch
+        self._reading: asyncio.Task[None] | None = None
         turns_before = services.core.turns.values()
         self._orphans = {turn.ask.turn: turn.ask for turn in turns_before if turn.status != "ended"}
         """The open turns of an earlier owner, whose actors died with it."""
@@ -91,6 +94,7 @@ class SystemHost:
         self._feed.take(record)
         match record:
             case TurnFinished() | TurnFailed() | TurnCancelled():
+                self._questions.ended(record)
                 call = self._calls.pop(record.turn, None)
                 if record.turn in self._orphans:
                     self._unclaimed[record.turn] = record
@@ -158,7 +162,7 @@ class SystemHost:
         if not self._given:
             await self._stopping.wait()
             return RunFinished(outcome="completed", reason="stopped")
-        reply = await self.system.ask(self._entry, dict(self._given), timeout=None)
+        reply = await self.system.node.ask(self._entry, dict(self._given), timeout=None, origin="input")
         return _outcome(reply)
 
     # -- what actors do -----------------------------------------------------------------------------------------------
@@ -166,21 +170,28 @@ class SystemHost:
     async def call(self, agent: str, given: Mapping[str, Any], say: Say | None = None) -> TurnEnd:
         """Run *agent* of the plan as the next of its turns, and return how that ended.
 
-        A turn that an earlier owner began for the same input is that turn: nothing is paid for twice. Cancelling this
+        A question that is asked again because a message is handled again after a kill has the answer on record, and a
+        turn that an earlier owner began for the same input is that turn: nothing is paid for twice. Cancelling this
         wait cancels the turn.
 
         Args:
             say: Called with what the attempts of the turn, and of the team that it runs, say: the attempt and a text.
         """
         inputs: dict[str, Any] = self._services.secrets.hide_in(dict(given))
-        turn, asker = "", copy_context()
+        turn, asker, held = "", copy_context(), IN_HAND.get()
+        origin, asking = ("", "") if held is None else (held.origin, held.reply_to or "")
+        if origin and self._epoch > 1:
+            await self._read_questions()
         ended: asyncio.Future[TurnEnd] = asyncio.get_running_loop().create_future()
 
         def ask() -> None:
             nonlocal turn
             if ended.done():
                 return
-            if turn := self._begun(agent, inputs):
+            known = self._questions.again(origin, asking, agent, inputs)
+            if known is not None and known.end is not None:
+                ended.set_result(known.end)
+            elif turn := self._begun(agent, inputs, "" if known is None else known.turn):
                 if (before := self._unclaimed.pop(turn, None)) is not None:
                     ended.set_result(before)
                 else:
@@ -189,7 +200,9 @@ class SystemHost:
                 turn = self._next(agent)
                 asker.run(self.system.plugins.tracer.link, self._run, turn)
                 self._calls[turn] = ended
-                self._write(CallAsked(turn=turn, agent=agent, given=inputs), source="agent")
+                call = CallAsked(turn=turn, agent=agent, given=inputs, origin=origin)
+                self._questions.asked(call, asking)
+                self._write(call, source="agent")
 
         def drop() -> None:
             if self._calls.pop(turn, None) is not None:
@@ -220,10 +233,22 @@ class SystemHost:
 
         return await asyncio.to_thread(read)
 
-    def _begun(self, agent: str, given: Mapping[str, Any]) -> str:
-        """The turn in which an earlier owner asked *agent* the same; empty: there is none. Each is given once."""
-        asked = agent, _identity(given)
-        turn = next((turn for turn, ask in self._orphans.items() if (ask.agent, _identity(ask.whole)) == asked), "")
+    async def _read_questions(self) -> None:
+        """Read what earlier owners have asked and heard, once."""
+        if self._reading is None:
+            read = partial(self._questions.read, self._services.read(), self._epoch)
+            self._reading = asyncio.get_running_loop().create_task(asyncio.to_thread(read))
+        await asyncio.shield(self._reading)
+
+    def _begun(self, agent: str, given: Mapping[str, Any], known: str) -> str:
+        """The turn in which an earlier owner asked *agent* the same; empty: there is none. Each is given once.
+
+        Args:
+            known: That turn, if the question is known to be that one.
+        """
+        asked = agent, identity(given)
+        same = (turn for turn, ask in self._orphans.items() if (ask.agent, identity(ask.whole)) == asked)
+        turn = known if known in self._orphans else next(same, "")
         self._orphans.pop(turn, None)
         return turn
 
@@ -248,13 +273,6 @@ class SystemHost:
 
         self._services.post(finish)
         self._services.arrived()
-
-
-def _identity(given: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """What is the same in every attempt of a turn that asks an actor: its prompt mentions earlier attempts."""
-    if given is None or not {"key", "task", "input", "inputs"} <= given.keys():
-        return given
-    return {name: value for name, value in given.items() if name != "prompt"}
 
 
 def _outcome(reply: Message) -> RunFinished:

@@ -1,26 +1,24 @@
-"""What a topology object is, without how it runs: its definition, agents, teams and class.
+"""Topology objects without their execution: definition, agents, teams and class.
 
 `coterie.patterns.reference.base` runs it. What records its calls and keeps its rows knows only this class.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ValidationError
 from sqlmodel import SQLModel
 
-from coterie.engines.program import Outcome
 from coterie.errors import PatternRefused
 from coterie.patterns.reference.calls import Tool
-from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext
+from coterie.patterns.reference.invocation import ExecutionContext
 from coterie.patterns.reference.mixins.base import BaseMixin
 from coterie.patterns.reference.models import ask_model
 from coterie.patterns.reference.plain import text_of
 from coterie.patterns.rows.configs import AgentConfig, accept
-from coterie.patterns.rows.enums import MessageType
 from coterie.patterns.rows.kinds import refused
-from coterie.patterns.rows.models import AgentInstance, AgentType, Message, Result, Topology, unexpired
+from coterie.patterns.rows.models import AgentInstance, AgentType, Topology, unexpired
 from coterie.topology.patterns.names import TopologyType
 
 _ANSWERS = ("topology_type", "config_class", "tools", "_call_llm")
@@ -137,42 +135,6 @@ class Collaboration(ABC):
 
     @abstractmethod
     async def _load_mixins(self, agent_type: AgentType, instance: AgentInstance) -> list[BaseMixin]: ...
-
-    @abstractmethod
-    async def invoke_agent(
-        self, slot_name: str, messages: Sequence[Mapping[str, Any]], context: ExecutionContext
-    ) -> AgentInvocationResult:
-        """Call the agent at *slot_name*."""
-
-    @abstractmethod
-    async def invoke_team(self, name: str, given: dict[str, Any], context: ExecutionContext) -> Outcome:
-        """Run the team *name*."""
-
-    @abstractmethod
-    async def send_message(
-        self,
-        sender_slot: str,
-        recipient_slot: str | None,
-        message_type: MessageType,
-        content: dict[str, Any],
-        context: ExecutionContext,
-    ) -> Message:
-        """Record a message."""
-
-    @abstractmethod
-    async def broadcast_message(
-        self,
-        sender_slot: str,
-        message_type: MessageType,
-        content: dict[str, Any],
-        context: ExecutionContext,
-        exclude: list[str] | None = None,
-    ) -> list[Message]:
-        """Record a message to several agents."""
-
-    @abstractmethod
-    async def record_result(self, invocation: AgentInvocationResult, context: ExecutionContext) -> Result:
-        """Record an agent's result."""
 
 
 def check_class(topology_class: type[Collaboration]) -> None:

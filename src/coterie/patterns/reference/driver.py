@@ -16,7 +16,7 @@ from coterie.engines.generator import Conversation, GeneratorEngine, PatternFail
 from coterie.engines.patterns.registry import Team
 from coterie.errors import CollaborationFailed
 from coterie.journal.records import MessageSent, RunStarted, TurnCancelled, TurnFailed, TurnFinished, Usage
-from coterie.patterns.reference.collaboration import Collaboration
+from coterie.patterns.reference.base import BaseTopology
 from coterie.patterns.reference.invocation import ExecutionContext, split
 from coterie.patterns.rows.enums import MessageType
 
@@ -32,7 +32,7 @@ class Driver:
         usage: The usage of its calls.
     """
 
-    def __init__(self, topology: Collaboration, context: ExecutionContext, team: Team) -> None:
+    def __init__(self, topology: BaseTopology, context: ExecutionContext, team: Team) -> None:
         self._topology, self._context, self._team = topology, context, team
         self._calls: dict[str, asyncio.Task[Ended]] = {}
         self._news = asyncio.Event()
@@ -57,14 +57,12 @@ class Driver:
                             self._calls[ask.turn].add_done_callback(lambda _: self._news.set())
                         case Cancel(turn=turn):
                             await self._drop([turn])
-                        case Note(record=MessageSent(type="broadcast") as sent):
+                        case Note(record=MessageSent() as sent):
                             recipients = [sent.recipient]
                             while commands and (recipient := _repeated(commands[0], sent)):
                                 recipients.append(recipient)
                                 commands.popleft()
-                            await self._broadcast(sent, recipients)
-                        case Note(record=MessageSent() as sent):
-                            await self._send(sent)
+                            await self._send(sent, recipients)
                         case Finish() as finish:
                             return _result(finish)
                 await self._news.wait()
@@ -81,17 +79,14 @@ class Driver:
         if left := [call for call in calls if not call.done()]:
             await asyncio.wait(left)
 
-    async def _send(self, sent: MessageSent) -> None:
+    async def _send(self, sent: MessageSent, recipients: Sequence[str]) -> None:
         self._context.round_number = sent.round
-        kind, to = MessageType(sent.type), sent.recipient or None
-        await self._topology.send_message(sent.sender, to, kind, sent.content, self._context)
-
-    async def _broadcast(self, sent: MessageSent, recipients: Sequence[str]) -> None:
-        self._context.round_number = sent.round
-        others = [slot for slot in self._topology.agents if slot not in (sent.sender, *recipients)]
-        await self._topology.broadcast_message(
-            sent.sender, MessageType.BROADCAST, sent.content, self._context, exclude=others
-        )
+        kind, topology = MessageType(sent.type), self._topology
+        if kind is MessageType.BROADCAST:
+            others = [slot for slot in topology.agents if slot not in (sent.sender, *recipients)]
+            await topology.broadcast_message(sent.sender, kind, sent.content, self._context, exclude=others)
+        else:
+            await topology.send_message(sent.sender, sent.recipient or None, kind, sent.content, self._context)
 
     async def _call(self, ask: Ask) -> Ended:
         """The end of the turn *ask*, under the engine's name for it."""
@@ -123,11 +118,10 @@ class Driver:
 
 
 def _repeated(command: Command, sent: MessageSent) -> str:
-    """The recipient of *command* if it tells another slot the same as *sent*; else empty."""
-    if isinstance(command, Note) and isinstance(command.record, MessageSent):
-        record = command.record
-        if structs.replace(record, recipient=sent.recipient) == sent:
-            return record.recipient
+    """The recipient of *command* if it broadcasts the same as *sent* to another slot; else empty."""
+    match command:
+        case Note(record=MessageSent(type="broadcast") as record):
+            return record.recipient if structs.replace(record, recipient=sent.recipient) == sent else ""
     return ""
 
 

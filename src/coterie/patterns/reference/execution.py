@@ -54,26 +54,6 @@ class Options(Struct, frozen=True, kw_only=True):
     clock: Clock | None = None
 
 
-class _Seen:
-    """The durable state of the root run, as needed for its execution."""
-
-    def __init__(self, run: str) -> None:
-        self._run = run
-        self.started: RunStarted | None = None
-        self.finished: RunFinished | None = None
-        self.last = 0.0
-
-    def observe(self, run: str, record: Record) -> None:
-        """Take a record."""
-        if run != self._run:
-            return
-        self.last = record.at
-        if isinstance(record, RunStarted):
-            self.started = record
-        elif isinstance(record, RunFinished):
-            self.finished = record
-
-
 async def execute(
     topology: Collaboration, given: dict[str, Any], correlation: str | None, options: Options
 ) -> Execution:
@@ -138,11 +118,15 @@ async def _drive(
     read: Callable[[str], Any],
     correlation: str | None,
 ) -> Execution:
-    clock, seen = options.clock or SystemClock(), _Seen(run)
+    clock, seen = (
+        options.clock or SystemClock(),
+        dict[type[Record], Record](),
+    )  # the last of the root run, by class and of all
     rows = await _rows(topology, read)
 
     def observe(name: str, record: Record) -> None:
-        seen.observe(name, record)
+        if name == run:
+            seen[type(record)] = seen[Record] = record
         if rows is not None:
             rows.observe(name, record)
 
@@ -161,10 +145,11 @@ async def _drive(
         raise asyncio.CancelledError
     if host.mismatch is not None:
         raise host.mismatch
-    if host.error is not None and seen.finished is not None:
+    if host.error is not None and RunFinished in seen:
         raise host.error
-    started = seen.started or next(iter(read(run)))
-    return _as_execution(topology, run, main.result(), started, seen, correlation)
+    started = seen.get(RunStarted) or next(iter(read(run)))
+    assert isinstance(started, RunStarted)
+    return _as_execution(topology, run, main.result(), started, seen[Record].at, correlation)
 
 
 async def _rows(topology: Collaboration, read: Callable[[str], Any]) -> "Projection | None":
@@ -191,7 +176,7 @@ def _as_execution(
     run: str,
     ended: Outcome | Ended,
     started: RunStarted,
-    seen: _Seen,
+    last: float,
     name: str | None,
 ) -> Execution:
     """The execution as a value, loaded and detached from any session."""
@@ -205,7 +190,7 @@ def _as_execution(
     )
     if ended.status == "completed":
         execution.mark_complete(topology.output_of(ended.result))
-        execution.completed_at = datetime.fromtimestamp(seen.last, UTC)
+        execution.completed_at = datetime.fromtimestamp(last, UTC)
     else:
         execution.status = ExecutionStatus.PAUSED
         execution.error = f"stopped: {ended.reason}; resume({str(execution.id)!r}) carries it on"

@@ -71,9 +71,10 @@ class ProgramRun(Traces):
         self.is_pure = False
         self._news = deque(one for one in engine.history if one.seq > seq and isinstance(one, Outcome))
         """Outcomes of calls that were not passed on yet, in order."""
-        self._said = {turn: engine.outcomes[turn] for turn in human if turn in engine.outcomes}
-        """The durable answers of humans."""
-        self._asking: dict[str, set[asyncio.Future[Outcome]]] = {}
+        self._said: dict[str, asyncio.Future[Outcome]] = {}
+        """The answers of humans by turn, once they are durable: a tool that one allows acts outside."""
+        for turn in human & engine.outcomes.keys():
+            self._human_says(turn).set_result(engine.outcomes[turn])
         self.ready = asyncio.Event()
         self.context = ExecutionContext(
             execution_id=execution_id(run), topology_id=topology._defined.id or 0, input_data=given
@@ -283,11 +284,9 @@ class ProgramRun(Traces):
 
     def durable(self, outcome: Outcome) -> None:
         """Take an outcome that is durable."""
-        if self.engine.calls[outcome.turn].agent == self._human:
-            self._said[outcome.turn] = outcome
-            for waiting in self._asking.pop(outcome.turn, ()):
-                if not waiting.done():
-                    waiting.set_result(outcome)
+        is_human = self.engine.calls[outcome.turn].agent == self._human
+        if is_human and not (said := self._human_says(outcome.turn)).done():
+            said.set_result(outcome)
         self._tell(outcome.seq)
 
     def _tell(self, upto: int) -> None:
@@ -346,17 +345,14 @@ class ProgramRun(Traces):
                 ),
             )
             known = record.turn
-        match self._said.get(known) or await self._human_says(known):
+        match await asyncio.shield(self._human_says(known)):
             case r.TurnFinished(text=text):
                 return text
             case r.TurnFailed(reason=reason) | r.TurnCancelled(reason=reason):
                 return f"no: {reason}"
 
-    async def _human_says(self, turn: str) -> Outcome:
-        """The answer of a human, once it is durable: a tool that it allows acts outside."""
-        waiting: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._asking.setdefault(turn, set()).add(waiting)
-        return await waiting
+    def _human_says(self, turn: str) -> "asyncio.Future[Outcome]":
+        return self._said.setdefault(turn, self.loop.create_future())
 
 
 def playing() -> ProgramRun | None:

@@ -147,40 +147,38 @@ def _add(agents: dict[str, AgentPlan], name: str, layer: Layer, place_of_field: 
         report(place_of_field("kind").locate(error("unknown-backend", str(wrong))))
         return
     agents[name] = agent = agent_plan(name, spec)
-    if REGISTRY[spec.kind].providers and not spec.command:
+    for field, found in _faults(name, spec, agent, layer):
+        report(place_of_field(field).locate(found))
+
+
+def _faults(name: str, spec: BackendSpec, agent: AgentPlan, layer: Layer) -> Iterator[tuple[str, Diagnostic]]:
+    """What is wrong with the backend of *agent*, and the field that each fault is about."""
+    entry = REGISTRY[spec.kind]
+    if entry.providers and not spec.command:
         message = f"no command configured for the {spec.kind.upper()} provider {spec.provider!r} of {name!r}"
         hint = f'use -b {spec.kind}:NAME:COMMAND, or write backend.command = "program"'
-        report(place_of_field("command").locate(error("no-command", message, hint=hint)))
+        yield "command", error("no-command", message, hint=hint)
     if spec.kind == "command" and spec.prompt_mode == "acp":
         message = f"{name!r} is a command, which cannot take its prompt by 'acp': the prompt is passed as an argument"
-        report(
-            place_of_field("prompt_mode").locate(
-                warning("bad-prompt-mode", message, hint='write prompt_mode = "arg" or "stdin"')
-            )
-        )
-    if (provider := layer.get("provider")) and "provider" not in REGISTRY[spec.kind].reads:
+        yield "prompt_mode", warning("bad-prompt-mode", message, hint='write prompt_mode = "arg" or "stdin"')
+    if (provider := layer.get("provider")) and "provider" not in entry.reads:
         message = f"the provider {provider!r} has no effect: the backend is of kind {spec.kind!r}"
-        report(place_of_field("provider").locate(warning("idle-provider", message, hint='write kind = "acp"')))
-    if layer.get("args") and not REGISTRY[spec.kind].takes_arguments:
+        yield "provider", warning("idle-provider", message, hint='write kind = "acp"')
+    if layer.get("args") and not entry.takes_arguments:
         message = f"the arguments of {name!r} have no effect: a backend of kind {spec.kind!r} takes no arguments"
-        report(
-            place_of_field("args").locate(
-                warning("idle-arguments", message, hint='remove them, or write kind = "command"')
-            )
-        )
+        yield "args", warning("idle-arguments", message, hint='remove them, or write kind = "command"')
     for field, value in _restrictions(spec):
         if not _reads(spec.kind, field):
             readers = readers_of(field.replace("_", "-"))
             message = f"{field} = {value} of {name!r} has no effect: it is for {readers}, not {spec.kind!r}"
-            report(place_of_field(field).locate(warning("idle-setting", message, hint="remove it for this backend")))
+            yield field, warning("idle-setting", message, hint="remove it for this backend")
     if spec.kind not in {"resume": CODING, "adopt": ("command",)}.get(spec.on_interrupt, (spec.kind,)):
         message = f"on_interrupt = {spec.on_interrupt!r} of {name!r} counts as 'retry' with the backend {spec.kind!r}"
-        report(place_of_field("on_interrupt").locate(warning("idle-setting", message, hint="remove it")))
+        yield "on_interrupt", warning("idle-setting", message, hint="remove it")
     if spec.kind == "model" and isinstance(chosen := choose_provider(spec.model, agent.options), Unclear):
         model = f"openai/{spec.model}" if spec.model else "sonnet"
         hint = f'add --set backend.model={model}, or write backend.model = "{model}" in the settings'
-        message = f"the backend is a model, but {chosen.message}"
-        report(place_of_field("model").locate(error("no-provider", message, hint=hint)))
+        yield "model", error("no-provider", f"the backend is a model, but {chosen.message}", hint=hint)
 
 
 def _restrictions(spec: BackendSpec) -> Iterator[tuple[str, str]]:

@@ -4,6 +4,7 @@ Its path is in `<run>/control.json`, and the link `<run>/bell` leads to it. The 
 """
 
 import asyncio
+import errno
 import hashlib
 import json
 import os
@@ -48,8 +49,8 @@ class Doorbell:
         if self._server is not None:
             self._server.close()
         with suppress(OSError):
-            self._socket.unlink(missing_ok=True)
-            self._server = await asyncio.start_unix_server(self._answer, path=str(self._socket))
+            _clear_dead(self._socket.parent)
+            self._server = await asyncio.start_unix_server(self._answer, sock=_listening(self._socket))
             part = self._folder / ".control.part"
             files.write(part, json.dumps({"socket": str(self._socket), "pid": os.getpid()}).encode())
             part.rename(self._folder / "control.json")
@@ -90,6 +91,30 @@ def _peer(bell: socket.socket) -> int:
             local, peer_pid = 0, 2  # SOL_LOCAL, LOCAL_PEERPID
             return bell.getsockopt(local, peer_pid)
     return 0
+
+
+def _listening(path: Path) -> socket.socket:
+    """A socket at *path*, which is there from the moment on that it listens."""
+    part = path.with_suffix(".new")
+    part.unlink(missing_ok=True)
+    made = socket.socket(socket.AF_UNIX)
+    try:
+        made.bind(str(part))
+        made.listen(100)
+        part.rename(path)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _clear_dead(folder: Path) -> None:
+    """Remove the sockets of owners that were killed."""
+    for path in folder.glob("*.sock"):
+        with socket.socket(socket.AF_UNIX) as bell, suppress(OSError):
+            bell.setblocking(False)
+            if bell.connect_ex(str(path)) == errno.ECONNREFUSED:
+                path.unlink()
 
 
 def socket_path(folder: Path) -> Path:

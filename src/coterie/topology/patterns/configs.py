@@ -71,7 +71,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return False
 
     def all_retries(self) -> int | None:
-        """The retries of every agent, in place of its own; None: each has its own."""
+        """The retries of every agent, in place of those of the agent; None: those of the agent."""
         return None
 
     def idle_stop(self, names: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from coterie.topology.patterns.faults import Fault
 from coterie.topology.patterns.names import TYPES, TopologyType
 
 _MODULES = "coterie.patterns.builtin"
-"""The package of the patterns. It stands after the engines, so a pattern is loaded by its name."""
+"""The package of the patterns. It imports the engines, which import this package: so a pattern is loaded by name."""
 
 COMMON = ("text", "failures", "warnings", "usage")
 """The keys of every result."""
@@ -42,7 +42,7 @@ class PatternSpec:
         is_per_task: Its turns are counted for one task.
         has_skills: Capabilities of its agents may be skills, which are no mixins.
         required: The slots that it always needs.
-        python_hints: What hints for files are for teams built in Python.
+        python_hints: By hint for a file, the hint for a team built in Python.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """The definition of the `.at` notation: every block and field, with its meaning and whether it has an effect.
 
-`nodes.py` and `blocks.py` are the table. `coterie.formats.at.blocks` reads blocks by it; the reference page and
+`notation.py` is the table. `coterie.formats.at.blocks` reads blocks by it; the reference page and
 completion in editors come from it. Fields without effect are read, kept, shown, and reported by `validate`.
 
     for block in LANGUAGE:
@@ -8,7 +8,7 @@ completion in editors come from it. Fields without effect are read, kept, shown,
             print(block.name, field.name, field.kind.words, field.about)
 """
 
-from coterie.formats.at.language.blocks import LANGUAGE
+from coterie.formats.at.language.notation import LANGUAGE
 from coterie.formats.at.language.spec import AttributeSpec, BlockSpec, Entries, FieldSpec
 
 __all__ = ["ATTRIBUTES", "BLOCKS", "LANGUAGE", "ROOTS", "AttributeSpec", "BlockSpec", "Entries", "FieldSpec", "within"]

@@ -1,11 +1,15 @@
-"""The blocks of a topology in their order, the most frequent first."""
+"""The notation: every block and field, with its meaning. A field `works`, works for a `model` only, or is `kept`."""
 
-from coterie.formats.at.language.nodes import ACTION, AGENT, GATE, GATES, GROUP, HOOK, HUMAN, ORCHESTRATOR
 from coterie.formats.at.language.spec import (
     DURATION,
     FLAG,
+    JOIN,
     LIST,
     NAMES,
+    NUMBER,
+    RATE,
+    SCHEMA,
+    SECONDS,
     TEXT,
     VALUES,
     WORD,
@@ -13,17 +17,144 @@ from coterie.formats.at.language.spec import (
     Entries,
     FieldKind,
     count,
+    entries,
     inner,
     kept,
     model,
     number,
     one_of,
     own,
+    policy,
     works,
 )
+from coterie.topology.patterns.names import TopologyType
 
 # fmt: off
 # A table: a line for each field.
+RETRY = BlockSpec("retry", "How often a failed agent is retried, and the delays between attempts.", fields=(
+    works("max", own("a whole number, 0 or more"), "Maximum number of retries.", "1"),
+    kept("backoff", one_of("none", "linear", "exponential"), "How the delay grows."),
+    kept("interval", DURATION, "Delay before the first retry."),
+    kept("max-interval", DURATION, "Maximum delay."),
+    kept("jitter", FLAG, "Whether delays vary at random.", "false"),
+    kept("non-retryable", LIST, "Failures that are not retried."),
+))
+HOOK = Entries("hook", BlockSpec("hook", "A command that runs on an event.", fields=(
+    kept("on", WORD, "The event: AgentStart, AgentStop, ToolUse, Error, SessionStart, SessionEnd, or another."),
+    kept("matcher", TEXT, "Pattern that selects among these events.", "all"),
+    kept("run", TEXT, "The command."),
+    kept("type", one_of("command", "prompt"), "Whether it is a command or a prompt.", "command"),
+    kept("timeout", SECONDS, "Time limit; a bare number is in seconds.", "600"),
+    kept("extensions", VALUES, "Data of other systems."),
+)))
+AGENT = BlockSpec("agent", "A model, a program, a person or a whole topology that does one task.", named=True, executed=True, example="agent writer { model: sonnet  outputs { verdict: approve | revise } }", fields=(
+    works("model", WORD, "Name of the model."),
+    works("prompt", own("a text, a path, or { any text }"), "The prompt."),
+    works("role", WORD, "Role whose text is added to the prompt."),
+    works("tools", LIST, "Tools that it may use.", "the functions of the topology"),
+    works("reads", LIST, "Agents or files whose content is added to the prompt."),
+    kept("writes", LIST, "Files that it writes.", "nothing"),
+    works("outputs", own("a block: { name: a | b }; text, number, integer, boolean, any"), "Values that it returns, for conditions."),
+    works("timeout", DURATION, "Time limit of one attempt."),
+    works("retry", own("a whole number, or a block", RETRY), "How often it is retried after a failure.", "0"),
+    works("on-fail", policy("halt", "skip", "continue", deprecated="retry"), "What happens after the last attempt failed.", "halt"),
+    works("phase", NUMBER, "Its phase, for 'per phase'."),
+    works("invocation", one_of("auto", "manual"), "Whether the flow starts it, or a call by name.", "auto"),
+    works("description", TEXT, "Purpose, in one sentence."),
+    works("extensions", own("a block: { coterie { … } }"), "The backend and its options, and data of other systems."),
+    model("temperature", number(0, 2), "Sampling temperature."),
+    model("max-tokens", count(1), "Maximum length of an answer."),
+    model("top-p", number(0, 1), "Share of the most likely tokens to sample from."),
+    model("top-k", count(1), "Number of the most likely tokens to sample from."),
+    model("stop", LIST, "Texts that end an answer."),
+    model("seed", count(0), "Random seed, for reproducible answers."),
+    model("thinking", one_of("off", "minimal", "low", "medium", "high", "xhigh", "max"), "How much the model reasons before it answers."),
+    model("thinking-budget", count(1), "Maximum number of tokens for reasoning."),
+    kept("output-format", one_of("text", "json", "json-schema"), "Format of an answer."),
+    kept("log-level", one_of("debug", "info", "warn", "error"), "Log level."),
+    model("permissions", one_of("autonomous", "supervised", "interactive", "unrestricted", "auto", "plan", "confirm", "bypass", open=True), "What the agent may do without approval.", "autonomous"),
+    model("disallowed-tools", LIST, "Tools that it may not use; all others are allowed.", "none"),
+    model("mcp-servers", NAMES, "Servers whose tools it may use.", "none"),
+    kept("skills", NAMES, "Its skills.", "none"),
+    kept("sandbox", one_of("true", "false", "docker", "none", "network-only", open=True), "Where its tools are confined."),
+    kept("isolation", one_of("worktree"), "Whether it works in a copy of the repository."),
+    kept("memory", NAMES, "Stores that it uses.", "none"),
+    kept("retrieval", WORD, "How it searches them."),
+    kept("produces", NAMES, "Artifacts that it produces.", "none"),
+    kept("consumes", NAMES, "Artifacts that it needs.", "none"),
+    kept("input-schema", SCHEMA, "Schema of its input."),
+    kept("output-schema", SCHEMA, "Schema of its result."),
+    kept("skip", FieldKind("text", "a condition, or: not WORD"), "When it is skipped.", "never"),
+    kept("join", JOIN, "How many of its incoming arrows it waits for.", "all that are coming"),
+    kept("behavior", one_of("advisory", "blocking"), "Whether a failure stops the flow.", "blocking"),
+    kept("background", FLAG, "Whether it runs beside the flow.", "false"),
+    kept("execution", WORD, "How another system runs it."),
+    model("max-turns", count(1), "Maximum number of steps in one turn."),
+    kept("fallback-chain", NAMES, "Models to use when its own is unavailable.", "none"),
+    kept("compensates", WORD, "Node whose effects it undoes."),
+    kept("rate-limit", RATE, "Maximum rate of calls."),
+    kept("circuit-breaker", inner(BlockSpec("circuit-breaker", "When calls of an agent that keeps failing are suspended.", fields=(
+        kept("threshold", count(1), "Failures within the window that suspend calls.", "1"),
+        kept("window", DURATION, "Period in which failures are counted.", "1m"),
+        kept("cooldown", DURATION, "How long calls stay suspended.", "30s"),
+    ))), "When calls are suspended."),
+    kept("scale", inner(BlockSpec("scale", "Number of instances of the agent that work in parallel.", fields=(
+        kept("mode", one_of("auto", "fixed", "config"), "What determines the number.", "fixed"),
+        kept("by", one_of("batch-count", "doc-count", "token-volume", "source-count"), "What the number depends on.", "batch-count"),
+        kept("min", count(1), "Minimum number.", "1"),
+        kept("max", count(1), "Maximum number.", "6"),
+        kept("batch-size", count(1), "Items per instance.", "25"),
+    ))), "Number of instances that work in parallel.", "one"),
+    kept("hooks", entries(HOOK), "Commands that run on its events."),
+    kept("variants", entries(Entries("variant", BlockSpec("variant", "A variant of the agent.", fields=(
+        kept("weight", number(0, 1), "How often it is chosen."),
+        kept("prompt", own("a text, or { any text }"), "Its prompt."),
+        kept("temperature", number(0, 2), "Its temperature."),
+        kept("model", WORD, "Its model."),
+    )))), "Variants with other prompts or models."),
+))
+ORCHESTRATOR = BlockSpec("orchestrator", "The agent that coordinates; the flow names it 'orchestrator'.", executed=True, example="orchestrator { model: opus  handles: [intake] }", fields=(
+    *AGENT.pick("model"),
+    kept("generates", TEXT, "File that other systems generate from it."),
+    kept("handles", NAMES, "Actions that it performs itself."),
+    kept("delegation", one_of("subagent", "inline"), "How it delegates work to agents.", "subagent"),
+    *AGENT.pick("outputs", "timeout", "retry", "on-fail", "phase", "description", "extensions"),
+))
+ACTION = BlockSpec("action", "A step that runs commands, without a model.", named=True, executed=True, example='action fetch { kind: git  commands: ["git fetch"] }', fields=(
+    works("kind", one_of("external", "git", "decision", "inline", "report"), "Kind of step."),
+    works("commands", LIST, "Commands to run in order, without a shell."),
+    works("lang", one_of("bash", "python", "node", "auto"), "Language of the commands.", "auto"),
+    kept("source", TEXT, "Source of its input."),
+    *AGENT.pick("outputs", "timeout", "retry", "on-fail", "phase", "join", "description", "extensions"),
+))
+HUMAN = BlockSpec("human", "A person who answers a question.", named=True, executed=True, example='human editor { description: "Shall it be published?"  timeout: 1d }', fields=(
+    works("description", TEXT, "The question."),
+    works("timeout", DURATION, "How long to wait for an answer."),
+    works("on-timeout", policy("halt", "skip"), "What happens without an answer.", "halt"),
+    *AGENT.pick("outputs", "phase", "extensions"),
+))
+GATES = BlockSpec("gates", "The checks on arrows.", executed=True, example="gates { gate NAME { … } }")
+GATE = BlockSpec("gate", "A check on an arrow that passes, stops the flow, or sends the work back.", named=True, executed=True, example='gate tests { after: writer  before: reviewer  run: "pytest -q" }', fields=(
+    works("after", WORD, "Node before the gate."),
+    works("before", WORD, "Node behind the gate."),
+    works("run", TEXT, "Command whose exit status decides."),
+    kept("checks", LIST, "Names of what it checks."),
+    works("retry", own("a whole number, or a block", RETRY), "How often it sends the work back.", "0"),
+    works("on-fail", one_of("halt", "bounce-back"), "What happens when it does not pass.", "halt"),
+    works("behavior", one_of("blocking", "advisory"), "Whether it can stop the flow.", "blocking"),
+    *AGENT.pick("timeout", "description", "extensions"),
+))
+GROUP = BlockSpec("group", "A conversation of several agents; a flow through a group cannot run yet.", named=True, example="group panel { members: [optimist, sceptic]  max-rounds: 3 }", fields=(
+    kept("members", NAMES, "Members of the group."),
+    kept("speaker-selection", one_of("auto", "round-robin", "random", "manual"), "How the next speaker is chosen.", "auto"),
+    kept("max-rounds", count(1), "Maximum number of rounds."),
+    kept("termination", TEXT, "When it ends, in words."),
+    *AGENT.pick("description"),
+    kept("timeout", DURATION, "Time limit of the conversation."),
+    kept("phase", NUMBER, "Its phase, for 'per phase'."),
+    *AGENT.pick("extensions"),
+))
+
 LANGUAGE: tuple[BlockSpec, ...] = (
     BlockSpec("meta", "Describes the topology.", open=True, executed=True, example='meta { version: "1.0.0"  description: "Reviews pull requests" }', fields=(
         works("version", TEXT, "Version of the topology."),
@@ -45,7 +176,7 @@ LANGUAGE: tuple[BlockSpec, ...] = (
     GROUP,
     BlockSpec("flow", "The order in which the nodes run.", executed=True, example="flow { writer -> reviewer }"),
     BlockSpec("pattern", "A named collaboration that decides which agent runs next, instead of a flow.", executed=True, example="pattern { type: debate  slots { proponent: ada  opponent: bob  mediator: eve } }", fields=(
-        works("type", own('debate | chain | delegation | ensemble | pipeline | crosscheck | compound | "module:function"'), "Type of the pattern."),
+        works("type", own(' | '.join((*TopologyType, '"module:function"'))), "Type of the pattern."),
         works("config", VALUES, "Its settings.", "those of its type"),
         works("slots", FieldKind("values", "a block: { name: AGENT }, or { name { agent: …  capabilities: […]  calls: …  cost: … } }"), "Agents of the pattern, by slot."),
     )),

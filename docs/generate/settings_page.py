@@ -1,6 +1,6 @@
-"""Generate the reference page of the settings, `docs/reference/settings.md`.
+"""Generate `docs/reference/settings.md` from the settings.
 
-python -m coterie.formats.settings.reference > docs/reference/settings.md
+python docs/generate/settings_page.py > docs/reference/settings.md
 """
 
 import inspect
@@ -13,7 +13,7 @@ from coterie.formats.settings.keys import SECTIONS, Key, keys
 HEAD = """\
 # Settings
 
-<!-- Written by `python -m coterie.formats.settings.reference`; a test keeps it fresh. -->
+<!-- Written by `python docs/generate/settings_page.py`; a test keeps it fresh. -->
 
 The settings of a loop are in `autoloops.toml` in its folder (`autoloops.conf` if there is none), as TOML:
 `event_loop.max_iterations = 100`, or as tables. A file that is not TOML is read as lines of `key = value`, with a

@@ -1,6 +1,6 @@
-"""Writes the reference page of the records, `docs/reference/records.md`, from the records themselves.
+"""Generate `docs/reference/records.md` from the records.
 
-python -m coterie.journal.reference > docs/reference/records.md
+python docs/generate/record_page.py > docs/reference/records.md
 """
 
 import inspect
@@ -19,7 +19,7 @@ from coterie.journal.records import RECORDS, Record
 HEAD = """\
 # Records: what a journal says
 
-<!-- Written by `python -m coterie.journal.reference`; a test keeps it fresh. -->
+<!-- Written by `python docs/generate/record_page.py`; a test keeps it fresh. -->
 
 A run is its journal, `.coterie/runs/RUN/journal.jsonl`: a record a line, as JSON, in the order in which things
 happened. `coterie inspect RUN` shows it in sentences, `coterie inspect RUN journal` unchanged. Here is a record:

@@ -1,0 +1,101 @@
+"""`coterie explain`: the section of a reference page on a finding, a record, a setting or a field."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from coterie.cli.output import print_result
+
+PAGES = ("rules", "records", "settings", "language", "topology-yaml", "commands")
+
+
+class Explanation(NamedTuple):
+    """What a reference page says of a name.
+
+    Attributes:
+        name: As on the page, below its section if it is a row of a table: `agent.model`.
+        page: The file of the page.
+        text: The section; of a row of a table, its cells, each after its column.
+    """
+
+    name: str
+    page: str
+    text: str
+
+
+def explain(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="A finding's code, a record's topic, a setting, or a field of a notation."),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print all explanations of the name as JSON.")] = False,
+) -> int:
+    """Explain a finding, a record, a setting or a field.
+
+    Prints what the reference says, as in `coterie explain unknown-agent`, `turn.started`, `event_loop.max_iterations`
+    or `agent.model`. A field that several blocks have is explained for each.
+    """
+    from coterie.diagnostics import did_you_mean
+    from coterie.errors import UsageError
+
+    known = explanations()
+    found = known.get(name)
+    if found is None:
+        hint = did_you_mean(name, known) or "`coterie explain --help` shows examples"
+        raise UsageError(f"nothing is called {name!r}: {hint}")
+    text = "\n\n".join(f"{one.name} ({one.page})\n\n{one.text}" for one in found)
+    print_result(as_json, [one._asdict() for one in found], lambda: text)
+    return 0
+
+
+def explanations() -> dict[str, list[Explanation]]:
+    """What the pages explain, by name: that of a section, else that of a row, alone or below its section."""
+    found = defaultdict[str, list[Explanation]](list)
+    rows = defaultdict[str, list[Explanation]](list)
+    for page in PAGES:
+        path = _folder() / f"{page}.md"
+        for title, section in _sections(path.read_text(encoding="utf-8")):
+            found[title].append(Explanation(title, path.name, section))
+            for name, row in _rows(section):
+                below = name if name.startswith(f"{title}.") else f"{title}.{name}"
+                for each in {name, below}:
+                    rows[each].append(Explanation(below, path.name, row))
+    return {**rows, **found}
+
+
+def _folder() -> Path:
+    """The folder of the pages: in an installed package beside the code, in a checkout in `docs`."""
+    installed = Path(__file__).parents[1] / "reference"
+    return installed if installed.is_dir() else Path(__file__).parents[3] / "docs" / "reference"
+
+
+def _sections(page: str) -> Iterator[tuple[str, str]]:
+    """The headings of *page*, each with its text up to the next one."""
+    title, lines, is_code = "", list[str](), False
+    for line in [*page.splitlines(), "## "]:
+        is_code ^= line.startswith("```")
+        heading = None if is_code else re.fullmatch(r"#{2,} (.*)", line)
+        if heading is None:
+            lines.append(line)
+            continue
+        if title:
+            yield title, "\n".join(lines).strip()
+        title, lines = heading[1], []
+
+
+def _rows(section: str) -> Iterator[tuple[str, str]]:
+    """The rows of the tables in *section* whose first cell is a name."""
+    columns: list[str] = []
+    for line in section.splitlines():
+        cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if not cells:
+            columns = []
+        elif not columns:
+            columns = cells
+        elif (name := re.fullmatch(r"`([\w.-]+)`", cells[0])) is not None:
+            named = zip(columns[1:], cells[1:], strict=True)
+            yield name[1], "\n".join(f"{column}: {cell}" for column, cell in named if cell)
