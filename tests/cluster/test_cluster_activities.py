@@ -16,6 +16,7 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
+from until import soon
 
 from coterie.backends.base import Answer, Event, Failure, Launched, Permission, Text, Tool
 from coterie.cluster.activities import DriverActivities, TurnActivities, _Attempt, beats_after
@@ -139,6 +140,30 @@ def test_a_long_turn_shows_few_signs_of_life(most: float, each_hour: int) -> Non
         min(most, s) for s in (1.0, 1.0, 3.0, most)
     ]
     assert len(ages) - 1 == each_hour
+
+
+def test_the_first_sign_of_life_is_the_question_whether_the_turn_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one does not follow at once: each is a write of the server."""
+    seen: list[str] = []
+
+    def pause(age: float, most: float) -> float:
+        seen.append(f"at most {most:g} s")
+        return 0.0
+
+    async def main() -> None:
+        client: Any = Heard()
+        attempt = _Attempt(client, "node", request(agent()), AttemptFolders(Runs(tmp_path)))
+        beating = asyncio.create_task(attempt.beat(7.0))
+        await soon(lambda: len(seen) >= 4)
+        beating.cancel()
+
+    monkeypatch.setattr("coterie.cluster.activities.beats_after", pause)
+    activity = ActivityEnvironment()
+    activity.on_heartbeat = lambda *details: seen.append("beat")
+    asyncio.run(activity.run(main))
+    assert seen[:4] == ["at most 7 s", "beat"] * 2
 
 
 def test_what_was_launched_is_in_the_result(tmp_path: Path) -> None:
