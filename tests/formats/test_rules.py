@@ -129,7 +129,7 @@ _FIRST = {"error", "warning", "note", "_error", "_bad", "Fault"}
 def _given() -> Iterator[str]:
     """The codes that modules report, by their calls."""
     folder = Path(coterie.__file__).parent
-    packages = ("formats", "settings", "topology", "planning")
+    packages = ("formats", "options", "topology", "planning", "patterns/builtin")
     for module in (
         folder / "formats" / "toml_text.py",
         folder / "actors" / "imports.py",

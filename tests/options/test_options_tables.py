@@ -30,6 +30,8 @@ def test_each_backend_has_a_class_and_a_probe() -> None:
         if entry.is_installed:
             assert hasattr(entry.make(), "start"), name
             assert callable(load(entry.probe)), name
+        if entry.is_coding:
+            assert entry.uses_files, f"{name}: its agents work on the files of the run, also on a cluster"
 
 
 def test_the_name_of_a_program_selects_its_backend() -> None:

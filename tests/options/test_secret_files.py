@@ -8,11 +8,15 @@ SECRET = (
     ".env config/prod.env .env.local .envrc server.PEM keys/id_rsa .docker/config.json backup/.kube/config "
     "credentials.json service-account-prod.json cert.p12 .config/gh/hosts.yml ../../home/.aws/credentials .npmrc "
     ".m2/settings.xml .ssh/known_hosts .1password/agent.sock Snap/Firefox/common/key4.db "
-    "terraform.tfstate.backup stage.kubeconfig id_ed25519_sk secrets.yml .env_prod AuthKey_1.p8 .vault_pass.txt"
+    "terraform.tfstate.backup stage.kubeconfig id_ed25519_sk secrets.yml .env_prod AuthKey_1.p8 .vault_pass.txt "
+    ".claude/.credentials.json .pi/agent/auth.json .codex/auth.json .gemini/mcp-oauth-tokens-v2.json "
+    ".local/share/opencode/auth.json .local/share/kiro-cli/data.sqlite3 .config/goose/secrets.yaml "
+    ".copilot/config.json .cursor/auth.json .qwen/oauth_creds.json"
 )
 PLAIN = (
     ".env.example sample.env id_rsa.pub src/key.py monkey.keys docker/config.json environment.yml keyboard.md "
     "settings.xml .config/git/ignore credentials.py envoy.yaml .cursor/rules "
+    ".claude/settings.json .pi/agent/settings.json .codex/config.toml "
     ".env-example venv/site-packages/certifi/cacert.pem main.tf secrets.py"
 )
 

@@ -17,7 +17,7 @@ class FunctionAgent(AgentProcess):
     """Calls a function for each turn; a synchronous one in a thread.
 
     A parameter gets, of this name: the whole answer of an agent, an output of the agents that it follows or reads, the
-    latest first, a value of the run's input, or its default. What it returns is its output.
+    latest first, a value of the run's input, or its default. Its output is the value that it returns.
 
     Args:
         path: Where the function is: `module:name`.

@@ -130,21 +130,9 @@ class ActorNode(Answers):
         id = hex(next(self._ids))[2:]
         trace, parent = (id, None) if held is None else (held.trace_id, held.id)
         given = {} if payload is None else payload
+        now, begun = self.now(), "" if held is None or not held.origin else origin_in(held)
         message = Message(
-            id,
-            message_type,
-            sender,
-            recipient,
-            given,
-            self.now(),
-            trace,
-            parent,
-            None,
-            None,
-            1,
-            priority,
-            "",
-            "" if held is None or not held.origin else origin_in(held),
+            id, message_type, sender, recipient, given, now, trace, parent, None, None, 1, priority, "", begun
         )
         child = self._entries.get(recipient)
         if message_type is not _PLAIN and self._special(message, child):
@@ -206,7 +194,7 @@ class ActorNode(Answers):
         Args:
             waiting: The agent whose handler waits for the reply, if the caller is not that handler itself.
             stream: The key of the records of its pieces, if they are wanted.
-            origin: What is the same when this ask is repeated after a kill, if something is.
+            origin: The same when this ask is repeated after a kill; empty: it has none.
 
         Raises:
             AgentCrashed, AgentStopped, NoSuchAgent, WorkerLost: At once, never after the timeout.
@@ -220,22 +208,9 @@ class ActorNode(Answers):
         id = hex(next(self._ids))[2:]
         trace, parent = (id, None) if held is None else (held.trace_id, held.id)
         given = {} if payload is None else payload
-        now, own = self.now(), self.address
+        now, own, begun = self.now(), self.address, origin if held is None or not held.origin else origin_in(held)
         message = Message(
-            id,
-            message_type,
-            sender,
-            recipient,
-            given,
-            now,
-            trace,
-            parent,
-            own,
-            None,
-            1,
-            priority,
-            stream,
-            origin if held is None or not held.origin else origin_in(held),
+            id, message_type, sender, recipient, given, now, trace, parent, own, None, 1, priority, stream, begun
         )
         child = self._entries.get(recipient)
         asker = self._entries.get(waiting) if waiting else None if held is None else self._waiting_agent(held)
@@ -390,8 +365,6 @@ class ActorNode(Answers):
         child = self._entries.get(name)
         return (child.asking or ()) if child is not None else ()
 
-    # Agents
-
     def register(self, child: AgentChild) -> bool:
         """Give *child* its name; whether it did not have it.
 
@@ -443,8 +416,7 @@ class ActorNode(Answers):
             if name not in self._monitoring:
                 self._monitoring[name] = self.create_task(self._monitor_elsewhere(name))
         key = watcher if watcher is not None else object()
-        watching = self._monitors.setdefault(name, {})
-        watching[key] = callback
+        (watching := self._monitors.setdefault(name, {}))[key] = callback
         return lambda: watching.pop(key, None) and None
 
     async def _monitor_elsewhere(self, name: str) -> None:

@@ -126,7 +126,7 @@ def serve(
             "--home",
             metavar="DIR",
             help="Where this node keeps the files of the turns it performs; by default .coterie/node, or the first of "
-            "node-2, node-3 … that no other node has.",
+            "node-2, node-3 and so on that no other node has.",
         ),
     ] = None,
     no_drive: Annotated[

@@ -36,7 +36,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentDefinition:
+class MemberDefinition:
     """What `agent` was given.
 
     Attributes:
@@ -50,7 +50,7 @@ class AgentDefinition:
     capabilities: tuple[str, ...] = ()
     calls: int | None = None
     cost: float | None = None
-    fallback: "AgentDefinition | None" = None
+    fallback: "MemberDefinition | None" = None
     result: Any = None
     signature: Signature | None = None
     folder: str = ""
@@ -58,7 +58,7 @@ class AgentDefinition:
     def nodes(self, name: str = "") -> Iterator[Agent]:
         """Its node, called *name* if that is given, and those of its fallbacks."""
         name = name or self.node.name
-        current: AgentDefinition | None = self
+        current: MemberDefinition | None = self
         while current is not None:
             stands_in = ""
             if current.fallback is not None:
@@ -71,7 +71,7 @@ class AgentDefinition:
 class Filling(ArrowEnd, Generic[T_co]):
     """An agent: of a slot, or with a name of a flow; `agent` makes one. Its outputs are its attributes."""
 
-    def __init__(self, definition: AgentDefinition) -> None:
+    def __init__(self, definition: MemberDefinition) -> None:
         self.definition = definition
         self.flow_name = definition.node.name
 
@@ -145,8 +145,8 @@ def agent(
         does: What works at its node: a function, a team, the path of a team's file, or a class of `AgentProcess`.
         type: `human`, `pi`, `acp`, `claude-sdk`, …, or the dotted path of a class of agents in Python.
         ask: The name of an agent of the supervised system that the team is part of.
-        outputs: The type of its answer: a dataclass, a `msgspec.Struct`, a pydantic model, or types by name. A reply
-            that does not fit is asked for again, with what was wrong. A function has that of its return value.
+        outputs: The type of its answer: a dataclass, a `msgspec.Struct`, a pydantic model, or types by name. The agent
+            is called again if its reply does not fit. A function has that of its return value.
         reads: Agents and files whose content its prompt shows; a function reads those of its parameters.
         tools: The tools it may use: names, functions, or their paths, `module:function`.
         capabilities: Its capabilities, for a delegation.
@@ -218,7 +218,7 @@ def agent(
     if typed.schemas:
         extension["schemas"] = {key: _json(schema) for key, schema in typed.schemas.items()}
     return Filling(
-        AgentDefinition(
+        MemberDefinition(
             node=Agent(
                 name=name,
                 model=model,
@@ -257,7 +257,7 @@ def human(
     """Define a person: the flow waits for an answer, which `coterie control respond` or a program gives.
 
     Args:
-        question: What the person is asked.
+        question: The question to the person.
         outputs: The values that the answer must give.
         timeout_seconds: How long to wait.
         on_timeout: `halt`, `skip` or `fallback NAME`.
@@ -381,20 +381,20 @@ _OF_THE_EXTENSION = tuple(entry for entry in EXTENSION if entry not in ("command
 
 
 def filling(slot: str, filler: Filler) -> Filling[Any]:
-    """The agent that *filler* stands for; *slot* names its place, for messages.
+    """The agent that *filler* defines; *slot* names its place, for messages.
 
     Raises:
-        UsageError: If it stands for none.
+        UsageError: If it defines none.
     """
     match filler:
         case Filling():
             return filler
         case Topology():
-            return Filling(AgentDefinition(node=Agent(name="", topology=filler)))
+            return Filling(MemberDefinition(node=Agent(name="", topology=filler)))
         case Path():
             from coterie.runs.api import load
 
-            return Filling(AgentDefinition(node=Agent(name="", topology=load(filler))))
+            return Filling(MemberDefinition(node=Agent(name="", topology=load(filler))))
         case str() if filler:
             return agent(model=filler)
         case _:

@@ -133,8 +133,7 @@ class Arrows:
     def __rshift__(self, target: Target) -> "Arrows":
         if self._given:
             raise UsageError(
-                f"`when` and the like belong to the last arrow: write {self} in a statement of its own, and go on in "
-                "the next"
+                f"`when` and the like belong to the last arrow: write {self} as one statement, and go on in the next"
             )
         return replace(self, sides=(*self.sides, _side(target)))
 

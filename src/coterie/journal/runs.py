@@ -236,7 +236,7 @@ class Journal:
     def plan(self, upto: int | None = None) -> Plan:
         """The plan that the run was started with, or that was taken instead at a resume; where a fold begins.
 
-        A child run that has no plan of its own has a part of its parent's.
+        A child run without a plan has a part of its parent's.
 
         Args:
             upto: The record at which it obeys it; by default the last one.

@@ -343,7 +343,7 @@ class Kind:
         return self.plan
 
     def wants_tree(self, agent: str) -> bool:
-        """Whether a child run that answers for *agent* works in a git work tree of its own."""
+        """Whether a child run that answers for *agent* works in a separate git work tree."""
         return False
 
     @property

@@ -163,7 +163,7 @@ def start(
     team: Topology | Plan | str | Path, given: object = "", **options: Unpack[RunOptions]
 ) -> StartedRun[RunResult]: ...
 def start(team: Topology | Plan | str | Path, given: object = "", **options: Unpack[RunOptions]) -> StartedRun[Any]:
-    """Run a team in a task of its own; see `run` for the arguments, and `StartedRun` for what it returns.
+    """Run a team in a new task; see `run` for the arguments, and `StartedRun` for what it returns.
 
     What `run` raises is raised where the result is awaited. A running event loop is needed.
     """

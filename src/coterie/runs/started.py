@@ -30,7 +30,7 @@ class RunEvent(Struct, frozen=True):
 
 
 class StartedRun(Generic[R]):
-    """A run in a task of its own: iterate over it for its events, await it for its outcome.
+    """A run in its task: iterate over it for its events, await it for its outcome.
 
         run = coterie.start(team, "tea")
         async for event in run:

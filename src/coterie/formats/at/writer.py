@@ -37,7 +37,7 @@ _KEYWORDS: Mapping[type[Any], str] = {
     Orchestrator: "orchestrator",
 }
 _OWN = frozenset({"name", "outputs", "retry", "retrying", "extension", "kept", "span", "spans", "topology", "extra"})
-"""Attributes of nodes that are written in a form of their own, or not at all."""
+"""Attributes of nodes that are written in another form, or not at all."""
 
 
 def to_at(team: Topology) -> str:

@@ -170,7 +170,7 @@ class SystemHost:
     async def call(self, agent: str, given: Mapping[str, Any], say: Say | None = None) -> TurnEnd:
         """Run *agent* of the plan as the next of its turns, and return how that ended.
 
-        A question that is asked again because a message is handled again after a kill has the answer on record, and a
+        A question that is repeated because a message is handled again after a kill has the answer on record, and a
         turn that an earlier owner began for the same input is that turn: nothing is paid for twice. Cancelling this
         wait cancels the turn.
 

@@ -1,4 +1,4 @@
-"""The questions that actors asked while they handled messages: one that is asked again after a kill has its answer.
+"""The questions that actors asked while they handled messages: one that is repeated after a kill has its answer.
 
 A question is identified by the message that its asker was handling and its number within that handling. That message
 is handled again if the process of the run was killed, and came with the run's input or from a turn, or if the process
@@ -20,7 +20,7 @@ KEPT = 1000
 
 
 class KnownQuestion(Struct):
-    """What was asked, in which turn, from which node, and how the turn ended."""
+    """A question, its turn, the node of its asker, and how the turn ended."""
 
     call: CallAsked
     asker: str = ""
@@ -33,7 +33,7 @@ class KnownQuestion(Struct):
 
 
 class Questions:
-    """The last question of each origin, until it is asked again."""
+    """The last question of each origin, until it is repeated."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, KnownQuestion] = OrderedDict()
@@ -58,7 +58,7 @@ class Questions:
                     pass
 
     def asked(self, call: CallAsked, asker: str) -> None:
-        """Note that a question was asked from the node *asker*."""
+        """Note a question from the node *asker*."""
         if not call.origin:
             return
         self._known[call.origin] = self._turns[call.turn] = KnownQuestion(call, asker)
@@ -76,7 +76,7 @@ class Questions:
             question.end = record
 
     def again(self, origin: str, asker: str, agent: str, given: Mapping[str, Any]) -> KnownQuestion | None:
-        """The question that is asked again, if *origin* has the same one by a process that is gone; given once."""
+        """The question that is repeated, if *origin* has the same one by a process that is gone; given once."""
         if not origin:
             return None
         known = self._known.get(origin)

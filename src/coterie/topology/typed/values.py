@@ -25,7 +25,7 @@ _PLAIN: Mapping[Any, str] = {str: "text", int: "integer", float: "number", bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TypedOutputs:
-    """The outputs that a type stands for.
+    """The outputs of a type.
 
     Attributes:
         schemas: The JSON Schema of each output whose type the notation has no word for.
