@@ -31,6 +31,7 @@ from coterie.cluster.submit import ended, submit
 from coterie.cluster.wire import MsgspecConverter
 from coterie.journal.export import Export
 from coterie.journal.jsonl import JsonlStore
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.plan import Limits, Plan
@@ -92,7 +93,8 @@ async def there(client: Client, export: Export, turns: int) -> float:
 async def here(folder: Path, turns: int) -> float:
     began = time.perf_counter()
     shell = Shell(
-        store=JsonlStore(folder), turns=Stub(), clock=SystemClock(), make_kind=kind_of, limits=Limits(max_parallel=None)
+        RunPorts(store=JsonlStore(folder), turns=Stub(), clock=SystemClock(), make_kind=kind_of),
+        OwnerOptions(limits=Limits(max_parallel=None)),
     )
     await shell.start(uuid4().hex, team(turns), {"prompt": "go"})
     return time.perf_counter() - began

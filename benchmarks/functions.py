@@ -13,6 +13,7 @@ import coterie
 from coterie import agent, flow
 from coterie.clock import SystemClock
 from coterie.journal.memory import MemoryStore
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.plan import Limits, Plan
@@ -36,7 +37,8 @@ def bare() -> float:
 def of_turns(plan: Plan) -> float:
     turns = local_turns()
     shell = Shell(
-        store=MemoryStore(), turns=turns, clock=SystemClock(), make_kind=kind_of, limits=Limits(max_parallel=None)
+        RunPorts(store=MemoryStore(), turns=turns, clock=SystemClock(), make_kind=kind_of),
+        OwnerOptions(limits=Limits(max_parallel=None)),
     )
 
     async def run() -> None:

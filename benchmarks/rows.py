@@ -22,6 +22,7 @@ from coterie.clock import SystemClock
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import Record
 from coterie.journal.runs import history
+from coterie.kernel.owner import Observers, OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import Observe, kind_of
 from coterie.patterns.rows.fold import RowFold
@@ -39,7 +40,11 @@ CASES: dict[str, tuple[Plan, int]] = {
 
 async def _play(plan: Plan, store: MemoryStore, observe: Observe | None = None) -> None:
     limits = Limits(max_parallel=None)
-    shell = Shell(store=store, turns=Stub(), clock=SystemClock(), make_kind=kind_of, limits=limits, observe=observe)
+    shell = Shell(
+        RunPorts(store=store, turns=Stub(), clock=SystemClock(), make_kind=kind_of),
+        OwnerOptions(limits=limits or Limits()),
+        Observers(observe=observe),
+    )
     await shell.start("r", plan, {"prompt": "go"})
 
 

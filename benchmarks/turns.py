@@ -24,6 +24,7 @@ from coterie.clock import SystemClock
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kernel.turns import Settled
 from coterie.kinds import kind_of
@@ -79,11 +80,8 @@ def plan(names: list[str], groups: tuple[ArrowGroup, ...]) -> Plan:
 
 def shell(store: object, limits: Limits | None = None) -> Shell:
     return Shell(
-        store=store,  # type: ignore[arg-type]
-        turns=Stub(),
-        clock=SystemClock(),
-        make_kind=kind_of,
-        limits=limits or Limits(max_parallel=None),
+        RunPorts(store=store, turns=Stub(), clock=SystemClock(), make_kind=kind_of),
+        OwnerOptions(limits=limits or Limits(max_parallel=None)),
     )
 
 

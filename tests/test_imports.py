@@ -290,3 +290,27 @@ def test_one_module_knows_where_runs_lie(name: str, places: set[str]) -> None:
     }
 
     assert users == places
+
+
+MOST_ARGUMENTS = 8
+WITH_MORE = {
+    "actors.node.ask",
+    "actors.runtime.__init__",  # the system as users write it
+    "actors.system.__init__",
+    "actors.workers.host.__init__",
+    "actors.plugins.providers.__init__",
+}
+"""Functions before `runs` that still take more. Remove what is gone; add nothing."""
+
+
+def test_related_arguments_are_one_value() -> None:
+    """A function that everything above builds on takes at most eight arguments."""
+    many = set[str]()
+    for module in (one for one in MODULES if RANK[part(one)] < RANK["runs"]):
+        for node in ast.walk(ast.parse(path(module).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                if len([one for one in given if one.arg not in ("self", "cls")]) > MOST_ARGUMENTS:
+                    many.add(f"{module.removeprefix('coterie.')}.{node.name}")
+
+    assert many == WITH_MORE

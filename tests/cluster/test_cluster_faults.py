@@ -24,6 +24,7 @@ from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, Record, TurnFinished, TurnStarted
 from coterie.journal.runs import RunReader, RunRecord
 from coterie.kernel.ended import Ended
+from coterie.kernel.owner import RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Plan
@@ -254,7 +255,7 @@ def test_a_new_link_every_200_events_repeats_nothing(temporal_server: Server, tm
     assert [one.turn for one in cast.asked] == [f"{name}#1" for name in names]
     assert max(getattr(one, "epoch", 0) for _, one in found) > 2
     store = MemoryStore()
-    shell = Shell(store=store, turns=Cast({}, seconds=0.0), clock=SystemClock(), make_kind=kind_of)
+    shell = Shell(RunPorts(store=store, turns=Cast({}, seconds=0.0), clock=SystemClock(), make_kind=kind_of))
     asyncio.run(shell.start("here", plan, {"prompt": "go"}))
     assert topics(found) == topics(list(RunReader(store).history("here")))
 

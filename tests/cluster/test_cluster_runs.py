@@ -25,6 +25,7 @@ from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptInterrupted, TurnFinished, TurnStarted
 from coterie.journal.runs import RunReader, RunRecord
 from coterie.kernel.ended import Ended
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Plan
@@ -39,7 +40,10 @@ def chain(length: int) -> Plan:
 
 def local(plan: Plan, cast: Cast, run: str) -> tuple[Ended, list[RunRecord]]:
     store = MemoryStore()
-    shell = Shell(store=store, turns=cast, clock=SystemClock(), make_kind=kind_of, quota="wait", listens=True)
+    shell = Shell(
+        RunPorts(store=store, turns=cast, clock=SystemClock(), make_kind=kind_of),
+        OwnerOptions(quota="wait", listens=True),
+    )
     outcome = asyncio.run(shell.start(run, plan, {"prompt": "go"}))
     return outcome, list(RunReader(store).history(run))
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import pytest
 from exported import ExportedStore
+from sqlite_store import SqliteStore
 
 from coterie.errors import JournalFailed, NoSuchRun, RunIsOwned
 from coterie.journal.base import Archive, Store
@@ -19,8 +20,13 @@ class Kept(Archive, Store, Protocol):
     """A store that is written and read."""
 
 
-@pytest.fixture(params=["memory", "jsonl", "postgres"])
+@pytest.fixture(params=["memory", "jsonl", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+    if request.param == "sqlite":
+        ours = SqliteStore(tmp_path)
+        yield ours
+        ours.close()
+        return
     if request.param != "postgres":
         yield MemoryStore() if request.param == "memory" else JsonlStore(tmp_path, poll=0.001)
         return

@@ -10,8 +10,8 @@ from stage import Cast, Part, Stage, flow
 
 from coterie.backends.base import Answer, Failure, OnEvent, Permission, Request, Result
 from coterie.journal import records as r
-from coterie.kernel.attendance import Attendant
 from coterie.kernel.fold import Fold
+from coterie.kernel.owner import Attendant
 from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.messages import RunMessage, Verdict, answer, interruption, permission
@@ -60,7 +60,7 @@ class Wisher(Cast):
         asked = r.AttentionAsked(
             id="", turn="a#1", attempt=1, kind="stall", detail="no output for 5 min", policy="wait"
         )
-        self.stage.shell.tree.need(self.stage.shell.runs["r"], asked, None)
+        self.stage.shell.approvals.need(self.stage.shell.runs["r"], asked, None)
 
     def say_all(self) -> None:
         for word in self._words:

@@ -8,6 +8,7 @@ from stage import Cast, Stage, flow
 from coterie.backends.base import Answer, Failure
 from coterie.journal.records import AttemptFailed, Record, RunFinished, TurnCancelled, TurnFailed, Usage
 from coterie.kernel.ended import Ended
+from coterie.kernel.owner import Observers, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.loop import LoopPlan, RolePlan
@@ -38,7 +39,7 @@ def play(stage: Stage) -> Ended:
         if isinstance(record, RunFinished):
             assert [one for one in shell.runs if one.startswith(f"{run}/")] == []
 
-    shell.tree.appended = appended
+    shell.watch(appended)
     return stage.clock.run(shell.start("r", stage.plan, {"prompt": "go"}))
 
 
@@ -126,7 +127,10 @@ def test_an_interruption_that_comes_with_the_end_of_a_team_is_refused() -> None:
         if run != "r" and isinstance(record, RunFinished):
             stage.shell.post(interrupt)
 
-    stage.shell = Shell(store=stage.store, turns=stage.cast, clock=stage.clock, make_kind=kind_of, observe=observe)
+    stage.shell = Shell(
+        RunPorts(store=stage.store, turns=stage.cast, clock=stage.clock, make_kind=kind_of),
+        observers=Observers(observe=observe),
+    )
     assert stage.clock.run(stage.shell.start("r", stage.plan, {"prompt": "go"})).status == "completed"
     assert verdicts == ["refused"]
     assert how_it_ends(stage.records(run="r/team#1.1")) == "completed"

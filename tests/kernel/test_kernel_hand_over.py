@@ -7,6 +7,8 @@ from stage import Cast, Stage, flow
 from coterie.backends.base import Answer, Failure
 from coterie.journal.records import AttemptInterrupted, RunStopped, TurnStarted
 from coterie.kernel.ended import Ended
+from coterie.kernel.owner import RunPorts
+from coterie.kernel.retries import MAX_LOSSES
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan
@@ -14,7 +16,7 @@ from coterie.planning.plan import AgentPlan
 
 def handed_over(stage: Stage, after: float) -> Ended:
     """Drive *stage* until it has come to rest, asked for that after so many seconds."""
-    shell = Shell(store=stage.store, turns=stage.cast, clock=stage.clock, make_kind=kind_of)
+    shell = Shell(RunPorts(store=stage.store, turns=stage.cast, clock=stage.clock, make_kind=kind_of))
 
     async def main() -> Ended:
         asyncio.get_running_loop().call_later(after, shell.hand_over)
@@ -64,4 +66,4 @@ def test_ten_lost_attempts_in_a_row_end_the_turn() -> None:
     stage = Stage(flow("a -> b"), Cast({"a": [Failure(kind="lost", reason="worker gone")]}))
 
     assert stage.start().status == "failed"
-    assert len(stage.records(AttemptInterrupted)) == 10
+    assert len(stage.records(AttemptInterrupted)) == MAX_LOSSES

@@ -71,7 +71,7 @@ def test_what_a_late_team_spent_never_counts_twice() -> None:
     team = nested(2, flow("paid -> slow -> end"), timeout=1.5, on_fail="continue")
     stage = Stage(flow("team -> b", team=team), Cast({"paid": [PAID]}))
     shell, seen = stage._shell(None), list[float]()
-    shell.tree.appended = lambda run, record: seen.append(shell.tree.ledger.spent().cost)
+    shell.watch(lambda run, record: seen.append(shell.tree.ledger.spent().cost))
 
     assert stage.clock.run(shell.start("r", stage.plan, {"prompt": "go"})).status == "completed"
     assert max(seen) == seen[-1] == 1.0

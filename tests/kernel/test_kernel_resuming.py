@@ -27,6 +27,8 @@ from coterie.journal.records import (
     TurnFinished,
     TurnStarted,
 )
+from coterie.kernel.opening import RootOpening
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.loop import LoopPlan, RolePlan
@@ -195,7 +197,7 @@ def test_a_reloaded_plan_is_written_into_the_root_only() -> None:
     stage = Stage(flow("go -> team -> b", team=nested(1)))
     assert stage.start(Limits(max_turns=2)).reason == "max_turns"
     shell = stage._shell(Limits(max_turns=-1))
-    ended = stage.clock.run(shell.resume("r", stage.plan, reloaded=True))
+    ended = stage.clock.run(shell.resume("r", stage.plan, RootOpening(is_reloaded=True)))
 
     assert ended.status == "completed"
     assert len(stage.records(PlanReloaded)) == 1
@@ -209,7 +211,10 @@ def test_a_repaired_end_of_a_journal_is_recorded(tmp_path: Path) -> None:
 
     def shell(limits: Limits | None = None) -> Shell:
         cast = Cast({}, seconds=0.0)
-        return Shell(store=store, turns=cast, clock=SystemClock(), make_kind=kind_of, limits=limits)
+        return Shell(
+            RunPorts(store=store, turns=cast, clock=SystemClock(), make_kind=kind_of),
+            OwnerOptions(limits=limits or Limits()),
+        )
 
     asyncio.run(shell(Limits(max_turns=1)).start("r", plan, {"prompt": "go"}))
     torn = b'{"v":1,"seq":99,"topic":"turn.sta'

@@ -40,6 +40,7 @@ from coterie.kernel.attempts import Attempts
 from coterie.kernel.commands import Start
 from coterie.kernel.driven_run import DrivenRun
 from coterie.kernel.ended import Ended
+from coterie.kernel.owner import Observers, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
@@ -463,7 +464,10 @@ def test_whatever_ends_the_owner_all_is_closed(monkeypatch: pytest.MonkeyPatch) 
             raise BrokenPipeError("nobody reads any more")
 
     stage = Stage(flow("a -> b"), _Closing({}))
-    shell = Shell(store=stage.store, turns=stage.cast, clock=stage.clock, make_kind=kind_of, observe=observe)
+    shell = Shell(
+        RunPorts(store=stage.store, turns=stage.cast, clock=stage.clock, make_kind=kind_of),
+        observers=Observers(observe=observe),
+    )
     with pytest.raises(BrokenPipeError):
         stage.clock.run(shell.start("r", stage.plan, {"prompt": "go"}))
     assert stage.cast.closed

@@ -15,6 +15,7 @@ from coterie.engines.generator import Conversation, GeneratorEngine, Question
 from coterie.journal.jsonl import JsonlStore
 from coterie.journal.records import Record, RunStarted, TurnFinished, TurnStarted
 from coterie.kernel.fold import Fold
+from coterie.kernel.owner import RunPorts
 from coterie.kernel.shell import Shell
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.attempt_folders import AttemptFolders
@@ -46,11 +47,13 @@ def stored(folder: Path, turns: int) -> tuple[int, int]:
     cast = Cast({"writer": [answer]}, seconds=0.0)
     plan = Plan(name="quoting", agents={"writer": AgentPlan(name="writer")})
     shell = Shell(
-        store=store,
-        turns=cast,
-        make_kind=played(lambda plan: (GeneratorEngine(quoting(turns)), plan.agents)),
-        clock=SystemClock(),
-        files=AttemptFolders(Runs(folder)),
+        RunPorts(
+            store=store,
+            turns=cast,
+            make_kind=played(lambda plan: (GeneratorEngine(quoting(turns)), plan.agents)),
+            clock=SystemClock(),
+            files=AttemptFolders(Runs(folder)),
+        )
     )
     asyncio.run(shell.start("r", plan, {"prompt": "go"}))
     asked = sum(len(request.prompt) for request in cast.asked)

@@ -122,7 +122,7 @@ def test_wrong_limits_are_refused(limits: Any, why: str, team: Path) -> None:
 )
 def test_an_argument_of_another_type_is_refused_by_name(call: Any) -> None:
     """With what the function takes."""
-    with pytest.raises(UsageError, match=r"^(run\(\) takes a Topology|plan\(\) takes a Topology|the path of a team)"):
+    with pytest.raises(UsageError, match=r"^(run\(\) takes a Topology|plan\(\) takes a Topology|a team is read)"):
         call()
 
 

@@ -41,6 +41,7 @@ from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, TurnFinished
 from coterie.journal.runs import RunReader, RunRecord
 from coterie.kernel.fold import Fold
+from coterie.kernel.owner import RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.loop import LoopPlan, RolePlan
@@ -129,7 +130,7 @@ def ends_alone(kind: str, length: int) -> list[tuple[str, str, str]]:
         before = os.getcwd()
         os.chdir(folder)
         try:
-            shell = Shell(store=store, turns=local_turns(), clock=SystemClock(), make_kind=kind_of)
+            shell = Shell(RunPorts(store=store, turns=local_turns(), clock=SystemClock(), make_kind=kind_of))
             asyncio.run(shell.start("r", plan, {"prompt": "go"}))
         finally:
             os.chdir(before)

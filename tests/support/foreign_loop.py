@@ -41,9 +41,9 @@ from coterie.backends.base import (
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, ConfigAnswer, ConfigKept, Record, RunNotified, TreeMade
 from coterie.kernel.attempt_files import AttemptFiles
-from coterie.kernel.ended import Ended
+from coterie.kernel.ended import ClosingSteps, Ended, Step
 from coterie.kernel.facts import ExternalFacts
-from coterie.kernel.run_end import ClosingSteps, Step
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.run_tree import RunTree
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
@@ -326,16 +326,18 @@ def journals() -> dict[str, list[Record]]:
 
 def _shell(store: MemoryStore, actors: Actors, outside: Outside, loop: ForeignLoop) -> Shell:
     return Shell(
-        store=store,
-        turns=actors,
-        clock=loop,
-        make_kind=kind_of,
-        limits=Limits(max_parallel=3),
-        files=outside,
-        notes=outside,
-        workspace=outside,
-        closing=outside,
-        reload=outside.reload,
+        RunPorts(
+            store=store,
+            turns=actors,
+            clock=loop,
+            make_kind=kind_of,
+            files=outside,
+            notes=outside,
+            workspace=outside,
+            closing=outside,
+            reload=outside.reload,
+        ),
+        OwnerOptions(limits=Limits(max_parallel=3)),
     )
 
 

@@ -12,7 +12,7 @@ from coterie.engines.loop import LoopEngine
 from coterie.journal import records as r
 from coterie.journal.jsonl import JsonlStore
 from coterie.kernel.commands import Effect, ReadPlan, Start, Wait
-from coterie.kernel.core import Core
+from coterie.kernel.core import Appending, Core
 from coterie.kernel.succession import own
 from coterie.kinds import kind_of
 from coterie.planning.loop import LoopPlan, ParallelPlan, ReviewPlan, RolePlan
@@ -163,7 +163,7 @@ class Play:
         return "stop", self.core.wants_stop
 
     def _core(self) -> Core:
-        return Core("r", kind_of(self.plan), self.log.append, lambda fold, turn: "", lambda prompt: "")
+        return Core("r", kind_of(self.plan), Appending(self.log.append))
 
     def _said(self, record: r.Record | None) -> r.Record | None:
         self._pump()

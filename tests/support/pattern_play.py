@@ -26,6 +26,7 @@ from coterie.engines.patterns.registry import Calls, definition
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, Record, Usage
 from coterie.kernel.ended import Ended
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.patterns.builtin.pipeline import PipelineSettings
@@ -140,7 +141,10 @@ class Performance:
         self.clock, self.store = VirtualClock(), MemoryStore()
         troupe = Troupe(says, self.clock)
         limits = limits or Limits(max_parallel=None)
-        shell = Shell(store=self.store, turns=troupe, clock=self.clock, make_kind=kind_of, limits=limits)
+        shell = Shell(
+            RunPorts(store=self.store, turns=troupe, clock=self.clock, make_kind=kind_of),
+            OwnerOptions(limits=limits or Limits()),
+        )
         self.ended: Ended = self.clock.run(shell.start("r", plan, dict(given)))
         self.asked = troupe.asked
         self.calls = tuple(call for _, call in sorted(troupe.calls, key=lambda one: one[0]))

@@ -14,6 +14,7 @@ from coterie.journal.base import Store
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched
 from coterie.kernel.ended import Ended
+from coterie.kernel.owner import Observers, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import Observe, kind_of
 from coterie.patterns.rows import models
@@ -63,7 +64,8 @@ async def play(
 ) -> Ended:
     """Start *run*, or take it over *again*, with agents that say what *says* says."""
     shell = Shell(
-        store=store or MemoryStore(), turns=_Troupe(says), clock=SystemClock(), make_kind=kind_of, observe=observe
+        RunPorts(store=store or MemoryStore(), turns=_Troupe(says), clock=SystemClock(), make_kind=kind_of),
+        observers=Observers(observe=observe),
     )
     return await (shell.resume(run, plan) if again else shell.start(run, plan, dict(given)))
 

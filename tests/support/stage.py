@@ -1,6 +1,7 @@
 """A stage for runs: agents that do as told, in virtual time, on a journal in memory."""
 
 import asyncio
+import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -13,6 +14,7 @@ from coterie.clock import VirtualClock
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import NO_USAGE, AttemptLaunched, Record
 from coterie.kernel.ended import Ended
+from coterie.kernel.owner import Observers, OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
@@ -112,6 +114,9 @@ class Part:
         return False
 
 
+_OF_OWNERS = [{field.name for field in dataclasses.fields(one)} for one in (OwnerOptions, Observers)]
+
+
 class Stage:
     """A store, a clock and a cast that outlive owners, so that a run can be resumed.
 
@@ -137,8 +142,10 @@ class Stage:
         return [record for record in self.store.read(run) if not kinds or isinstance(record, kinds)]
 
     def _shell(self, limits: Limits | None) -> Shell:
-        given = {"make_kind": kind_of} | self.options
-        return Shell(store=self.store, turns=self.cast, clock=self.clock, limits=limits, **given)
+        given = {"make_kind": kind_of, "limits": limits or Limits()} | self.options
+        own: list[Any] = [{name: given.pop(name) for name in list(given) if name in names} for names in _OF_OWNERS]
+        ports = RunPorts(store=self.store, turns=self.cast, clock=self.clock, **given)
+        return Shell(ports, OwnerOptions(**own[0]), Observers(**own[1]))
 
 
 def flow(*statements: str, **agents: AgentPlan) -> Plan:

@@ -23,6 +23,7 @@ from coterie.clock import VirtualClock
 from coterie.errors import UsageError
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, TurnFinished
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.patterns.builtin.stance import agreement
@@ -236,7 +237,10 @@ def test_an_engine_alone_plays_what_a_run_would_be(name: str) -> None:
 
 def _run(plan: Plan, assumed: Assumptions, question: str) -> tuple[str, dict[str, Any], str, int]:
     clock, stage = VirtualClock(), _Stage(SimulatedAgents(plan, assumed))
-    shell = Shell(store=MemoryStore(), turns=stage, clock=clock, make_kind=kind_of, limits=Limits(max_parallel=None))
+    shell = Shell(
+        RunPorts(store=MemoryStore(), turns=stage, clock=clock, make_kind=kind_of),
+        OwnerOptions(limits=Limits(max_parallel=None)),
+    )
     ended = clock.run(shell.start(question, plan, given_to(plan)))
     if ended.status != "completed":
         return "", {}, ended.reason, stage.calls

@@ -13,7 +13,7 @@ from sampling import sampled
 
 from coterie.backends.base import Request
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, Record
-from coterie.kernel import run_tree, succession
+from coterie.kernel import opening, succession
 from coterie.kernel.core import Core
 from coterie.kernel.driven_run import DrivenRun
 from coterie.kernel.fold import Fold
@@ -130,16 +130,16 @@ def stale_accepted(patch: pytest.MonkeyPatch) -> None:
 def receipt_after_effect(patch: pytest.MonkeyPatch) -> None:
     """A resumed run forgets the receipts that it folded."""
 
-    def own(core: Core, now: float, limits: Any) -> Any:
+    def own(core: Core, now: float, limits: Any, *rest: Any) -> Any:
         for turn in core.turns.values():
             if turn.status == "ended" and turn.result is not None and core.takes_a_slot(turn.ask.agent):
                 turn.status = "running"
                 core.busy += 1
                 break
-        return real(core, now, limits)
+        return real(core, now, limits, *rest)
 
     real = succession.own
-    patch.setattr(run_tree, "own", own)
+    patch.setattr(opening, "own", own)
 
 
 MUTANTS = [

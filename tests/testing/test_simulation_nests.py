@@ -9,8 +9,8 @@ from random_nests import random_nest
 from sampling import sampled
 
 from coterie.journal.records import NO_USAGE, RunFinished
-from coterie.kernel.children import Children
-from coterie.kernel.core import Core
+from coterie.kernel import opening
+from coterie.kernel.calling_off import CallingOff
 from coterie.kernel.driven_run import DrivenRun
 from coterie.kernel.fold import Fold
 from coterie.kernel.run_tree import RunTree
@@ -43,28 +43,22 @@ def survive(seeds: int) -> None:
 
 def ends_before_its_children(patch: pytest.MonkeyPatch) -> None:
     """A run that was decided to end does not wait for the runs below it."""
-    real = Core.pump
-
-    def pump(core: Core, *args: Any) -> Any:
-        core._is_ending = lambda: False
-        return real(core, *args)
-
-    patch.setattr(Core, "pump", pump)
+    patch.setattr(opening._Duties, "is_ending", lambda duties: False)
 
 
 def called_off_before_durable(patch: pytest.MonkeyPatch) -> None:
     """A child run ends before its parent's word is durable."""
-    real = RunTree.call_off
+    real = CallingOff.call_off
 
-    def call_off(tree: RunTree, live: DrivenRun, ask: Any, attempt: int) -> Any:
-        used = real(tree, live, ask, attempt)
+    def call_off(calling_off: CallingOff, live: DrivenRun, ask: Any, attempt: int) -> Any:
+        used = real(calling_off, live, ask, attempt)
         for child in live.children.values():
             if child.turn == ask.turn and child.core.called_off:
                 child.ending = True
-                tree.pump(child)
+                calling_off._tree.pump(child)
         return used
 
-    patch.setattr(RunTree, "call_off", call_off)
+    patch.setattr(CallingOff, "call_off", call_off)
 
 
 def closed_from_the_top(patch: pytest.MonkeyPatch) -> None:
@@ -78,19 +72,19 @@ def closed_from_the_top(patch: pytest.MonkeyPatch) -> None:
 
 def forgotten_at_resume(patch: pytest.MonkeyPatch) -> None:
     """What an earlier owner could not end is left as it is."""
-    patch.setattr(Children, "take_over", lambda children, live: None)
-    patch.setattr(RunTree, "_began", lambda tree, run: False)
+    patch.setattr(CallingOff, "make_up", lambda calling_off, live: None)
+    patch.setattr(CallingOff, "_began", lambda calling_off, run: False)
 
 
 def use_not_counted(patch: pytest.MonkeyPatch) -> None:
     """What a child run used that was called off is forgotten."""
-    real = RunTree.call_off
+    real = CallingOff.call_off
 
-    def call_off(tree: RunTree, live: DrivenRun, ask: Any, attempt: int) -> Any:
-        real(tree, live, ask, attempt)
+    def call_off(calling_off: CallingOff, live: DrivenRun, ask: Any, attempt: int) -> Any:
+        real(calling_off, live, ask, attempt)
         return NO_USAGE
 
-    patch.setattr(RunTree, "call_off", call_off)
+    patch.setattr(CallingOff, "call_off", call_off)
 
 
 def still_heard(patch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from bundles import bundle
 
-from coterie.topology.patterns.kinds import KINDS, faults
+from coterie.topology.patterns.kinds import KINDS, faults, keys_of, scalars_of
 
 pytestmark = pytest.mark.once
 
@@ -89,3 +89,13 @@ def test_a_setting_without_effect_is_told(
     assert [(one.code, one.where) for one in faults(KINDS[kind], config, slots)] == [
         ("idle-config", f"config.{name}") for name in idle
     ]
+
+
+def test_conditions_can_compare_what_a_result_has_of_one_value() -> None:
+    """Its class has the types; a number that may be missing is a number."""
+    ensemble = scalars_of("ensemble")
+
+    assert (ensemble["share"], ensemble["successful"], ensemble["degraded"]) == ("number", "integer", "boolean")
+    assert "votes" in keys_of("ensemble")
+    assert "votes" not in ensemble
+    assert list(scalars_of("compound")) == ["composition", "selected_route", "status"]

@@ -107,6 +107,7 @@ def run(
             attendant=watch.attendant,
             cassette=tape,
             attach=watch.attach,
+            on_quota=watch.waits,
             snapshots=not no_snapshots,
             tell=complain,
         )
@@ -214,6 +215,7 @@ def carry_on(runs: "Runs", run: str, option: str, limits: "Limits", drive: Drive
             human=watch.human,
             attendant=watch.attendant,
             attach=watch.attach,
+            on_quota=watch.waits,
             recall=watch.recall,
             **how,
         )

@@ -15,7 +15,7 @@ from coterie.journal.records import Record, TurnFailed
 from coterie.waits import mark_shown
 
 if TYPE_CHECKING:
-    from coterie.kernel.attendance import Attendant
+    from coterie.kernel.owner import Attendant
     from coterie.kernel.shell import Shell
 
 AskHuman = Callable[[Request], Awaitable[str]]
@@ -72,7 +72,6 @@ class Watch:
         """Show what the attempts of *shell* do while they run."""
         self._shell = shell
         shell.events.subscribe(self.heard)
-        shell.on_quota = self.waits
 
     def waits(self, run: str, turn: str, due: float) -> None:
         """Say until when a turn waits for its quota, which may take hours."""

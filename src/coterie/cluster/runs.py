@@ -264,7 +264,7 @@ class ClusterRuns(RemoteRuns):
         self._over: set[str] = set()
         self._files: dict[str, RunFiles] = {}
         """Of forks that were not resumed yet."""
-        super().__init__(state_dir / NODE, store=self._archive())
+        super().__init__(state_dir / NODE, archive=self._archive())
 
     def _archive(self) -> Archive:
         if (folder := folder_of(self.server.address.export)) is not None:
@@ -305,12 +305,6 @@ class ClusterRuns(RemoteRuns):
     def printed(self, attempt: str, begin: int) -> bytes:
         """The lines that *attempt* has printed from that byte on; they are exported every second."""
         return self.server.background.call(self.server.export.output(attempt, begin))
-
-    def text(self, run: str) -> str:
-        """The journal of *run*, each record with its texts."""
-        from coterie.journal.codec import Encoder
-
-        return Encoder(sealed=True).encode(list(self.read(run))).decode()
 
     def notes(self, run: str, settings: NoteSettings | None, kind: str) -> EntryFiles:
         """The entries of the `memory`, or of the `task`s, of *run*, by its records, after those in the project here."""

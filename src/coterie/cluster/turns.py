@@ -5,7 +5,7 @@ run alone repeats turns: an activity is tried once, and one whose worker is lost
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -14,11 +14,10 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError
 
-from coterie.backends.base import Abilities, AttemptRef, Failure, Found, OnEvent, Request, Result, Session, Unknown
+from coterie.backends.base import Abilities, Failure, OnEvent, Request, Result, Session
 from coterie.backends.human import HumanBackend
 from coterie.cluster.files import Head, RunFiles, merged
 from coterie.cluster.wire import BackendFacts, TurnBeat, TurnDone, TurnHeard, node_queue, turn_queue
-from coterie.journal.records import AttemptLaunched
 from coterie.kernel.turns import Turns
 from coterie.planning.plan import AgentPlan
 
@@ -89,17 +88,6 @@ class ActivityTurns(Turns):
     def abilities(self, agent: AgentPlan) -> Abilities:
         """As its backend said when the run was submitted."""
         return self._facts(agent).abilities
-
-    async def find(self, request: Request, on_event: OnEvent) -> Found:
-        """Nothing is in doubt: a run is handed over only at rest."""
-        return Unknown()
-
-    def activity(self, launched: Sequence[AttemptLaunched]) -> None:
-        """The node looks after its processes."""
-        return
-
-    async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
-        """Nothing to do: no attempt is left behind by an earlier driver."""
 
     async def close(self) -> None:
         """End the waits for people."""

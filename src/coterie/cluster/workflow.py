@@ -38,8 +38,9 @@ from coterie.journal.records import (
 )
 from coterie.journal.runs import RunRecord
 from coterie.kernel.attempt_files import AttemptFiles
-from coterie.kernel.ended import Ended
-from coterie.kernel.run_end import ClosingSteps, Step
+from coterie.kernel.ended import ClosingSteps, Ended, Step
+from coterie.kernel.opening import RootOpening
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.plan import Plan, from_json, to_json
@@ -77,22 +78,21 @@ class RunWorkflow:
         self._exporter, self._details = _Exporter(), RunDetails(begin.summary)
         self._turns = ActivityTurns(begin.backends, begin.files)
         self._shell = Shell(
-            store=self._store,
-            turns=self._turns,
-            clock=WorkflowClock(),
-            make_kind=kind_of,
-            limits=begin.limits,
-            quota="wait",
-            listens=True,
-            files=_SaidFiles(self._turns.said),
-            notes=RecordedNotes(lambda: self._shell.runs, begin.notes),
-            workspace=_TurnWorkspace(begin.run, self._turns),
-            closing=_ClusterClosingSteps(self._turns),
-            reload=self._reread,
-            stall_after=lambda agent: None,  # nodes watch their attempts
-            make_task=asyncio.create_task,
+            RunPorts(
+                store=self._store,
+                turns=self._turns,
+                clock=WorkflowClock(),
+                make_kind=kind_of,
+                files=_SaidFiles(self._turns.said),
+                notes=RecordedNotes(lambda: self._shell.runs, begin.notes),
+                workspace=_TurnWorkspace(begin.run, self._turns),
+                closing=_ClusterClosingSteps(self._turns),
+                reload=self._reread,
+                make_task=asyncio.create_task,
+            ),
+            OwnerOptions(limits=begin.limits, quota="wait", listens=True, stall_after=lambda agent: None),
         )
-        self._shell.tree.appended = self._appended
+        self._shell.watch(self._appended)
         self._left: list[RunMessage] = []
         self._hands_over = self._is_over = False
 
@@ -132,14 +132,14 @@ class RunWorkflow:
 
     async def _drive(self, begin: Begin) -> Ended:
         run = begin.run
-        self._shell.tree.begun_by = begin.begun_by
+        opening = RootOpening(begun_by=begin.begun_by, is_reloaded=begin.reloaded)
         for message in begin.messages:  # the link before has checked their senders
             sender = Sender("agent" if message.attempt or message.by else "operator")
             self._shell.post(lambda message=message, sender=sender: self._take(message, sender))  # type: ignore[misc]
         try:
             if not begin.folds:
-                return await self._shell.start(run, from_json(begin.plan), begin.given)
-            return await self._shell.resume(run, await self._load(begin), reloaded=begin.reloaded)
+                return await self._shell.start(run, from_json(begin.plan), begin.given, opening)
+            return await self._shell.resume(run, await self._load(begin), opening)
         except asyncio.CancelledError:
             if not self._shell.runs:
                 raise

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import msgspec
 
 from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, Reply
-from coterie.engines.replies import judge_reply
+from coterie.engines.replies import judge_reply, no_events
 from coterie.errors import CoterieError
 from coterie.ids import turn_id
 from coterie.journal import records as r
@@ -214,10 +214,7 @@ class GeneratorEngine:
         """Accept a reply that holds the outputs its question wants; reject events."""
         if isinstance(said, Reply):
             return judge_reply(said, self._wanted.get(said.turn, ()))
-        reason = "a pattern accepts no events"
-        return r.EventInvalid(
-            turn=said.turn, event=said.event, attempt=said.attempt, reason=reason, message=said.message
-        )
+        return no_events(said, "a pattern")
 
     def step(self, record: r.Record) -> Sequence[Command]:
         """Send the generator its outcomes once all of them are known."""

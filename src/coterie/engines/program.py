@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from coterie.engines.commands import Ask, Cancel, Command, Emit, Reply
-from coterie.engines.replies import judge_reply
+from coterie.engines.replies import judge_reply, no_events
 from coterie.journal import records as r
 
 Outcome = r.TurnFinished | r.TurnFailed | r.TurnCancelled
@@ -51,10 +51,7 @@ class Program:
         """Any reply counts; events are not allowed."""
         if isinstance(said, Reply):
             return judge_reply(said, ())
-        reason = "a program accepts no events"
-        return r.EventInvalid(
-            turn=said.turn, event=said.event, attempt=said.attempt, reason=reason, message=said.message
-        )
+        return no_events(said, "a program")
 
     def step(self, record: r.Record) -> Sequence[Command]:
         """Start or cancel the turn of a call; every other decision is the program's."""

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from coterie.engines.commands import Reply
+from coterie.engines.commands import Emit, Reply
 from coterie.engines.schemas import misfit
-from coterie.journal.records import AttemptFailed, TurnFinished
+from coterie.journal.records import AttemptFailed, EventInvalid, TurnFinished
 from coterie.planning.plan import Wanted
 from coterie.topology.conditions import equal, is_number
 
@@ -79,6 +79,17 @@ def judge_reply(
         outputs=outputs,
         usage=reply.usage,
         message=reply.message,
+    )
+
+
+def no_events(said: Emit, what: str) -> EventInvalid:
+    """The record of an event that *what* does not accept."""
+    return EventInvalid(
+        turn=said.turn,
+        event=said.event,
+        attempt=said.attempt,
+        reason=f"{what} accepts no events",
+        message=said.message,
     )
 
 

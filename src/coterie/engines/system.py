@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from coterie.engines.commands import Ask, Cancel, Command, Emit, Reply
-from coterie.engines.replies import judge_reply
+from coterie.engines.replies import judge_reply, no_events
 from coterie.journal import records as r
 from coterie.planning.plan import AgentPlan
 
@@ -35,10 +35,7 @@ class SystemEngine:
         if isinstance(said, Reply):
             agent = self._agents.get(self._called.get(said.turn, ""))
             return judge_reply(said, agent.outputs if agent is not None else ())
-        reason = "a system accepts no events"
-        return r.EventInvalid(
-            turn=said.turn, event=said.event, attempt=said.attempt, reason=reason, message=said.message
-        )
+        return no_events(said, "a system")
 
     def step(self, record: r.Record) -> Sequence[Command]:
         """Start or cancel the turn of a call."""

@@ -113,3 +113,11 @@ class Archive(Reader, Protocol):
     def follow(self, run: str, from_seq: int = 1) -> AsyncIterator[Record]:
         """Like `read`, and then every record as it becomes durable; ends after `run.finished` or `run.stopped`
         when the run has no owner."""
+
+
+class JournalStore(Store, Archive, Protocol):
+    """Keeps the journals of the runs of one state directory, for those who drive them and for their readers.
+
+    The journals alone: the lock of a run, its inbox, its tokens and the folders of its attempts lie in the run's
+    folder (`coterie.journal.jsonl.folder_of`), where `claim` takes the lock.
+    """

@@ -61,7 +61,7 @@ class JsonlStore:
 
     def folder(self, run: str) -> Path:
         """Where everything of *run* lies, whether it exists or not; inside its root's folder when it is a child."""
-        return self.root / "runs" / "/turns/".join(map(_safe, run.split("/")))
+        return folder_of(self.root, run)
 
     def file(self, run: str) -> Path:
         """The file of the journal of *run*, whether it exists or not."""
@@ -192,6 +192,11 @@ class JsonlStore:
             writer.lock.release()
         if not self._writers:
             self._syncer.stop()
+
+
+def folder_of(root: Path, run: str) -> Path:
+    """Where everything of *run* lies below the state directory *root*, whether it exists or not."""
+    return root / "runs" / "/turns/".join(map(_safe, run.split("/")))
 
 
 def _safe(part: str) -> str:

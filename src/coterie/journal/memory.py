@@ -137,8 +137,9 @@ class MemoryWriter:
 
     def append(self, records: Sequence[Record]) -> int:
         """Put *records* behind the journal, and return the last seq."""
-        self._check()
         journal = self._journal
+        if journal.owner is not self:
+            raise JournalFailed(self._run, "its writer is closed")
         last = check_next(len(journal.records), records)
         journal.records += records
         if journal.followers:
@@ -166,7 +167,3 @@ class MemoryWriter:
         """Give the run up. Idempotent; never raises."""
         if self._journal.owner is self:
             self._store._release(self._run)
-
-    def _check(self) -> None:
-        if self._journal.owner is not self:
-            raise JournalFailed(self._run, "its writer is closed")

@@ -4,6 +4,17 @@
 run, so whatever is appended until then shares one write and one sync; what is appended while a sync is under way
 shares the next.
 
+A commit is some whole lines, the last of which ends in a mark (`coterie.journal.codec`), written behind the last commit
+(`coterie.journal.commits`). It is finished by one sync before the next is written, so a power
+cut leaves at most one commit that is not whole, at the very end. A reader takes it for nothing, and the next owner cuts
+it off and records that (`repaired`). A line in the middle that is not what its checksum says is damage: it is reported
+with its place, and nothing is cut off. Since a commit goes into room that was made before, its sync need not make a new
+size durable. The first commit of an owner also syncs the folders in which the file has its name.
+
+When a write or a sync fails, all waiters fail, and so does every later call: what the disk then holds is not known, and
+only the next owner, which reads it, can tell. A lock that is gone is found at the next commit; the owner is then fenced
+and writes nothing any more.
+
 Where the sync happens is a measured choice. A thread costs two wake-ups and a fight for the interpreter's lock: here
 100 µs, on top of a sync of 220 µs, for every turn of a chain. So a commit is done on the loop's own thread while the
 disk is quick (`QUICK`). After one that was not, commits go to the store's thread, and the loop goes on meanwhile; now

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -42,41 +42,29 @@ from coterie.journal.records import (
     OperatorSaid,
     TreeAttested,
     TreeSaved,
-    Usage,
 )
+from coterie.kernel.approvals import Approvals
 from coterie.kernel.attempt_events import AttemptEvents
-from coterie.kernel.attempt_files import AttemptFiles
-from coterie.kernel.commands import Said, Start
+from coterie.kernel.commands import Start
 from coterie.kernel.driven_run import Clear, DrivenRun, Steer
 from coterie.kernel.event_queue import EventQueue
+from coterie.kernel.hearing import Hearing
+from coterie.kernel.run_tree import RunTree
 from coterie.kernel.stall import watch_signs
 from coterie.kernel.succession import may_live_on
-from coterie.kernel.turns import Settled, Turns, ask
+from coterie.kernel.turns import Settled, ask
 from coterie.planning.plan import AgentPlan
-from coterie.workspace.base import Workspace
-from coterie.workspace.notes import Notes
 
 ATTENTION_TIMEOUT = 600.0
 """Seconds until the policy answers for a person, if the agent's plan does not say."""
 
 
-class Hear(Protocol):
-    """Takes a message of an attempt of a run, with its source."""
-
-    def __call__(self, live: DrivenRun, said: Said, source: str = "agent") -> object:
-        """Judge it and write it down."""
-
-
 class Attempts:
-    """Starts attempts and ends them; *hear* is called with their messages, one by one, through *queue*.
+    """Starts attempts and ends them; what they say is heard one by one, through *queue*.
 
     No attempt outlives `end`, which cancels those that run and waits until they have ended.
 
     Args:
-        cwd: The working directory of the agents.
-        need: Called when an attempt needs a person, with the seconds until its policy answers.
-        used: Called with what an attempt of a turn has used so far.
-        stall_after: When an attempt of an agent without a sign of life may be stuck; None: it is not watched here.
         lack: Called when an attempt failed for want of a resource of the machine, with its name; it stops the run.
 
     Attributes:
@@ -85,21 +73,17 @@ class Attempts:
 
     def __init__(
         self,
-        turns: Turns,
-        files: AttemptFiles,
-        notes: Notes,
-        workspace: Workspace,
-        cwd: Path | None,
+        tree: RunTree,
+        hearing: Hearing,
+        approvals: Approvals,
         queue: EventQueue,
-        hear: Hear,
-        need: Callable[[DrivenRun, AttentionAsked, float | None], object],
         lack: Callable[[str], object],
-        used: Callable[[DrivenRun, str, int, Usage], object],
-        stall_after: Callable[[AgentPlan], float | None],
     ) -> None:
-        self._lack, self._used, self._stall_after = lack, used, stall_after
-        self._turns, self._files, self._notes, self._workspace = turns, files, notes, workspace
-        self._cwd, self._queue, self._hear, self._need = cwd, queue, hear, need
+        ports = tree.ports
+        self._turns, self._files, self._notes, self._workspace = ports.turns, ports.files, ports.notes, ports.workspace
+        self._cwd, self._queue, self._lack = ports.cwd, queue, lack
+        self._hear, self._used, self._need = hearing.hear, hearing.use, approvals.need
+        self._stall_after = tree.options.stall_after
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._emitting: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._steering: dict[tuple[str, str], set[asyncio.Task[None]]] = {}
@@ -241,12 +225,13 @@ class Attempts:
             finally:
                 if watch is not None:
                     watch.cancel()
-            if (emitting := self._emitting.get((live.run, name))) is not None:
+            if self._emitting and (emitting := self._emitting.get((live.run, name))) is not None:
                 await asyncio.wait([emitting])  # what it emitted counts before its answer
-            if steering := self._steering.pop((live.run, name), None):
+            if self._steering and (steering := self._steering.pop((live.run, name), None)):
                 await asyncio.wait(steering)  # and so does guidance that it took up at its end
-            asks_tasks = live.kind.waits_for_tasks
-            open_tasks = await self._open_tasks(live, Reply(turn=name, attempt=attempt)) if asks_tasks else ()
+            open_tasks: tuple[str, ...] = ()
+            if live.kind.waits_for_tasks:
+                open_tasks = await self._open_tasks(live, Reply(turn=name, attempt=attempt))
             saved: list[TreeSaved | TreeAttested | None] = []
             try:
                 cut_off = isinstance(result, Failure) and result.kind in ("interrupted", "lost", "shortage")

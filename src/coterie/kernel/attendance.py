@@ -1,21 +1,15 @@
 """A program or the terminal answers what attempts need a person for, while they wait."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from coterie.ids import new_message_id
 from coterie.journal.records import AttemptFailed, AttentionAsked
+from coterie.kernel.approvals import Approvals
 from coterie.kernel.driven_run import DrivenRun
 from coterie.kernel.event_queue import EventQueue
-from coterie.kernel.run_tree import RunTree
-
-if TYPE_CHECKING:
-    from coterie.views.attention import Attention
-
-Attendant = Callable[["Attention"], Awaitable[str]]
-"""Shows what needs a person and returns the answer, one of its `answers`; cancelled when it is answered elsewhere."""
+from coterie.kernel.hearing import Hearing
+from coterie.kernel.owner import Attendant
 
 
 class Attendance:
@@ -24,8 +18,8 @@ class Attendance:
     What it raises, and an answer that is none, fails the attempt.
     """
 
-    def __init__(self, tree: RunTree, queue: EventQueue, attendant: Attendant | None) -> None:
-        self._tree, self._queue, self._attendant = tree, queue, attendant
+    def __init__(self, hearing: Hearing, approvals: Approvals, queue: EventQueue, attendant: Attendant | None) -> None:
+        self._hearing, self._approvals, self._queue, self._attendant = hearing, approvals, queue, attendant
         self._open: dict[asyncio.Task[None], tuple[DrivenRun, AttentionAsked]] = {}
 
     def begin(self, live: DrivenRun, asked: AttentionAsked) -> None:
@@ -60,7 +54,7 @@ class Attendance:
     def _answered(self, live: DrivenRun, asked: AttentionAsked, answer: str, problem: str) -> None:
         if asked.id not in live.core.attention:
             return  # it was answered meanwhile
-        problem = problem or self._tree.attend(live, asked.id, answer, new_message_id())
+        problem = problem or self._approvals.attend(live, asked.id, answer, new_message_id())
         if problem:
             failed = AttemptFailed(turn=asked.turn, attempt=asked.attempt, kind="crashed", reason=problem)
-            self._tree.hear(live, failed)
+            self._hearing.hear(live, failed)

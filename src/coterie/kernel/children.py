@@ -5,16 +5,15 @@ from typing import Any
 
 import msgspec
 
-from coterie.clock import Clock
 from coterie.engines.commands import Emit, Reply
-from coterie.errors import NoSuchRun
 from coterie.ids import child_run_id
-from coterie.journal.base import Store
-from coterie.journal.records import AttemptFailed, RunFinished
+from coterie.journal.records import AttemptFailed
 from coterie.kernel.attempts import Attempts
 from coterie.kernel.commands import Halt, Start
 from coterie.kernel.driven_run import DrivenRun
 from coterie.kernel.event_queue import EventQueue
+from coterie.kernel.hearing import Hearing
+from coterie.kernel.opening import RunOpening
 from coterie.kernel.retries import FINAL, TRANSIENT
 from coterie.kernel.run_tree import RunTree
 from coterie.kernel.timers import Timers
@@ -25,10 +24,16 @@ class Children:
     """Child runs, as what their parents' turns are."""
 
     def __init__(
-        self, tree: RunTree, queue: EventQueue, timers: Timers, attempts: Attempts, store: Store, clock: Clock
+        self,
+        tree: RunTree,
+        opening: RunOpening,
+        hearing: Hearing,
+        queue: EventQueue,
+        timers: Timers,
+        attempts: Attempts,
     ) -> None:
-        self._tree, self._queue, self._timers, self._attempts = tree, queue, timers, attempts
-        self._store, self._clock = store, clock
+        self._tree, self._opening, self._hearing = tree, opening, hearing
+        self._queue, self._timers, self._attempts, self._clock = queue, timers, attempts, tree.ports.clock
 
     def start(self, live: DrivenRun, start: Start, agent: AgentPlan, child: Plan) -> None:
         """Start, or continue, the child run that the turn of *agent* is; it is cut off after the agent's timeout."""
@@ -36,7 +41,7 @@ class Children:
         self._attempts.order(live, name)
         ask = start.ask
         given = {"prompt": start.prompt, **ask.given} if ask.whole is None else ask.whole
-        self._tree.open(child_run_id(live.run, name, start.attempt), child, given, (live, start))
+        self._opening.open_child(child_run_id(live.run, name, start.attempt), child, live, start, given)
         if agent.timeout is not None:
             taken = live.core.time.seconds - live.core.turns[name].since
             due = self._clock.now() + agent.timeout - taken
@@ -49,11 +54,11 @@ class Children:
         name = start.ask.turn
         if not live.core.hears(name, start.attempt):
             return
-        usage = self._tree.call_off(live, start.ask, start.attempt)
+        usage = self._opening.calling_off.call_off(live, start.ask, start.attempt)
         if live.core.kind(start.ask.agent) == "topology":
             live.outbox.append(Halt(turn=name))
         failed = AttemptFailed(turn=name, attempt=start.attempt, kind="timeout", reason=reason, usage=usage)
-        self._tree.hear(live, failed)
+        self._hearing.hear(live, failed)
 
     def halt(self, live: DrivenRun, turn: str) -> None:
         """End the child run that *turn* was, if it was one and was called off."""
@@ -61,25 +66,6 @@ class Children:
             if child.turn == turn and child.core.called_off:
                 child.ending = True
                 self._tree.pump(child)
-
-    def take_over(self, live: DrivenRun) -> None:
-        """Call off the child runs whose turns were called off or took too long, if an earlier owner could not."""
-        for name, turn in live.core.turns.items():
-            attempts = {turn.attempt} if turn.cancelled else set()
-            if turn.failure is not None and turn.failure.kind == "timeout":
-                attempts.add(turn.failure.attempt)
-            for attempt in sorted(attempts):
-                if self._is_open(child_run_id(live.run, name, attempt)):
-                    self._tree.call_off(live, turn.ask, attempt)
-                    live.outbox.append(Halt(turn=name))
-
-    def _is_open(self, run: str) -> bool:
-        """Whether *run* began and has not ended."""
-        try:
-            *_, last = self._store.read(run)
-        except (NoSuchRun, ValueError):
-            return False
-        return not isinstance(last, RunFinished)
 
     async def notify_parent(self, live: DrivenRun) -> None:
         """The run *live* is over: close its journal, and let its parent hear of it."""
@@ -117,15 +103,15 @@ class Children:
         def hear(open_tasks: tuple[str, ...] = ()) -> None:
             self._forget(live, parent)  # from here on what it spent is part of what its parent spent
             if emit is not None and emit.message not in parent.core.messages:  # nor before a crash
-                self._tree.hear(parent, msgspec.structs.replace(emit, open_tasks=open_tasks))
+                self._hearing.hear(parent, msgspec.structs.replace(emit, open_tasks=open_tasks))
             judged = msgspec.structs.replace(said, open_tasks=open_tasks) if isinstance(said, Reply) else said
-            if self._tree.hear(parent, judged) is None:
+            if self._hearing.hear(parent, judged) is None:
                 self._tree.pump(parent)
 
         await live.writer.close()
         order = self._attempts.order(parent, name)
         if isinstance(said, Reply) and parent.kind.waits_for_tasks and parent.kind.needs_open_tasks(said):
-            self._tree.facts.ask(partial(self._tree.notes.open_tasks, parent.run, parent.kind.notes), hear, order)
+            self._tree.facts.ask(partial(self._tree.ports.notes.open_tasks, parent.run, parent.kind.notes), hear, order)
         else:
             self._queue.put(order, hear)
 

@@ -6,7 +6,9 @@
    `coterie.kernel.shell` waits for that.
 """
 
+import hashlib
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -23,44 +25,67 @@ Room = Callable[["Core", Ask, bool], bool]
 """`room(core, ask, again)`: whether the turn of *ask* may start now, for the first time or again."""
 
 
-class Core(Fold):
-    """One run, live: the only caller of *append*.
+class CoreDuties(Protocol):
+    """What the owner of a run does for its core. By default nothing: a fold that may write needs no more."""
 
-    Args:
-        append: Takes each new record, in order. What it raises ends this owner.
-        render: The whole prompt of an attempt.
-        digest: A hash of that prompt, for the intent.
-        outside: The names of the parts of a prompt that the journal does not hold.
-        call_off: Called before the cancellation of a running turn is written: nothing more may be heard of the child
-            run that the turn is. Returns what that run has used.
-        is_ending: Whether a child run that was called off has not ended yet: this run ends after it.
-        closes: Whether there are steps to do between the engine's wish to end the run and its end.
-        reserve: The part of the budget, in US dollars, to set aside for an attempt that is about to start.
-        can_resume: Whether an agent can go on in a session that an earlier attempt began.
+    def append(self, record: Record) -> None:
+        """Take the next record of the run. What this raises ends the owner."""
+
+    def render(self, core: Fold, turn: Turn) -> str:
+        """The whole prompt of the current attempt of *turn*."""
+        return ""
+
+    def outside(self, core: Fold, turn: Turn) -> tuple[str, ...]:
+        """The names of the parts of that prompt that the journal does not hold."""
+        return ()
+
+    def call_off(self, turn: Turn) -> Usage:
+        """Hear nothing more of the child run that *turn* is, whose cancellation is about to be written.
+
+        Returns:
+            What that run has used.
+        """
+        return NO_USAGE
+
+    def is_ending(self) -> bool:
+        """Whether a child run that was called off has not ended yet: this run ends after it."""
+        return False
+
+    def closes(self) -> bool:
+        """Whether there are steps to do between the engine's wish to end the run and its end."""
+        return False
+
+    def reserve(self, core: Fold, ask: Ask) -> float:
+        """The part of the budget, in US dollars, to set aside for an attempt that is about to start."""
+        return 0.0
+
+    def can_resume(self, core: Fold, agent: str) -> bool:
+        """Whether *agent* can go on in a session that an earlier attempt began."""
+        return False
+
+
+class Appending(CoreDuties):
+    """The duties of what only keeps the records: *append* takes each."""
+
+    def __init__(self, append: Callable[[Record], object]) -> None:
+        self._append = append
+
+    def append(self, record: Record) -> None:
+        """Keep *record*."""
+        self._append(record)
+
+
+class Core(Fold):
+    """One run, live: the only one that appends to its journal.
 
     Attributes:
         reserved: The turns whose start waits for parts of their prompts; they keep their slots.
     """
 
-    def __init__(
-        self,
-        run: str,
-        coordination: Coordinator,
-        append: Callable[[Record], object],
-        render: Callable[[Fold, Turn], str],
-        digest: Callable[[str], str],
-        call_off: Callable[[Turn], Usage] = lambda turn: NO_USAGE,
-        is_ending: Callable[[], bool] = lambda: False,
-        outside: Callable[[Fold, Turn], tuple[str, ...]] = lambda fold, turn: (),
-        reserve: Callable[[Fold, Ask], float] = lambda fold, ask: 0.0,
-        can_resume: Callable[[str], bool] = lambda agent: False,
-    ) -> None:
+    def __init__(self, run: str, coordination: Coordinator, duties: CoreDuties) -> None:
         super().__init__(run, coordination)
-        self.render, self._append, self._digest = render, append, digest
-        self._call_off, self._is_ending, self.outside = call_off, is_ending, outside
+        self.duties, self._append = duties, duties.append
         self.reserved: dict[Cause, Turn] = {}
-        self._reserve, self._can_resume = reserve, can_resume
-        self.closes: Callable[[], bool] = lambda: False
         self._closing = False
 
     def write(self, now: float, record: Record, cause: Cause | None = None, source: str = "harness") -> Record:
@@ -80,11 +105,11 @@ class Core(Fold):
         """Turn what an attempt says into a record. None: it is too late, and nothing was written."""
         if not self.hears(said.turn, said.attempt):
             return None
-        if isinstance(said, records.AttemptFailed):
-            said = msgspec.structs.replace(said, until=opens_at(said, max(now, self.at)))
-        if isinstance(said, records.AttemptInterrupted):
-            return self.cut_off(now, said.turn, said.reason, said.usage)
         if isinstance(said, Record):
+            if isinstance(said, records.AttemptInterrupted):
+                return self.cut_off(now, said.turn, said.reason, said.usage)
+            if isinstance(said, records.AttemptFailed):
+                said = msgspec.structs.replace(said, until=opens_at(said, max(now, self.at)))
             return self.write(now, said)
         judged = self._judge(said)
         agent = self.agents.get(self.turns[said.turn].ask.agent)
@@ -114,7 +139,7 @@ class Core(Fold):
         return self.write(now, judged, source=held.due.source)
 
     def _judge(self, said: Reply | Emit) -> Record:
-        if isinstance(said, Reply) and (given := self.given.get(said.turn)):
+        if self.given and isinstance(said, Reply) and (given := self.given.get(said.turn)):
             said = msgspec.structs.replace(said, given=given)
         return self.engine.judge(said)
 
@@ -128,7 +153,7 @@ class Core(Fold):
         while self.finished is None and not self._closing:
             if self._at_once:
                 command = self.todo.get(cause := self._at_once[0])
-                if isinstance(command, Finish) and self._is_ending():
+                if isinstance(command, Finish) and self.duties.is_ending():
                     break
                 self._at_once.popleft()
                 if command is not None:
@@ -158,7 +183,7 @@ class Core(Fold):
                 self.write(now, command.record, cause)
             case Cancel():
                 effects += self._cancel(now, command.turn, command.reason, cause)
-            case Finish() if self.closes():
+            case Finish() if self.duties.closes():
                 self._closing = True
                 effects.append(Close())
             case Finish():
@@ -176,10 +201,10 @@ class Core(Fold):
         else:
             assert isinstance(command, Again)
             known = self.turns[command.turn]
-            resumes = known.session if known.session and self._can_resume(known.ask.agent) else ""
+            resumes = known.session if known.session and self.duties.can_resume(self, known.ask.agent) else ""
             turn = msgspec.structs.replace(known, attempt=command.attempt, used={}, resumes=resumes)
-        turn.reserved = self._reserve(self, turn.ask)
-        if names := self.outside(self, turn):
+        turn.reserved = self.duties.reserve(self, turn.ask)
+        if names := self.duties.outside(self, turn):
             self.reserved[cause] = turn
             self.busy += self.takes_a_slot(turn.ask.agent)
             return Gather(turn=turn.ask.turn, attempt=turn.attempt, names=names, cause=cause)
@@ -200,13 +225,13 @@ class Core(Fold):
         return [self._write_start(now, asked.cause, turn)]
 
     def _write_start(self, now: float, cause: Cause, turn: Turn) -> Start:
-        ask, prompt = turn.ask, self.render(self, turn)
+        ask, prompt = turn.ask, self.duties.render(self, turn)
         intent = records.TurnStarted(
             turn=ask.turn,
             agent=ask.agent,
             attempt=turn.attempt,
             inputs=ask.inputs,
-            prompt=self._digest(prompt),
+            prompt=_digest(prompt),
             used=turn.used,
             session=turn.resumes,
         )
@@ -217,7 +242,7 @@ class Core(Fold):
 
     def resumed(self, turn: Turn) -> Start:
         """The start of the current attempt of *turn*, which began under an earlier owner."""
-        return Start(ask=turn.ask, attempt=turn.attempt, prompt=self.render(self, turn), resumed=True)
+        return Start(ask=turn.ask, attempt=turn.attempt, prompt=self.duties.render(self, turn), resumed=True)
 
     def due(self, cause: Cause) -> None:
         """Queue a retry whose time has come; nothing happens if it was voided meanwhile."""
@@ -233,7 +258,7 @@ class Core(Fold):
     def _cancel(self, now: float, name: str, reason: str, cause: Cause | None, source: str = "harness") -> list[Effect]:
         turn = self.turns.get(name)
         is_running = turn is not None and turn.status == "running"
-        usage = self._call_off(turn) if turn is not None and is_running else NO_USAGE
+        usage = self.duties.call_off(turn) if turn is not None and is_running else NO_USAGE
         self.write(now, records.TurnCancelled(turn=name, reason=reason, usage=usage), cause, source)
         return [Halt(turn=name)] if is_running else []
 
@@ -258,3 +283,7 @@ def _due(said: Reply | Emit, gates: tuple[tuple[str, ...], ...]) -> records.Gate
     if isinstance(said, Emit):
         return msgspec.structs.replace(due, event=said.event, payload=said.payload)
     return msgspec.structs.replace(due, text=said.text, outputs=said.outputs, usage=said.usage)
+
+
+def _digest(prompt: str) -> str:
+    return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()

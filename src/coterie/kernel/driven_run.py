@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
@@ -23,9 +22,6 @@ from coterie.kernel.commands import Effect, Said, Start, Turn
 from coterie.kernel.core import Core
 from coterie.kernel.kind import Kind
 from coterie.planning.plan import Plan
-
-MakeKind = Callable[[Plan], Kind]
-"""Gives a fresh kind for one run of a plan."""
 
 
 class InterruptAttempt(Struct, frozen=True, kw_only=True):
@@ -118,7 +114,7 @@ class DrivenRun:
         """The child runs that its turns are, by id, until it has heard how they ended."""
         self.held: dict[str, Cause] = {}
         """Retries that a human must allow first, by turn."""
-        self._asks_humans = self.kind.may_gain_humans or any(a.kind == "human" for a in core.agents.values())
+        self._asks_humans = self.kind.may_gain_humans or "human" in core.agent_kinds
 
     @property
     def is_durable(self) -> bool:
@@ -143,16 +139,19 @@ class DrivenRun:
     def halt(self, turn: str) -> None:
         """End the attempt of *turn*, if one runs; what it still says is too late."""
         self.sessions.pop(turn, None)
-        self.reported.pop(turn, None)
-        self.misreported.discard(turn)
-        for tasks in (self.attempts, self.checks):
-            if (task := tasks.pop(turn, None)) is not None:
-                task.cancel()
+        if self.reported:
+            self.reported.pop(turn, None)
+        if self.misreported:
+            self.misreported.discard(turn)
+        if (task := self.attempts.pop(turn, None)) is not None:
+            task.cancel()
+        if self.checks and (task := self.checks.pop(turn, None)) is not None:
+            task.cancel()
 
     @property
     def has_reported(self) -> bool:
         """Whether a running attempt has reported what it has used, or may have."""
-        return bool(self.reported or self.misreported or self.core.gated)
+        return bool(self.reported) or bool(self.misreported) or bool(self.core.gated)
 
     def used(self, turn: str) -> Usage:
         """What the running attempt of *turn* has used so far, as far as it has reported that."""

@@ -1,11 +1,12 @@
-"""The outcome of the time that one owner drove a run."""
+"""The outcome of the time that one owner drove a run, and the steps before that end."""
 
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
 
 from msgspec import Struct
 
-from coterie.journal.records import NO_USAGE, Usage
-from coterie.planning.plan import Limits
+from coterie.journal.records import NO_USAGE, Record, Usage
+from coterie.planning.plan import Limits, Plan
 
 
 class Waiting(Struct, frozen=True, kw_only=True):
@@ -41,3 +42,23 @@ class Ended(Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     until: float = 0.0
     limits: Limits = Limits()
+
+
+Step = Callable[[], Awaitable[Record]]
+"""A step before the end: it can be repeated after a kill, and gives the record of what it did."""
+
+
+class ClosingSteps(Protocol):
+    """The steps before a root run ends or stops. By default there are none."""
+
+    def closes(self, plan: Plan) -> bool:
+        """Whether a root run of *plan* has steps to do before it ends."""
+        return False
+
+    async def next_step(self, plan: Plan, done: Sequence[Record], ended: Ended) -> Step | None:
+        """The next step before the root run ends, or stops, as *ended* says; None: all are *done*."""
+        return None
+
+
+class NoClosingSteps(ClosingSteps):
+    """No steps."""

@@ -81,7 +81,7 @@ class Fold:
         gated: What waits for gates, by turn.
         notes: The changes of memory and tasks, by message.
         guidance: The operator's guidance to its turns; None until there is some, or if its engine keeps it.
-        has_gates: Whether arrows of the flow have gates.
+        agent_kinds: The kinds of its agents; see `kind`.
         busy: Turns that run here and take a slot: no humans, no child runs.
         called_off: Whether the parent called this run off: messages of its attempts are too late.
         todo: What is decided and not yet carried out, in order.
@@ -97,7 +97,7 @@ class Fold:
     def __init__(self, run: str, coordination: Coordinator) -> None:
         self.run, self.coordination = run, coordination
         self.engine, self.agents = coordination.engine, coordination.agents
-        self.has_gates = any(agent.kind == "gate" for agent in self.agents.values())
+        self.agent_kinds = {agent.kind for agent in self.agents.values()}
         self.seq, self.at, self.epoch, self.owned = 0, 0.0, 0, 0
         self.time = OwnedTime()
         self.plan = ""
@@ -434,26 +434,33 @@ class Fold:
             if self.attention:
                 self._void_attention(record.turn)
         turn.status, turn.used = "ended", {}
-        self.gated.pop(record.turn, None)
-        self.parked.pop(record.turn, None)
+        if self.gated:
+            self.gated.pop(record.turn, None)
+        if self.parked:
+            self.parked.pop(record.turn, None)
+        finished, ask = isinstance(record, r.TurnFinished), turn.ask
         if self.guidance is not None:
-            self.guidance.end(record.turn, self.role(record.turn), finished=isinstance(record, r.TurnFinished))
-        if (
-            turn.ask.prompt is not None or turn.ask.whole is not None
-        ):  # nobody asks it again, and questions may each quote all that was said before
-            turn.ask = msgspec.structs.replace(turn.ask, prompt="", history=(), whole=None)
+            self.guidance.end(record.turn, self.role(record.turn), finished=finished)
+        if ask.prompt is not None or ask.whole is not None:
+            # nobody asks it again, and questions may each quote all that was said before
+            turn.ask = msgspec.structs.replace(ask, prompt="", history=(), whole=None)
         if turn.failure is not None:
             turn.failure = msgspec.structs.replace(turn.failure, text="", log="")
-        turn.cancelled = isinstance(record, r.TurnCancelled)
-        self._settle_cost(turn, r.NO_USAGE if isinstance(record, r.TurnFailed) else record.usage)
+        if isinstance(record, r.TurnFailed):
+            self._settle_cost(turn, r.NO_USAGE)
+            return
+        self._settle_cost(turn, record.usage)
         if isinstance(record, r.TurnFinished):
-            self.costs.setdefault(turn.ask.agent, 0.0)
-            self.latest[turn.ask.instead_of or turn.ask.agent] = record
+            self.costs.setdefault(ask.agent, 0.0)
+            self.latest[ask.instead_of or ask.agent] = record
             turn.result = self.coordination.retained(record)
+        else:
+            turn.cancelled = True
 
     def _settle_cost(self, turn: Turn, usage: r.Usage) -> None:
         """Count what an attempt of *turn* that has ended used, in place of what was reserved for it."""
-        self.reservations.pop(turn.ask.turn, None)
+        if self.reservations:
+            self.reservations.pop(turn.ask.turn, None)
         if usage is not r.NO_USAGE:
             self.used += usage
             if usage.cost and turn.slot:

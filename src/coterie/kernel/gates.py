@@ -8,7 +8,6 @@ the run.
 import shlex
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import msgspec
 
@@ -17,10 +16,10 @@ from coterie.journal.records import AttemptInterrupted, AttemptLaunched, GateChe
 from coterie.kernel.attempt_events import AttemptEvents
 from coterie.kernel.commands import HeldBack
 from coterie.kernel.driven_run import DrivenRun
+from coterie.kernel.hearing import Hearing
 from coterie.kernel.run_tree import RunTree
-from coterie.kernel.turns import Turns, ask
+from coterie.kernel.turns import ask
 from coterie.planning.plan import AgentPlan
-from coterie.workspace.base import Workspace
 
 TIMEOUT = 600.0
 """Seconds that a gate may take, if the agent's plan does not say."""
@@ -40,14 +39,12 @@ class Gates:
     def __init__(
         self,
         tree: RunTree,
-        turns: Turns,
+        hearing: Hearing,
         events: AttemptEvents,
-        workspace: Workspace,
-        cwd: Path | None,
         lack: Callable[[str], object],
     ) -> None:
-        self._tree, self._turns, self._events = tree, turns, events
-        self._workspace, self._cwd, self._lack = workspace, cwd, lack
+        self._tree, self._hearing, self._events, self._lack = tree, hearing, events, lack
+        self._turns, self._workspace, self._cwd = tree.ports.turns, tree.ports.workspace, tree.ports.cwd
 
     def check(self, live: DrivenRun, turn: str) -> None:
         """Run the next gate of *turn*, or give the verdict if none is left."""
@@ -55,7 +52,7 @@ class Gates:
         if held is None or turn in live.checks:
             return
         if (argv := held.next) is None:
-            self._tree.settle(live, turn)
+            self._hearing.settle(live, turn)
             return
         request = self._request(live, held, argv)
         shown = Tool(id=f"gate {len(held.checked) + 1}", name="gate", detail=shlex.join(argv))
@@ -70,7 +67,7 @@ class Gates:
         """End the gate that runs for *turn*, if one does, and the attempt with it."""
         if turn in live.checks and (held := live.core.gated.get(turn)) is not None:
             cut = AttemptInterrupted(turn=turn, attempt=held.due.attempt, reason="interrupted")
-            self._tree.hear(live, cut, at_once=True)
+            self._hearing.hear(live, cut, at_once=True)
 
     def _request(self, live: DrivenRun, held: HeldBack, argv: tuple[str, ...]) -> Request:
         turn = held.due.turn
@@ -103,7 +100,7 @@ class Gates:
             launched = AttemptLaunched(
                 turn=held.due.turn, attempt=held.due.attempt, pid=event.pid, group=event.group, started=event.started
             )
-            self._tree.post(partial(self._tree.hear, live, launched))
+            self._tree.post(partial(self._hearing.hear, live, launched))
 
     def _checked(self, live: DrivenRun, held: HeldBack, argv: tuple[str, ...], shown: Tool, result: Result) -> None:
         turn, attempt = held.due.turn, held.due.attempt
@@ -132,5 +129,5 @@ class Gates:
         )
         shown = msgspec.structs.replace(shown, state="failed" if reason else "finished", result=reason)
         self._events.publish(live.core.ref(turn, attempt), shown)
-        if self._tree.hear(live, checked) is not None:
+        if self._hearing.hear(live, checked) is not None:
             self.check(live, turn)

@@ -373,3 +373,7 @@ class Kind:
     def run_facts(self, reason: str) -> dict[str, Any]:
         """What a rehearsal says of the whole run, which ended for *reason*."""
         return {}
+
+
+MakeKind = Callable[[Plan], Kind]
+"""Gives a fresh kind for one run of a plan."""

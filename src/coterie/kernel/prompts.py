@@ -152,7 +152,7 @@ def inputs(fold: Fold, turn: Turn) -> list[TurnFinished]:
     """
     ask = turn.ask
     found: dict[str, TurnFinished] = {}
-    for name in _behind_gates(fold, ask.inputs) if fold.has_gates else ask.inputs:
+    for name in _behind_gates(fold, ask.inputs) if "gate" in fold.agent_kinds else ask.inputs:
         result = fold.turns[name].result
         if result is not None:
             found[name] = result

@@ -3,43 +3,21 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
-from coterie.clock import Clock
 from coterie.journal.records import Record, RunFinished, TreesJoined
 from coterie.kernel.commands import Turn
 from coterie.kernel.driven_run import DrivenRun
 from coterie.kernel.ended import Ended, Waiting
 from coterie.kernel.prompts import how_to_decide
 from coterie.kernel.run_tree import RunTree
-from coterie.planning.plan import Plan
 from coterie.waits import waiting
-from coterie.workspace.base import Workspace
 
 T = TypeVar("T")
 GRACE = 5.0
 """Seconds that a step which is under way has to finish when the owner is cancelled."""
-
-Step = Callable[[], Awaitable[Record]]
-"""A step before the end: it can be repeated after a kill, and gives the record of what it did."""
-
-
-class ClosingSteps(Protocol):
-    """The steps before a root run ends or stops. By default there are none."""
-
-    def closes(self, plan: Plan) -> bool:
-        """Whether a root run of *plan* has steps to do before it ends."""
-        return False
-
-    async def next_step(self, plan: Plan, done: Sequence[Record], ended: Ended) -> Step | None:
-        """The next step before the root run ends, or stops, as *ended* says; None: all are *done*."""
-        return None
-
-
-class NoClosingSteps(ClosingSteps):
-    """No steps."""
 
 
 class RunEnd:
@@ -49,8 +27,9 @@ class RunEnd:
         steps: The closing steps that this owner did.
     """
 
-    def __init__(self, tree: RunTree, clock: Clock, closing: ClosingSteps, workspace: Workspace) -> None:
-        self._tree, self._clock, self._closing, self._workspace = tree, clock, closing, workspace
+    def __init__(self, tree: RunTree) -> None:
+        self._tree, self._clock = tree, tree.ports.clock
+        self._closing, self._workspace = tree.ports.closing, tree.ports.workspace
         self.steps: list[Record] = []
 
     def ended(self, root: DrivenRun) -> Ended:
@@ -153,7 +132,11 @@ async def uncut(work: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
 
 def _question(live: DrivenRun, turn: Turn) -> str:
     name = turn.ask.turn
-    return how_to_decide(name, live.core.parked_for(name)) if name in live.held else live.core.render(live.core, turn)
+    return (
+        how_to_decide(name, live.core.parked_for(name))
+        if name in live.held
+        else live.core.duties.render(live.core, turn)
+    )
 
 
 def _missing(root: DrivenRun) -> tuple[str, ...]:

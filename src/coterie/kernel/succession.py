@@ -32,7 +32,7 @@ def own(
         if core.has_answered(name):
             continue  # its gates are run again
         if goes_on(core, turn.ask.agent):
-            names = core.outside(core, turn) if not turn.used else ()
+            names = core.duties.outside(core, turn) if not turn.used else ()
             if names:  # an earlier coterie did not record them
                 effects.append(Gather(turn=name, attempt=turn.attempt, names=(*names, "prompt")))
             else:

@@ -1,18 +1,33 @@
-"""Taking a run over: what becomes of the attempts that earlier owners started."""
+"""Taking a run over: what becomes of the attempts that earlier owners started.
+
+An owner can die at any moment. The next one takes the run over in this order:
+
+1. It claims the journal, which the lock of the run allows to one process at a time, and cuts off a torn last line.
+2. It folds the records (`opening`). Commands without a record that carries them out are what is left to do; a turn with
+   an intent and no result is an attempt whose fate is unknown.
+3. It judges what such attempts had put into the inbox before their owner died: that still counts, in its time.
+4. It writes `run.owned` with the next epoch (`succession`): from here on messages of older epochs are refused.
+   Questions to people stay open and child runs are continued under their ids; every other attempt that cannot have
+   lived on is cut off as `crash`, and a retry follows, whose prompt warns of side effects.
+5. Once that is durable, `take_up` looks for the attempts that may live on (`on-interrupt: adopt`). Those that are found
+   get a record and are continued; the rest are cut off, too.
+6. The processes that the records name and that nothing adopted are ended, before anything new starts: two attempts of
+   one turn never work side by side.
+
+Killed anywhere in between, the owner after it begins again at 1: each step either is in the journal or had no effect.
+"""
 
 from collections.abc import Collection
 from typing import Protocol
 
 from coterie.backends.base import Session
-from coterie.clock import Clock
 from coterie.journal.records import AttemptLaunched
-from coterie.kernel.attempt_files import AttemptFiles
 from coterie.kernel.attempts import Attempts
 from coterie.kernel.commands import Start
 from coterie.kernel.driven_run import DrivenRun
+from coterie.kernel.hearing import Hearing
 from coterie.kernel.run_tree import RunTree
 from coterie.kernel.succession import adopt, in_doubt, may_live_on
-from coterie.kernel.turns import Turns
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.waits import waiting
 
@@ -27,11 +42,9 @@ class Timed(Protocol):
 class Takeover:
     """Adopts the attempts of earlier owners that can be found, and ends all others."""
 
-    def __init__(
-        self, tree: RunTree, turns: Turns, attempts: Attempts, files: AttemptFiles, clock: Clock, timed: Timed
-    ) -> None:
-        self._tree, self._turns, self._attempts, self._files = tree, turns, attempts, files
-        self._clock, self._timed = clock, timed
+    def __init__(self, tree: RunTree, hearing: Hearing, attempts: Attempts, timed: Timed) -> None:
+        self._tree, self._hearing, self._attempts, self._timed = tree, hearing, attempts, timed
+        self._clock, self._turns, self._files = tree.ports.clock, tree.ports.turns, tree.ports.files
 
     async def take_up(self, live: DrivenRun, launched: list[AttemptLaunched]) -> None:
         """Go on with the attempts that can be found, end all others of *launched*, and record which is which.
@@ -45,7 +58,7 @@ class Takeover:
             if (session := await self._attempts.find(live, start, agent, taken)) is not None:
                 found.append((start, agent, session))
             elif start.ask.turn not in live.core.gated:
-                used = self._tree.used(live, start.ask.turn, start.attempt)
+                used = self._hearing.used(live, start.ask.turn, start.attempt)
                 live.core.cut_off(self._clock.now(), start.ask.turn, "crash", used)
         kept = [(start.ask.turn, start.attempt) for start, _, _ in found]
         spared = [live.core.ref(*one) for one in kept + _teams_with_lasting(live)]

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from coterie.backends.base import (
+    NO_ABILITIES,
     Abilities,
     Answer,
     AttemptRef,
@@ -18,6 +19,7 @@ from coterie.backends.base import (
     Request,
     Result,
     Session,
+    Unknown,
 )
 from coterie.errors import CoterieError, shortage
 from coterie.journal.records import AttemptLaunched
@@ -25,37 +27,44 @@ from coterie.planning.plan import AgentPlan
 
 
 class Turns(Protocol):
-    """Starts attempts, wherever they run."""
+    """Starts attempts, wherever they run. By default they can do no more than that, and leave nothing behind."""
 
     async def start(self, request: Request, on_event: OnEvent) -> Session:
         """Start the attempt that *request* describes."""
+        ...
 
     def uses_context(self, agent: AgentPlan) -> bool:
         """Whether the requests of *agent* need their `context`."""
+        return False
 
     def abilities(self, agent: AgentPlan) -> Abilities:
         """What the backend of *agent* can do."""
+        return NO_ABILITIES
 
     async def find(self, request: Request, on_event: OnEvent) -> Found:
         """Look for the attempt that *request* describes, which an earlier owner started, and change nothing of it.
 
         *on_event* is given all that it has said from its beginning, if it is found.
         """
+        return Unknown()
 
     def activity(self, launched: Sequence[AttemptLaunched]) -> tuple[float, frozenset[int]] | None:
         """The CPU seconds of the processes in *launched* and of those that they started, with their pids.
 
         None if that is not known.
         """
+        return None
 
     async def end(self, run: str, launched: Sequence[AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
         """End what earlier owners' attempts of *run* and of its child runs left alive, and wait until it has ended.
 
         The attempts in *spared*, and the child runs that they are, go on.
         """
+        return
 
     async def close(self) -> None:
         """End what still runs. Idempotent."""
+        return
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from coterie import formats, planning
 from coterie.errors import TopologyError, UsageError
 from coterie.formats.source import Source
 from coterie.journal.records import Record
-from coterie.kernel.attendance import Attendant
+from coterie.kernel.owner import Attendant
 from coterie.kinds import Observe
 from coterie.planning.changes import change, word
 from coterie.planning.plan import NO_LIMIT, Limits, Plan

@@ -19,8 +19,7 @@ from coterie.backends.processes import unmarked
 from coterie.backends.secrets import Secrets
 from coterie.ids import folder_name
 from coterie.journal.records import Record, RunNotified, TreeCleared, TreeMerged
-from coterie.kernel.ended import Ended
-from coterie.kernel.run_end import ClosingSteps, Step
+from coterie.kernel.ended import ClosingSteps, Ended, Step
 from coterie.kinds import kind_of
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan

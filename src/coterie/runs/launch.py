@@ -1,12 +1,14 @@
 """Start and resume runs on disk, and drive them until their owner lets go: what the command line and programs call."""
 
 import asyncio
+import dataclasses
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from msgspec.structs import replace
 
@@ -16,10 +18,11 @@ from coterie.errors import Fenced, JournalFailed, RunDeleted, RunIsFinished, Usa
 from coterie.journal.records import ConfigAnswer, ConfigChanged, Record, RunFinished
 from coterie.journal.relocation import place_in
 from coterie.journal.runs import EarlierRecords, Journal, RunRecord
-from coterie.kernel.attendance import Attendant
+from coterie.kernel.ended import Ended
+from coterie.kernel.opening import RootOpening
+from coterie.kernel.owner import Attendant, Observers, OwnerOptions, RunPorts
 from coterie.kernel.plan_secrets import hold, refuse_lost
 from coterie.kernel.plan_secrets import read as read_held
-from coterie.kernel.run_tree import RunTree
 from coterie.kernel.shell import Shell
 from coterie.kernel.turns import Turns
 from coterie.kinds import Kind, LastReading, Observe, check_start, kind_of, trust_of
@@ -47,41 +50,58 @@ if TYPE_CHECKING:
     from coterie.backends.models.cassette import Cassette
 
 
+class HowToDrive(TypedDict, total=False):
+    """What a caller of `start` and `resume` says of this owner.
+
+    Keys:
+        limits: What the owner allows the whole tree. For `resume`, `max_turns` and `max_cost` are as before where they
+            are None, and -1 lifts one.
+        park: Stop with `waiting` when nothing runs but humans and timers; by default so.
+        quota: When only a quota that opens later lets the run go on: `park` stops it until then, `wait` waits here;
+            `now`, for `resume`, also tries at once what waits for a quota.
+        observe: Called with the run's id and each record, in order, once it is durable.
+        on_quota: Called when a turn begins to wait here for its quota, with its run, itself, and Unix seconds.
+        human: Asks a human at a terminal; without it humans answer through the inbox.
+        attendant: Answers what attempts need a person for; without it, the inbox or the policy of the agent does.
+        turns: Who starts attempts; by default the backends of this process.
+        cassette: Answers for the providers of models; by default the one that `COTERIE_CASSETTE` names.
+        attach: Called with the shell that will drive the run, for programs that run beside it.
+    """
+
+    limits: Limits | None
+    park: bool
+    quota: str
+    observe: Observe | None
+    on_quota: Callable[[str, str, float], object]
+    human: AskHuman | None
+    attendant: Attendant | None
+    turns: Turns | None
+    cassette: "Cassette | None"
+    attach: Callable[[Shell], object] | None
+    clock: Clock | None
+
+
 async def start(
     plan: Plan,
     given: dict[str, Any],
     *,
     state_dir: Path,
-    limits: Limits | None = None,
-    park: bool = True,
-    quota: str = "park",
-    observe: Observe | None = None,
-    human: AskHuman | None = None,
-    attendant: Attendant | None = None,
     run_id: str | None = None,
-    turns: Turns | None = None,
-    cassette: "Cassette | None" = None,
     cwd: Path | None = None,
     snapshots: bool = False,
     tell: Callable[[str], object] = str,
-    attach: Callable[[Shell], object] | None = None,
-    clock: Clock | None = None,
+    runs: Runs | None = None,
+    **how: Unpack[HowToDrive],
 ) -> Outcome:
     """Run *plan* once, asked *given*, with its journal under *state_dir*.
 
     Args:
         given: The run's input: `prompt`, and further named values.
-        park: Stop with `waiting` when nothing runs but humans and timers.
-        quota: When only a quota that opens later lets the run go on: `park` stops it until then, `wait` waits here.
-        observe: Called with the run's id and each record, in order, once it is durable.
-        human: Asks a human at a terminal; without it humans answer through the inbox.
-        attendant: Answers what attempts need a person for; without it, the inbox or the policy of the agent does.
-        turns: Who starts attempts; by default the backends of this process.
-        cassette: Answers for the providers of models; by default the one that `COTERIE_CASSETTE` names.
         cwd: The agents' working directory; by default the current one. A loop may get a separate work tree instead.
         snapshots: Keep a snapshot of the files at each turn's end, if there is a git work tree.
         tell: Called with each notice before the run begins.
-        attach: Called with the shell that will drive the run, for programs that run beside it.
+        runs: The runs of *state_dir*, if their journals are kept by another store.
+        how: See `HowToDrive`.
 
     Raises:
         TopologyError: If no backend is configured for an agent, its model cannot be used, or there is no coordination.
@@ -93,16 +113,11 @@ async def start(
     Cancelling the task interrupts the run: attempts are ended, the outcome is `stopped`, `interrupted`.
     """
     check_start(plan, given)
-    kind = kind_of(plan)
-    warnings: tuple[str, ...] = ()
-    if turns is None:
-        turns = ready_turns(plan, human, cassette)
-        warnings = (*await unconfined(plan), *absent_programs(plan))
+    kind, runs = kind_of(plan), runs or Runs(state_dir)
+    owner = await _Owner.of(plan, how)
     _check_name(plan.folder)
-    run, clock = run_id or run_ids.choose_id(plan, state_dir), clock or SystemClock()
-    companions = Companions(clock, turns, observe)
+    run = run_id or run_ids.choose_id(plan, state_dir)
     cwd = (cwd or Path.cwd()).resolve()
-    runs = Runs(state_dir)
     plan = _held(run, plan, runs)
     tree, said = None, list[str]()
     if kind.place is not None:
@@ -113,19 +128,16 @@ async def start(
     started_in, cwd = cwd, Path(tree.cwd) if tree is not None else cwd
     with suppress(OSError):  # where nothing can be written, the journal says so
         hide_state(state_dir, kind.place, cwd)
-    folder = str(runs.folder(run).resolve())
-    index.add(index.Entry(run=run, folder=folder, topology=plan.name, started=clock.now(), cwd=str(started_in)))
+    folder, now = str(runs.folder(run).resolve()), owner.clock.now()
+    index.add(index.Entry(run=run, folder=folder, topology=plan.name, started=now, cwd=str(started_in)))
     if tree is not None:
         worktree.write(state_dir, tree)  # before its files: a kill from here on leaves a tree that is known
-    observe = _observers(kind, runs, Journal(runs, run, ()), companions.observe)
-    shell = _shell(run, runs, turns, clock, limits, park, quota, observe, attendant, cwd, tree, snapshots)
-    shell.tree.warnings, shell.tree.begun_by = warnings, marks_of() or ()
-    shell.tree.place = place_in(started_in, state_dir)
-    companions.attach(shell)
-    if attach is not None:
-        attach(shell)
+    opening = RootOpening(warnings=owner.warnings, begun_by=marks_of() or (), place=place_in(started_in, state_dir))
+    files = _RunFiles(runs, run, cwd, tree, snapshots)
     try:
-        return await _drive(shell, runs, run, shell.start(run, plan, given), clock, companions)
+        return await owner.drive(
+            files, kind, Journal(runs, run, ()), opening, lambda shell, opening: shell.start(run, plan, given, opening)
+        )
     except JournalFailed as error:
         if isinstance(error, Fenced | RunDeleted) or runs.has_begun(run):
             raise
@@ -136,19 +148,10 @@ async def resume(
     run: str,
     *,
     state_dir: Path,
-    limits: Limits | None = None,
-    park: bool = True,
-    quota: str = "park",
-    observe: Observe | None = None,
-    human: AskHuman | None = None,
-    attendant: Attendant | None = None,
     reload: Plan | None = None,
-    turns: Turns | None = None,
-    cassette: "Cassette | None" = None,
-    attach: Callable[[Shell], object] | None = None,
-    clock: Clock | None = None,
     recall: Callable[[Iterable[RunRecord]], object] | None = None,
     runs: Runs | None = None,
+    **how: Unpack[HowToDrive],
 ) -> Outcome:
     """Continue *run* from its journal, under the recorded plan or *reload*.
 
@@ -156,10 +159,10 @@ async def resume(
     and their prompts say so.
 
     Args:
-        limits: `max_turns` and `max_cost` are as before where they are None, and -1 lifts one.
-        quota: As for `start`; `now` also tries at once what waits for a quota.
-        recall: Called once with the records of earlier owners, those of child runs included, before *observe*.
-        runs: The runs of *state_dir*, if their caller has read this one with `is_claimed_next`.
+        recall: Called once with the records of earlier owners, those of child runs included, before any is observed.
+        runs: The runs of *state_dir*, if their caller has read this one with `is_claimed_next`, or if their journals
+            are kept by another store.
+        how: See `HowToDrive`.
 
     Raises:
         NoSuchRun, RunIsOwned, RunIsFinished, JournalUnreadable: If it cannot be taken over.
@@ -169,7 +172,7 @@ async def resume(
         UsageError: If the folder it was started in is gone: every turn would fail for good; or if a program decides
             in it, which only that program can carry on.
     """
-    runs, clock = runs or Runs(state_dir), clock or SystemClock()
+    runs = runs or Runs(state_dir)
     check_operator(runs, run)
     tree = runs.tree(run, is_claimed_next=True)
     with waiting(f"the journal of {run} to be read"):
@@ -180,11 +183,9 @@ async def resume(
     recorded = journal.plan()
     plan = _held(run, reload, runs) if reload is not None else recorded
     refuse_lost(plan, runs.folder(run))
-    warnings: tuple[str, ...] = ()
-    if turns is None:
+    if how.get("turns") is None:
         kind_of(plan).check_resume(run)
-        turns = ready_turns(plan, human, cassette)
-        warnings = (*await unconfined(plan), *absent_programs(plan))
+    owner = await _Owner.of(plan, how)
     moved = journal.relocation
     cwd, own = Path(moved.path(first.cwd)) if first.cwd else Path.cwd(), worktree.read(state_dir, run)
     if not cwd.is_dir() and (own is None or own.status == "running"):
@@ -192,31 +193,30 @@ async def resume(
     kind = kind_of(recorded)
     with suppress(OSError):
         hide_state(state_dir, kind.place, cwd)
-    companions = Companions(clock, turns, observe)
-    observe = _observers(kind, runs, journal, companions.observe)
-    shell = _shell(run, runs, turns, clock, limits, park, quota, observe, attendant, cwd, own, first.snapshots)
-    shell.tree.warnings, shell.tree.relocation = warnings, moved
+    opening = RootOpening(warnings=owner.warnings, relocation=moved, is_reloaded=reload is not None)
     if moved.before:
-        _take_to(shell.tree, runs, journal)
-    companions.attach(shell)
-    if attach is not None:
-        attach(shell)
-    if recall is not None:
-        recall((one.run, record) for one in chain((journal,), tree) for record in one.records)
-    del journal, tree  # the records are only needed until they are folded
-    main = shell.resume(run, plan, reloaded=reload is not None)
-    return await _drive(shell, runs, run, main, clock, companions)
+        opening = _moved(opening, runs, journal)
+
+    def begin(shell: Shell, opening: RootOpening) -> Coroutine[Any, Any, Ended]:
+        nonlocal journal, tree
+        if recall is not None:
+            recall((one.run, record) for one in chain((journal,), tree) for record in one.records)
+        del journal, tree  # the records are only needed until they are folded
+        return shell.resume(run, plan, opening)
+
+    return await owner.drive(_RunFiles(runs, run, cwd, own, first.snapshots), kind, journal, opening, begin)
 
 
-def _take_to(tree: RunTree, runs: Runs, journal: Journal) -> None:
+def _moved(opening: RootOpening, runs: Runs, journal: Journal) -> RootOpening:
     """Let a run whose project was moved or copied go on where that is now, and leave the earlier place alone."""
     run, first, moved = journal.run, journal.started, journal.relocation
     folder = runs.folder(run).resolve()
-    tree.is_copied = Path(moved.before, first.home, "runs", folder.name, "journal.jsonl").exists()
-    how = "copied" if tree.is_copied else "moved"
-    tree.warnings += (f"the project was {how} from {moved.before}; the run goes on in {moved.project}",)
+    is_copied = Path(moved.before, first.home, "runs", folder.name, "journal.jsonl").exists()
+    how = "copied" if is_copied else "moved"
+    notice = f"the project was {how} from {moved.before}; the run goes on in {moved.project}"
     entry = index.Entry(run=run, folder=str(folder), topology=first.topology, started=first.at, cwd=moved.project)
     index.add(entry)
+    return replace(opening, is_copied=is_copied, warnings=(*opening.warnings, notice))
 
 
 def _observers(kind: Kind, runs: Runs, journal: Journal, observe: Observe | None) -> Observe | None:
@@ -255,54 +255,47 @@ def _check_name(folder: str) -> None:
         raise UsageError(f"the name of the folder {folder!r} is not UTF-8 text: rename it, then run") from None
 
 
-def _shell(
-    run: str,
-    runs: Runs,
-    turns: Turns,
-    clock: Clock,
-    limits: Limits | None,
-    park: bool,
-    quota: str,
-    observe: Observe | None,
-    attendant: Attendant | None,
-    cwd: Path,
-    tree: WorkTree | None,
-    snapshots: bool,
-) -> Shell:
-    """A shell for a run whose files lie on disk."""
-    with suppress(OSError):
-        clear_removed(runs.root)
-    last = LastReading()
-    held = read_held(runs.folder(run))
+@dataclass(frozen=True)
+class _RunFiles:
+    """A run whose files lie on disk: where it works, in a separate *tree* or not, and whether that is kept."""
 
-    async def read_again(child: str, plan: Plan) -> ConfigAnswer:
-        nonlocal held
-        answer = kind_of(plan).reread(
-            child, plan, lambda found: hold(found, runs.folder(run)), last, lambda: trust_of(run, runs.history(run))
+    runs: Runs
+    run: str
+    cwd: Path
+    tree: WorkTree | None
+    snapshots: bool
+
+    def ports(self, turns: Turns, clock: Clock) -> RunPorts:
+        """The stores and services that such a run uses."""
+        runs, run = self.runs, self.run
+        with suppress(OSError):
+            clear_removed(runs.root)
+        folder, last = runs.folder(run), LastReading()
+        held = read_held(folder)
+
+        async def read_again(child: str, plan: Plan) -> ConfigAnswer:
+            nonlocal held
+            answer = kind_of(plan).reread(
+                child, plan, lambda found: hold(found, folder), last, lambda: trust_of(run, runs.history(run))
+            )
+            if isinstance(answer, ConfigChanged):
+                held = read_held(folder)
+            return answer
+
+        return RunPorts(
+            store=runs.local,
+            turns=turns,
+            clock=clock,
+            make_kind=kind_of,
+            reload=read_again,
+            files=AttemptFolders(runs),
+            notes=NoteFiles(runs),
+            workspace=GitWorkspace(runs.root, self.cwd, runs.folder, runs.status, tree=self.tree, saves=self.snapshots),
+            closing=LocalClosingSteps(runs.root, run, self.cwd, has_tree=self.tree is not None),
+            held=lambda: held,
+            environment=os.environ,
+            cwd=self.cwd,
         )
-        if isinstance(answer, ConfigChanged):
-            held = read_held(runs.folder(run))
-        return answer
-
-    return Shell(
-        store=runs.local,
-        turns=turns,
-        clock=clock,
-        make_kind=kind_of,
-        limits=limits,
-        park=park,
-        quota=quota,
-        observe=observe,
-        reload=read_again,
-        files=AttemptFolders(runs),
-        notes=NoteFiles(runs),
-        workspace=GitWorkspace(runs.root, cwd, runs.folder, runs.status, tree=tree, saves=snapshots),
-        closing=LocalClosingSteps(runs.root, run, cwd, has_tree=tree is not None),
-        held=lambda: held,
-        environment=os.environ,
-        cwd=cwd,
-        attendant=attendant,
-    )
 
 
 def _held(run: str, plan: Plan, runs: Runs) -> Plan:
@@ -312,15 +305,61 @@ def _held(run: str, plan: Plan, runs: Runs) -> Plan:
         raise JournalFailed(run, f"{runs.folder(run)}: {error.strerror or error}", began=False) from error
 
 
-async def _drive(
-    shell: Shell,
-    runs: Runs,
-    run: str,
-    main: Any,
-    clock: Clock,
-    companions: Companions,
-) -> Outcome:
-    inbox = Inbox(runs.folder(run), shell, clock.now)
+@dataclass(frozen=True)
+class _Owner:
+    """This process as the owner of a run: what its caller said, and what it found out before the run."""
+
+    turns: Turns
+    clock: Clock
+    warnings: tuple[str, ...]
+    how: HowToDrive
+
+    @classmethod
+    async def of(cls, plan: Plan, how: HowToDrive) -> Self:
+        """The owner of a run of *plan*, with the backends of this process unless *how* names others."""
+        turns, warnings = how.get("turns"), tuple[str, ...]()
+        if turns is None:
+            turns = ready_turns(plan, how.get("human"), how.get("cassette"))
+            warnings = (*await unconfined(plan), *absent_programs(plan))
+        return cls(turns, how.get("clock") or SystemClock(), warnings, how)
+
+    async def drive(
+        self,
+        files: _RunFiles,
+        kind: Kind,
+        journal: Journal,
+        opening: RootOpening,
+        begin: Callable[[Shell, RootOpening], Coroutine[Any, Any, Ended]],
+    ) -> Outcome:
+        """Drive the run of *files* until this owner lets go of it.
+
+        Args:
+            kind: That of the plan with which the run began, and *journal* what earlier owners wrote.
+            begin: Begins the run in a shell, or resumes it.
+        """
+        how, runs, run = self.how, files.runs, files.run
+        companions = Companions(self.clock, self.turns, how.get("observe"))
+        observers = Observers(
+            observe=_observers(kind, runs, journal, companions.observe), attendant=how.get("attendant")
+        )
+        if (on_quota := how.get("on_quota")) is not None:
+            observers = dataclasses.replace(observers, on_quota=on_quota)
+        limits = how.get("limits") or Limits()
+        options = OwnerOptions(limits=limits, park=how.get("park", True), quota=how.get("quota", "park"))
+        shell = Shell(files.ports(self.turns, self.clock), options, observers)
+        companions.attach(shell)
+        if (attach := how.get("attach")) is not None:
+            attach(shell)
+        inbox = Inbox(runs.folder(run), shell, self.clock.now)
+        main = begin(shell, replace(opening, take_waiting=inbox.take_waiting))
+        ended = await _driven(shell, main, inbox, companions, run)
+        return replace(outcome_of(ended), notices=tuple(notices(runs.root, run, shell.steps)))
+
+
+async def _driven(
+    shell: Shell, main: Coroutine[Any, Any, Ended], inbox: Inbox, companions: Companions, run: str
+) -> Ended:
+    """Await *main*, which drives *run*, with the inbox open; cancelling stops the run."""
 
     async def serve() -> None:
         await shell.opened.wait()
@@ -353,4 +392,4 @@ async def _drive(
         opening.cancel()
         await companions.close()
         await inbox.close()
-    return replace(outcome_of(ended), notices=tuple(notices(runs.root, run, shell.steps)))
+    return ended

@@ -6,7 +6,7 @@ The document that comes out says of every turn when it ran, what marked it, what
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coterie.backends.base import NO_ABILITIES, Abilities, AttemptRef, OnEvent, Request, Session, Unknown
+from coterie.backends.base import OnEvent, Request, Session
 from coterie.backends.scripted import ScriptedBackend
 from coterie.backends.scripts import check_agents
 from coterie.clock import VirtualClock
@@ -14,9 +14,11 @@ from coterie.ids import child_run_id
 from coterie.journal import records as r
 from coterie.journal.memory import MemoryStore
 from coterie.journal.runs import RunReader
-from coterie.kernel.driven_run import MakeKind
 from coterie.kernel.fold import Fold
+from coterie.kernel.kind import MakeKind
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
+from coterie.kernel.turns import Turns
 from coterie.kinds import kind_without_imports, rehearsed_kind
 from coterie.planning import as_plan
 from coterie.planning.plan import AgentPlan, Limits, Plan, without_gates
@@ -28,7 +30,7 @@ EXITS = {"completed": EXIT_COMPLETED, "failed": EXIT_FAILED, "cancelled": EXIT_F
 Script = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-class _Stage:
+class _Stage(Turns):
     """The script plays all agents."""
 
     def __init__(self, script: Script | None) -> None:
@@ -37,20 +39,8 @@ class _Stage:
     async def start(self, request: Request, on_event: OnEvent) -> Session:
         return await self._backend.start(request, on_event)
 
-    def activity(self, launched: Sequence[r.AttemptLaunched]) -> None:
-        """No process runs."""
-
     def uses_context(self, agent: AgentPlan) -> bool:
         return True
-
-    def abilities(self, agent: AgentPlan) -> Abilities:
-        return NO_ABILITIES
-
-    async def find(self, request: Request, on_event: OnEvent) -> Unknown:
-        return Unknown()
-
-    async def end(self, run: str, launched: Sequence[r.AttemptLaunched], spared: Sequence[AttemptRef] = ()) -> None:
-        """Nothing was ever launched."""
 
     async def close(self) -> None:
         await self._backend.close()
@@ -85,7 +75,10 @@ def rehearse(
     store = MemoryStore()
     limits = limits or Limits(max_parallel=None)
     make = rehearsed_kind if imports else kind_without_imports
-    shell = Shell(store=store, turns=_Stage(script), make_kind=make, clock=clock, limits=limits)
+    shell = Shell(
+        RunPorts(store=store, turns=_Stage(script), make_kind=make, clock=clock),
+        OwnerOptions(limits=limits or Limits()),
+    )
     ended = outcome_of(clock.run(shell.start(RUN, plan, given)))
     ending = {"run": RUN, "outcome": ended.status, "exit": ended.exit}
     return {**ending, **make(plan).run_facts(ended.reason), **_document(RunReader(store), RUN, plan, make)}

@@ -14,11 +14,13 @@ from urllib.parse import unquote
 
 from coterie import files
 from coterie.errors import NoSuchRun
-from coterie.journal.base import Archive
-from coterie.journal.jsonl import STREAM, STREAM_MOST, JsonlStore
+from coterie.journal.base import Archive, JournalStore
+from coterie.journal.codec import Encoder
+from coterie.journal.jsonl import JOURNAL, STREAM, STREAM_MOST, JsonlStore, folder_of
 from coterie.journal.records import Record
 from coterie.journal.relocation import Relocation, relocation
 from coterie.journal.runs import RunReader
+from coterie.journal.writer import JsonlWriter
 from coterie.runs import index
 from coterie.runs.index import Entry
 
@@ -34,15 +36,19 @@ class Runs(RunReader):
     Args:
         root: The state directory; the first run makes it.
         poll: Seconds between two checks of `follow` for new records.
-        store: Where the journals are; by default in *root*.
+        store: Keeps the journals; by default each is a file in the run's folder.
+        archive: Where the journals are read, if this machine does not keep them.
 
     Attributes:
-        local: The store in *root*, in which runs of this machine are claimed.
+        local: The store in which runs of this machine are claimed.
     """
 
-    def __init__(self, root: Path, poll: float = 0.05, store: Archive | None = None) -> None:
-        self.local = JsonlStore(root, poll)
-        super().__init__(store or self.local)
+    def __init__(
+        self, root: Path, poll: float = 0.05, store: JournalStore | None = None, archive: Archive | None = None
+    ) -> None:
+        self._in_files = JsonlStore(root, poll)
+        self.local: JournalStore = store or self._in_files
+        super().__init__(archive or self.local)
         self.root = root
 
     @property
@@ -56,18 +62,24 @@ class Runs(RunReader):
 
     def folder(self, run: str) -> Path:
         """The folder with all files of *run*, whether it exists or not."""
-        return self.local.folder(run)
+        return folder_of(self.root, run)
 
     def file(self, run: str) -> Path:
         """The file with the journal of *run*, whether it exists or not."""
-        return self.local.file(run)
+        return self.folder(run) / JOURNAL
+
+    def claim_file(self, run: str) -> JsonlWriter:
+        """Become the owner of *run*, whose journal is a file whatever else keeps journals here."""
+        return self._in_files.claim(run)
 
     def printed(self, attempt: str, begin: int) -> bytes:
         """The lines that *attempt*, by its mark, has printed, from that byte of all its output on."""
         return files.read_lines(self.folder(attempt) / STREAM, begin, 2 * STREAM_MOST)
 
     def text(self, run: str) -> str:
-        """The journal of *run* as it is written."""
+        """The journal of *run* as it is written, or if it is no file as it would be."""
+        if not self.file(run).exists():
+            return Encoder(sealed=True).encode(list(self.read(run))).decode()
         with files.open_private(self.file(run), "rb") as file:
             return file.read().decode("utf-8", "replace")
 

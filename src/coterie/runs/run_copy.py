@@ -18,7 +18,7 @@ from coterie.journal import records as r
 from coterie.journal.runs import Read
 from coterie.journal.writer import JsonlWriter
 from coterie.kernel.commands import Turn
-from coterie.kernel.core import Core
+from coterie.kernel.core import Appending, Core
 from coterie.kinds import kind_of
 from coterie.planning.plan import Plan, to_json
 from coterie.runs.repository import Runs
@@ -58,7 +58,7 @@ class RunCopy:
         first = msgspec.structs.replace(
             first, run=fork, forked_from=forked_from, cwd=cwd or first.cwd, begun_by=begun_by
         )
-        writer = self._there.local.claim(fork)
+        writer = self._there.claim_file(fork)
         try:
             core = self._write(_Journal(origin, fork, self._plan, writer), [first, *rest], 0)
             self._children(origin, fork, self._plan, prefix, None if is_all else prefix[-1].at)
@@ -104,7 +104,7 @@ class RunCopy:
         first, *rest = records
         assert isinstance(first, r.RunStarted)
         first = msgspec.structs.replace(first, run=fork, parent=fork.rpartition("/")[0])
-        writer = self._there.local.claim(fork)
+        writer = self._there.claim_file(fork)
         core = self._write(_Journal(origin, fork, plan, writer), [first, *rest], began)
         self._children(origin, fork, plan, records, before, began)
         if not ended:
@@ -114,13 +114,7 @@ class RunCopy:
 
     def _write(self, journal: "_Journal", records: Sequence[r.Record], began: int) -> Core:
         """Write *records* and fold them, which shows whether the fork's plan agrees with them."""
-        core = Core(
-            journal.fork,
-            kind_of(journal.plan),
-            lambda record: journal.writer.append((record,)),
-            lambda fold, turn: "",
-            lambda prompt: "",
-        )
+        core = Core(journal.fork, kind_of(journal.plan), Appending(lambda record: journal.writer.append((record,))))
         journal.writer.append([_as_history(record) for record in records])
         try:
             core.fold(records)

@@ -25,8 +25,8 @@ from coterie.journal.records import (
     Usage,
 )
 from coterie.kernel.commands import ReadPlan, Turn, Wait
-from coterie.kernel.core import Core
-from coterie.kernel.driven_run import MakeKind
+from coterie.kernel.core import Appending, Core
+from coterie.kernel.kind import MakeKind
 from coterie.kernel.retries import MAX_CRASHES
 from coterie.planning.plan import Limits, Plan
 
@@ -34,15 +34,9 @@ from coterie.planning.plan import Limits, Plan
 def uncrashed(run: str, plan: Plan, kinds: MakeKind, log: Sequence[Record]) -> list[Record]:
     """The journal of an uncrashed run, given the replies of *log* in the order of *log*."""
     oracle: list[Record] = []
-    called_off = {record.turn: record.usage for record in log if isinstance(record, TurnCancelled)}
     earlier: dict[str, Usage] = {}
     """What the attempts used that the uncrashed run does not have, by turn: its own attempt used it as well."""
-
-    def call_off(turn: Turn) -> Usage:
-        name = turn.ask.turn
-        return called_off.get(name, NO_USAGE) + earlier.pop(name, NO_USAGE)
-
-    core = Core(run, kinds(plan), oracle.append, lambda core, turn: "", lambda prompt: "", call_off)
+    core = Core(run, kinds(plan), _Oracle(oracle, log, earlier))
     first = log[0]
     assert isinstance(first, RunStarted)
     core.begin(0.0, msgspec.structs.replace(first, seq=0), Limits(max_parallel=None))
@@ -91,6 +85,19 @@ def uncrashed(run: str, plan: Plan, kinds: MakeKind, log: Sequence[Record]) -> l
                     core.accept(0.0, said)
         pump()
     return oracle
+
+
+class _Oracle(Appending):
+    """Keeps the records of the uncrashed run; a child run that is called off has used what *log* says."""
+
+    def __init__(self, oracle: list[Record], log: Sequence[Record], earlier: dict[str, Usage]) -> None:
+        super().__init__(oracle.append)
+        self._called_off = {record.turn: record.usage for record in log if isinstance(record, TurnCancelled)}
+        self._earlier = earlier
+
+    def call_off(self, turn: Turn) -> Usage:
+        name = turn.ask.turn
+        return self._called_off.get(name, NO_USAGE) + self._earlier.pop(name, NO_USAGE)
 
 
 def _is_enough(core: Core, name: str, reason: str) -> bool:

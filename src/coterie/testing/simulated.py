@@ -5,8 +5,6 @@ import random
 from collections.abc import Iterator, Sequence
 
 from coterie.backends.base import (
-    NO_ABILITIES,
-    Abilities,
     Answer,
     AttemptRef,
     Emitted,
@@ -22,6 +20,7 @@ from coterie.backends.base import (
 )
 from coterie.errors import NoSuchRun
 from coterie.journal.records import AttemptLaunched, Record, Usage
+from coterie.kernel.turns import Turns
 from coterie.planning.plan import AgentPlan
 from coterie.testing.random_replies import random_outputs
 from coterie.testing.world import Crash, World
@@ -97,7 +96,7 @@ class SimulatedWriter:
             self._world.closed(self._run)
 
 
-class SimulatedTurns:
+class SimulatedTurns(Turns):
     """Starts attempts that answer at random."""
 
     def __init__(self, world: World) -> None:
@@ -110,16 +109,9 @@ class SimulatedTurns:
         self._world.start(request)
         return SimulatedSession(self._world, request, on_event)
 
-    def activity(self, launched: Sequence[AttemptLaunched]) -> None:
-        """No process runs."""
-
     def uses_context(self, agent: AgentPlan) -> bool:
         """True: outputs and events are chosen from it."""
         return True
-
-    def abilities(self, agent: AgentPlan) -> Abilities:
-        """Nothing beyond running an attempt."""
-        return NO_ABILITIES
 
     async def find(self, request: Request, on_event: OnEvent) -> Found:
         """Find an attempt if it has outlived its owner, at work or with its result."""
@@ -135,9 +127,6 @@ class SimulatedTurns:
         await asyncio.sleep(self._world.dice.choice([0.0, 0.1]))
         if not self._world.killed:
             self._world.end(run, spared)
-
-    async def close(self) -> None:
-        """Nothing runs."""
 
 
 class SimulatedSession:

@@ -30,7 +30,8 @@ from coterie.journal.records import (
     RunFinished,
     RunStopped,
 )
-from coterie.kernel.driven_run import MakeKind
+from coterie.kernel.kind import MakeKind
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning import as_plan
@@ -204,12 +205,14 @@ class _Schedule:
         limits = Limits(max_parallel=world.dice.choice([None, 1, 2, 16]), add_iterations=self._more_iterations())
         store = SimulatedStore(world)
         shell = Shell(
-            store=store,
-            turns=SimulatedTurns(world),
-            make_kind=world.kinds,
-            clock=world.clock,
-            limits=limits,
-            reload=None if self._reload is None else self._reread,
+            RunPorts(
+                store=store,
+                turns=SimulatedTurns(world),
+                make_kind=world.kinds,
+                clock=world.clock,
+                reload=None if self._reload is None else self._reread,
+            ),
+            OwnerOptions(limits=limits or Limits()),
         )
         loop = world.clock.new_loop()
         main = (
@@ -283,7 +286,7 @@ class _Schedule:
             for live in list(shell.runs.values()):
                 for turn in list(live.held):
                     word = self._world.dice.choice(["retry", "retry", "cancel"])
-                    shell.tree.decide(live, turn, word, f"{self._epoch} {live.run}/{turn}")
+                    shell.approvals.decide(live, turn, word, f"{self._epoch} {live.run}/{turn}")
             shell.arrived()
 
         shell.post(decide)

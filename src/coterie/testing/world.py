@@ -19,7 +19,7 @@ from coterie.journal.records import (
     TurnFinished,
     TurnStarted,
 )
-from coterie.kernel.driven_run import MakeKind
+from coterie.kernel.kind import MakeKind
 from coterie.planning.agents import asked_of
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan, from_json

@@ -229,6 +229,11 @@ def test_a_route_that_leads_nowhere_is_refused_before_anybody_is_asked(route: An
     assert (done.ended.reason, done.asked) == (f"Invalid route: {route}", [])
 
 
+def test_only_a_conditional_compound_reads_a_route() -> None:
+    """Others pass it on like any other key."""
+    assert perform(compound("a"), DOC | {"route_to": "ghost"}, {}).ended.status == "completed"
+
+
 def test_the_composition_says_who_and_in_what_order() -> None:
     """`sub_topologies`; slots that it leaves out are not asked."""
     done = perform(compound("a", "b", "c", sub_topologies=["c", "a"]), DOC, {})

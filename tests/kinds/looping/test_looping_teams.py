@@ -28,6 +28,7 @@ from coterie.journal.records import (
 from coterie.kernel.attempt_files import AttemptFiles
 from coterie.kernel.ended import Ended
 from coterie.kernel.fold import Fold
+from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.loop import LoopPlan, RolePlan
@@ -207,7 +208,7 @@ def test_an_operator_who_interrupts_ends_the_teams_turn() -> None:
         if not said:
             said.append(True)
             live = one.shell.runs["r"]
-            one.shell.post(lambda: one.shell.tree.cut(live, OperatorSaid(message="m", what="interrupt")))
+            one.shell.post(lambda: one.shell.approvals.cut(live, OperatorSaid(message="m", what="interrupt")))
         return Answer(text="primary")
 
     one.cast.acts = {"jury/primary": interrupts}  # type: ignore[attr-defined]
@@ -355,11 +356,13 @@ class _Kept(Stage):
 
     def _shell(self, limits: Limits | None) -> Shell:
         return Shell(
-            store=self.store,
-            turns=self.cast,
-            clock=self.clock,
-            make_kind=kind_of,
-            limits=limits,
-            files=self.files,
-            notes=self.notes,
+            RunPorts(
+                store=self.store,
+                turns=self.cast,
+                clock=self.clock,
+                make_kind=kind_of,
+                files=self.files,
+                notes=self.notes,
+            ),
+            OwnerOptions(limits=limits or Limits()),
         )

@@ -18,6 +18,7 @@ from coterie.clock import VirtualClock
 from coterie.journal import records as r
 from coterie.journal.memory import MemoryStore
 from coterie.journal.runs import history
+from coterie.kernel.owner import RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.patterns.identity import execution_id, instance_id, message_id, result_id
@@ -280,7 +281,9 @@ def test_a_team_in_a_branch_of_a_wave_has_rows() -> None:
             return part
 
     court = Splits(rejects=(), acts={"writer": Answer(text="a draft")})
-    clock.run(Shell(store=store, turns=court, clock=clock, make_kind=kind_of).start("r", plan, {"prompt": "go"}))
+    clock.run(
+        Shell(RunPorts(store=store, turns=court, clock=clock, make_kind=kind_of)).start("r", plan, {"prompt": "go"})
+    )
     found = told(history(store.read, "r"))["executions"].values()
 
     assert {row["metadata"]["run"] for row in found} == {

@@ -59,9 +59,6 @@ class FlowEngine:
     Args:
         plan: The arrows.
         agents: The plans of its nodes, and of those that only a fallback names.
-
-    Attributes:
-        decision: The decision of the last step if a turn ended in it; else None.
     """
 
     name: ClassVar[str] = "flow"
@@ -71,7 +68,7 @@ class FlowEngine:
     """
 
     def __init__(self, plan: FlowPlan, agents: Mapping[str, AgentPlan]) -> None:
-        self.decision: Decision | None = None
+        self._decided: tuple[str, str, Sequence[int], Sequence[int]] | None = None
         self._agents = agents
         self._groups = plan.groups
         self._arrows: list[Arrows] = [(group.source, group.targets) for group in plan.groups]
@@ -106,7 +103,7 @@ class FlowEngine:
 
     def step(self, record: Record) -> Sequence[Command]:
         """Take *record* in, and return the commands that follow from it."""
-        self.decision, self._commands = None, []
+        self._decided, self._commands = None, []
         if self._over:
             return ()
         if isinstance(record, _ENDS):
@@ -194,7 +191,7 @@ class FlowEngine:
         """Go the *way* of the first group's `on-max`, or of a human, when only spent groups would fire."""
         match way:
             case "human":
-                self.decision = Decision(turn=turn, node=node, exhausted=self._named(spent))
+                self._decided = (turn, node, (), spent)
                 self._ask(_Turn(node, ON_MAX + node, (turn,), spent=tuple(spent)))
             case "again":
                 self._settle(turn, node, spent)
@@ -264,13 +261,21 @@ class FlowEngine:
         self._over = True
         self._commands.append(finish)
 
+    @property
+    def decision(self) -> Decision | None:
+        """The decision of the last step if a turn ended in it; else None."""
+        if self._decided is None:
+            return None
+        turn, node, fire, spent = self._decided
+        fired, exhausted = self._named(fire), self._named(spent)
+        forced = fired[0] if fired and exhausted else None
+        return Decision(turn=turn, node=node, fired=fired, exhausted=exhausted, forced=forced)
+
     def _decide(self, turn: str, node: str, fire: Sequence[int], spent: Sequence[int]) -> None:
         """Keep the decision; groups that are *spent* are noted."""
-        fired, exhausted = self._named(fire), self._named(spent) if spent else ()
-        forced = fired[0] if fired and exhausted else None
-        self.decision = Decision(turn=turn, node=node, fired=fired, exhausted=exhausted, forced=forced)
-        if spent:
-            self._note(records.LoopExhausted(turn=turn, exhausted=exhausted, forced=forced))
+        self._decided = (turn, node, fire, spent)
+        if spent and (decided := self.decision) is not None:
+            self._note(records.LoopExhausted(turn=turn, exhausted=decided.exhausted, forced=decided.forced))
 
     def _note(self, record: Record) -> None:
         self._commands.append(Note(record=record))

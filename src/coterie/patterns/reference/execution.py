@@ -20,6 +20,7 @@ from coterie.ids import new_run_id
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import Record, RunFinished, RunStarted
 from coterie.kernel.ended import Ended
+from coterie.kernel.owner import Observers, OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.patterns.identity import execution_id
@@ -73,13 +74,9 @@ async def execute(
 
         def begin(turns: Host, attach: Attach, observe: Observe, clock: Clock) -> Awaitable[Any]:
             shell = Shell(
-                store=store,
-                turns=turns,
-                clock=clock,
-                make_kind=kind_of,
-                limits=options.limits,
-                observe=observe,
-                environment=os.environ,
+                RunPorts(store=store, turns=turns, clock=clock, make_kind=kind_of, environment=os.environ),
+                OwnerOptions(limits=options.limits or Limits()),
+                Observers(observe=observe),
             )
             attach(shell)
             return shell.start(run, plan, given)

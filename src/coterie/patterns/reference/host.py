@@ -78,7 +78,7 @@ class Host:
     def attach(self, shell: Shell) -> None:
         """Set the shell that drives the runs."""
         self._shell = shell
-        shell.tree.appended = self._appended
+        shell.watch(self._appended)
 
     def on_mismatch(self, stop: Callable[[], object]) -> None:
         """Set the callback that stops the run when its program has changed."""

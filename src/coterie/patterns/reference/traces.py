@@ -10,13 +10,14 @@ from coterie.engines.program import Program
 from coterie.errors import PatternRefused, ReplayMismatch
 from coterie.journal import records as r
 from coterie.journal.records import MessageSent, ResultRecorded
-from coterie.patterns.identity import message_id, result_id
+from coterie.patterns.identity import result_id
 from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext, is_unchanged
 from coterie.patterns.reference.mixins.base import BaseMixin
 from coterie.patterns.reference.plain import plain_object
 from coterie.patterns.reference.unchecked import row
 from coterie.patterns.rows.configs import AgentConfig
 from coterie.patterns.rows.enums import MessageType
+from coterie.patterns.rows.fold import message_values
 from coterie.patterns.rows.models import AgentInstance, Message, Result
 
 R = TypeVar("R", bound=r.Record)
@@ -113,19 +114,7 @@ class Traces(ABC):
         return self._message(n, written)
 
     def _message(self, n: int, record: MessageSent) -> Message:
-        recipient = record.recipient
-        return row(
-            Message,
-            id=message_id(self.run, n),
-            execution_id=self.context.execution_id,
-            sender_id=self.instances[record.sender].id,
-            recipient_id=self.instances[recipient].id if recipient else None,
-            message_type=MessageType(record.type),
-            content=plain_object(record.content, "the content of a message"),
-            round_number=record.round,
-            sequence_number=n,
-            created_at=datetime.fromtimestamp(record.at, UTC),
-        )
+        return row(Message, **message_values(self.run, n, record, self.instances))
 
     async def record(self, invocation: AgentInvocationResult) -> Result:
         """Record *invocation*: the outcome of a call is recorded already, any other result gets a record."""

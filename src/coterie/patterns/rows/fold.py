@@ -4,7 +4,7 @@ Ids follow from the run (`coterie.patterns.identity`) and times from the records
 same rows.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -257,23 +257,27 @@ class RowFold:
         known.messages += 1
         if record.sender not in known.instances:
             return
-        recipient = known.instances.get(record.recipient)
-        values = {
-            "id": message_id(run, known.messages),
-            "execution_id": known.execution["id"],
-            "sender_id": known.instances[record.sender]["id"],
-            "recipient_id": recipient["id"] if recipient is not None else None,
-            "message_type": MessageType(record.type),
-            "content": as_json(record.content),
-            "round_number": record.round,
-            "sequence_number": known.messages,
-            "created_at": _time(record.at),
-        }
+        values = message_values(run, known.messages, record, known.instances)
         yield RowUpdate("messages", values["id"], values)
 
     def _instance(self, known: _RunState, slot: str, **changes: Any) -> RowUpdate:
         values = known.instances[slot] = {**known.instances[slot], **changes}
         return RowUpdate("agent_instances", values["id"], values)
+
+
+def message_values(run: str, n: int, record: r.MessageSent, slots: Container[str]) -> Values:
+    """The columns of the *n*-th message of *run*; a recipient that is none of *slots* is all."""
+    return {
+        "id": message_id(run, n),
+        "execution_id": execution_id(run),
+        "sender_id": instance_id(run, record.sender),
+        "recipient_id": instance_id(run, record.recipient) if record.recipient in slots else None,
+        "message_type": MessageType(record.type),
+        "content": as_json(record.content),
+        "round_number": record.round,
+        "sequence_number": n,
+        "created_at": _time(record.at),
+    }
 
 
 def _output(result: Any, type: str) -> Values:

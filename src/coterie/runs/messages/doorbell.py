@@ -39,6 +39,7 @@ class Doorbell:
     def __init__(self, folder: Path, judge: Callable[[str, int], Awaitable[Verdict]]) -> None:
         self._folder, self._judge = folder, judge
         self._server: asyncio.Server | None = None
+        self._rings = set[asyncio.StreamWriter]()
         self._socket = socket_path(folder)
         self._link = folder / delivery.BELL
 
@@ -62,12 +63,15 @@ class Doorbell:
         if self._server is not None:
             self._server.close()
             self._server = None
+            for writer in self._rings:
+                writer.transport.abort()
             with suppress(OSError):
                 self._socket.unlink(missing_ok=True)
                 (self._folder / "control.json").unlink(missing_ok=True)
                 self._link.unlink(missing_ok=True)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._rings.add(writer)
         try:
             name, _, form = (await reader.readline()).decode().strip().partition(" ")
             verdict = await self._judge(name, _peer(writer.get_extra_info("socket")))
@@ -78,6 +82,7 @@ class Doorbell:
             pass  # the sender has gone, sent no id, or this owner is over: the sender sees that itself
         finally:
             writer.close()
+            self._rings.discard(writer)
 
 
 def _peer(bell: socket.socket) -> int:
@@ -109,8 +114,13 @@ def _listening(path: Path) -> socket.socket:
 
 
 def _clear_dead(folder: Path) -> None:
-    """Remove the sockets of owners that were killed."""
+    """Remove the sockets of owners that were killed. Where the kernel lists those of the living, none of them rings."""
+    bound = ""
+    with suppress(OSError):
+        bound = Path("/proc/net/unix").read_text(errors="replace")
     for path in folder.glob("*.sock"):
+        if str(path.with_suffix(".new")) in bound:  # the name that it was bound to
+            continue
         with socket.socket(socket.AF_UNIX) as bell, suppress(OSError):
             bell.setblocking(False)
             if bell.connect_ex(str(path)) == errno.ECONNREFUSED:

@@ -53,7 +53,6 @@ class Inbox:
 
     def __init__(self, folder: Path, shell: Shell, now: Callable[[], float]) -> None:
         self._folder, self._shell, self._now = folder, shell, now
-        shell.tree.before_taking_over = self._take_what_came_before
         self._bell = Doorbell(folder, lambda name, pid: self._take(name, self._marks_of(pid)))
         self._looking: asyncio.Task[None] | None = None
         self._seen: set[str] | None = None
@@ -184,7 +183,7 @@ class Inbox:
         self._shell.post(judge)
         return await judged
 
-    def _take_what_came_before(self, live: DrivenRun) -> None:
+    def take_waiting(self, live: DrivenRun) -> None:
         """Judge the messages that the attempts of *live* sent before their owner died, and guidance for *live*.
 
         So an attempt that is retried has the guidance in its prompt. The files stay until this owner reads its inbox

@@ -116,7 +116,7 @@ def _follow(
         case "answer":
             return _answer(shell, live, turn, message, source), ""
         case "permit":
-            return shell.tree.attend(live, turn, message.text.strip(), message.id, source), ""
+            return shell.approvals.attend(live, turn, message.text.strip(), message.id, source), ""
         case "setting":
             if not live.kind.keeps_child_plans:
                 return "only a loop reads its settings again", ""
@@ -129,7 +129,7 @@ def _follow(
             return _note(shell, live, turn, message, now, source)
         case "interrupt":
             word = r.OperatorSaid(message=message.id, what="interrupt", turn=turn)
-            if shell.tree.cut(live, word, source):
+            if shell.approvals.cut(live, word, source):
                 return "", ""
             return f"turn {turn!r} is not running" if turn else "no turn is running", ""
         case "stop" if late:
@@ -184,7 +184,7 @@ def _answer(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, sourc
     if turn not in asking:
         return not_asking(live.root, message.turn, _questions(shell))
     if turn in live.held:
-        return shell.tree.decide(live, turn, message.text, message.id, source)
+        return shell.approvals.decide(live, turn, message.text, message.id, source)
     if problem := unknown_outputs(live.core, live.core.turns[turn], message):
         return problem
     attempt = asking[turn].attempt
@@ -199,7 +199,7 @@ def _answer(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, sourc
     judged = live.core.engine.judge(reply)
     if isinstance(judged, r.AttemptFailed):
         return judged.reason
-    shell.tree.hear(live, reply, source)
+    shell.hearing.hear(live, reply, source)
     return ""
 
 
@@ -247,7 +247,7 @@ def _guide(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, now: f
         problem = "several turns are running" if found else f"turn {message.turn!r} is not running"
         return f"{problem}; say which turn the guidance is for: {running}", ""
     said = r.OperatorSaid(message=message.id, what="guide", turn=turn, text=message.text.strip())
-    shell.tree.guide(live, said, now, source)
+    shell.approvals.guide(live, said, now, source)
     if live.kind.keeps_guidance:
         return "", ""
     where = f"the next attempt of {_address(live, turn)}, or the next turn of {live.core.role(turn)}"
@@ -311,7 +311,7 @@ def _emit(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, source:
             return f"the gates of {held.due.event or 'its answer'} are still running: wait for their verdict"
         emit = Emit(turn=turn, attempt=attempt, event=message.event, payload=message.payload, message=message.id)
         emit = replace(emit, open_tasks=_open_tasks(shell, live, emit))
-        record = shell.tree.hear_late(live, emit) if late else shell.tree.hear(live, emit, source)
+        record = shell.hearing.hear_late(live, emit) if late else shell.hearing.hear(live, emit, source)
         if record is None:
             return f"attempt {turn}.{attempt} is over (stale)"
         if refused := refusal(record):
@@ -328,7 +328,7 @@ def _open_tasks(shell: Shell, live: DrivenRun, said: Reply | Emit) -> tuple[str,
     settings = live.kind.notes
     if settings is None or settings.of_parent or not live.kind.needs_open_tasks(said):
         return ()
-    files = shell.tree.notes.files(live.run, settings, "task")
+    files = shell.tree.ports.notes.files(live.run, settings, "task")
     return notes.Tasks.of(files).blocking() if files is not None else ()
 
 
@@ -347,7 +347,7 @@ def _note(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, now: fl
     """Record a change of memory or tasks; return the problem, if there is one, and the reply to the sender."""
     if stale := _stale(live, turn, message):
         return stale, ""
-    files = shell.tree.notes.files(live.run, live.kind.notes, message.kind)
+    files = shell.tree.ports.notes.files(live.run, live.kind.notes, message.kind)
     if files is None:
         return "this run keeps nothing on disk", ""
     try:
@@ -366,7 +366,10 @@ def keep(shell: Shell, live: DrivenRun, message: RunMessage) -> None:
     A message whose owner died in between comes again; what the files contain is not written twice.
     """
     record = live.core.notes.get(message.id)
-    if record is not None and (files := shell.tree.notes.files(live.run, live.kind.notes, message.kind)) is not None:
+    if (
+        record is not None
+        and (files := shell.tree.ports.notes.files(live.run, live.kind.notes, message.kind)) is not None
+    ):
         files.add(notes.NoteChange(said="", run=record.entries, project=record.project))
 
 
@@ -374,5 +377,5 @@ def restore_notes(shell: Shell, live: DrivenRun) -> None:
     """Write the memory and the tasks of *live* to its files."""
     for kind, record in (("memory", r.MemoryChanged), ("task", r.TaskChanged)):
         known = tuple(entry for one in live.core.notes.values() if isinstance(one, record) for entry in one.entries)
-        if known and (files := shell.tree.notes.files(live.run, live.kind.notes, kind)) is not None:
+        if known and (files := shell.tree.ports.notes.files(live.run, live.kind.notes, kind)) is not None:
             files.add(notes.NoteChange(said="", run=known))

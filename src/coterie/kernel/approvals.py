@@ -1,0 +1,108 @@
+"""What people say to runs: answers for attempts that need them, decisions on turns, guidance and interruptions."""
+
+import msgspec
+
+from coterie.journal.records import (
+    ATTENTION_ANSWERS,
+    DECISIONS,
+    PARKED,
+    PARKED_DECISIONS,
+    AttemptFailed,
+    AttemptInterrupted,
+    AttentionAnswered,
+    AttentionAsked,
+    OperatorSaid,
+)
+from coterie.kernel.driven_run import Attend, DrivenRun, InterruptAttempt, Permit, Steer
+from coterie.kernel.hearing import Hearing
+from coterie.kernel.prompts import how_to_decide
+from coterie.kernel.run_tree import RunTree
+
+
+class Approvals:
+    """Takes what people say to the runs of *tree*."""
+
+    def __init__(self, tree: RunTree, hearing: Hearing) -> None:
+        self._tree, self._hearing, self._clock = tree, hearing, tree.ports.clock
+
+    def cut(self, live: DrivenRun, said: OperatorSaid, source: str = "operator") -> bool:
+        """Interrupt the attempt of one turn, or all attempts of *live* and below; False if there is none."""
+        names = [said.turn] if said.turn else list({**live.attempts, **live.checks})
+        below = [one for one in live.children.values() if said.turn in ("", one.turn) and one.core.is_live]
+        found = [name for name in names if name in live.sessions or name in live.checks]
+        if not found and not below:
+            return False
+        live.core.write(self._clock.now(), said, source=source)
+        live.outbox += [InterruptAttempt(turn=name) for name in found]
+        for child in below:
+            self.cut(child, msgspec.structs.replace(said, turn=""), source)
+        self._tree.pump(live)
+        return True
+
+    def guide(self, live: DrivenRun, said: OperatorSaid, now: float, source: str = "operator") -> None:
+        """Record guidance for a turn of *live*, or for all, and steer their attempts where the backend can do that."""
+        live.core.write(now, said, source=source)
+        live.outbox += [Steer(turn=turn, said=said) for turn in live.sessions if said.turn in ("", turn)]
+
+    def need(self, live: DrivenRun, asked: AttentionAsked, seconds: float | None) -> None:
+        """Record that an attempt of *live* needs a person, under the next id; its policy answers after *seconds*.
+
+        An attempt that was adopted may ask again for what it has asked under its earlier owner.
+        """
+        core = live.core
+        known = (one for one in core.attention.values() if one.turn == asked.turn and one.question == asked.question)
+        again = next((one for one in known if one.question and one.attempt == asked.attempt), None)
+        if again is None:
+            due = None if seconds is None else max(self._clock.now(), core.at) + seconds
+            asked = msgspec.structs.replace(asked, id=f"{asked.turn}?{core.questions + 1}", due=due)
+            if self._hearing.hear(live, asked) is None:
+                return
+            if said := core.said_before(asked):
+                self.attend(live, asked.id, said.what, said.message)
+                return
+        live.outbox.append(Attend(asked=again or core.attention[asked.id]))
+
+    def attend(self, live: DrivenRun, id: str, answer: str, message: str = "", source: str = "operator") -> str:
+        """Answer what an attempt of *live* needs a person for, if it still does; return why that cannot be, if so.
+
+        Args:
+            answer: One of `ATTENTION_ANSWERS` for its kind.
+            message: That of the operator, or of the *source*; empty: the policy answers.
+        """
+        core, now = live.core, self._clock.now()
+        asked = core.attention.get(id)
+        if asked is None or not core.hears(asked.turn, asked.attempt):
+            what = f"nothing with the id {id!r}" if id else "nothing"
+            return f"{what} waits for a person; open: {', '.join(core.attention) or 'none'}"
+        if answer not in (known := ATTENTION_ANSWERS.get(asked.kind, ())):
+            return f"{answer!r} is no answer to {id}: write {', '.join(known[:-1])} or {known[-1]}"
+        turn, attempt = asked.turn, asked.attempt
+        answered = AttentionAnswered(id=id, turn=turn, attempt=attempt, answer=answer, message=message)
+        core.write(now, answered, source=source if message else "harness")
+        match answer:
+            case "park":
+                self._hearing.hear(live, AttemptInterrupted(turn=turn, attempt=attempt, reason=PARKED))
+            case "fail":
+                reason = f"{asked.tool} was not permitted: {asked.detail}".removesuffix(": ")
+                self._hearing.hear(live, AttemptFailed(turn=turn, attempt=attempt, kind="refused", reason=reason))
+            case "interrupt":
+                live.outbox.append(InterruptAttempt(turn=turn))
+            case "allow" | "deny":
+                live.outbox.append(Permit(turn=turn, question=asked.question, allowed=answer == "allow"))
+        self._tree.pump(live)
+        return ""
+
+    def decide(self, live: DrivenRun, turn: str, word: str, message: str, source: str = "operator") -> str:
+        """Take a human's word on a turn that a crash cut off; return why it cannot be used, if so."""
+        parked = live.core.parked_for(turn)
+        if word.strip() not in (PARKED_DECISIONS if parked else DECISIONS):
+            return f"{how_to_decide(turn, parked)} (not {word!r})"
+        cause = live.held.pop(turn)
+        said = OperatorSaid(message=message, what=word.strip(), turn=turn)
+        live.core.write(self._clock.now(), said, source=source)
+        if said.what == "cancel":
+            live.outbox += live.core.cancel(self._clock.now(), turn, "an operator cancelled it", source)
+        else:
+            live.core.due(cause)
+        self._tree.pump(live)
+        return ""

@@ -1,0 +1,196 @@
+"""Perform the effects of runs, each once its cause is durable: start, end and answer attempts, and wait."""
+
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from coterie.errors import CoterieError, shortage
+from coterie.ids import child_run_id
+from coterie.journal.records import (
+    AttemptFailed,
+    Cause,
+    ConfigAnswer,
+    ConfigChanged,
+    ConfigKept,
+    ConfigRejected,
+    TreeMade,
+    TreesJoined,
+)
+from coterie.kernel.approvals import Approvals
+from coterie.kernel.attempts import Attempts
+from coterie.kernel.attendance import Attendance
+from coterie.kernel.children import Children
+from coterie.kernel.commands import Close, Effect, Halt, ReadPlan, Start, Wait
+from coterie.kernel.driven_run import Attend, Check, Clear, DrivenRun, InterruptAttempt, Order, Permit, Steer
+from coterie.kernel.event_queue import EventQueue
+from coterie.kernel.gates import Gates
+from coterie.kernel.hearing import Hearing
+from coterie.kernel.opening import RunOpening
+from coterie.kernel.plan_secrets import filled
+from coterie.kernel.run_end import RunEnd
+from coterie.kernel.run_tree import RunTree
+from coterie.kernel.timers import Timers
+from coterie.planning.plan import AgentPlan
+
+
+class Effects:
+    """Performs the effects of the runs of *tree*.
+
+    Args:
+        lack: Called when the machine lacks something; it stops the run.
+
+    Attributes:
+        attempts, children, timers, attendance: What runs and waits by now.
+        end: Ends the root run.
+    """
+
+    def __init__(
+        self,
+        tree: RunTree,
+        opening: RunOpening,
+        hearing: Hearing,
+        approvals: Approvals,
+        queue: EventQueue,
+        lack: Callable[[str], object],
+    ) -> None:
+        self._tree, self._hearing, self._approvals, self._queue = tree, hearing, approvals, queue
+        self._ports, self._facts, self._clock = tree.ports, tree.facts, tree.ports.clock
+        self._quota, self._on_quota = tree.options.quota, tree.observers.on_quota
+        self.timers = Timers(self._clock, queue)
+        self.attempts = Attempts(tree, hearing, approvals, queue, lack)
+        self.attendance = Attendance(hearing, approvals, queue, tree.observers.attendant)
+        self.children = Children(tree, opening, hearing, queue, self.timers, self.attempts)
+        self.end = RunEnd(tree)
+        self._gates = Gates(tree, hearing, self.attempts.events, lack)
+
+    def start_agents(self, live: DrivenRun) -> None:
+        """Start, while the disk works, the agents that the outbox of *live* names.
+
+        An attempt is a task, and no task runs before the event loop turns again: by then its intent is durable. If it
+        cannot be made durable, the owner ends, and its tasks with it, before their first step.
+        """
+        outbox, live.outbox = live.outbox, []
+        for effect in outbox:
+            if type(effect) is Start:
+                agent = live.core.agents.get(effect.ask.agent)
+                if agent is None or agent.child is None:
+                    self._start(live, effect)
+                    continue
+            live.outbox.append(effect)
+
+    def _agent(self, live: DrivenRun, start: Start) -> AgentPlan:
+        agent = live.core.agents.get(start.ask.agent) or AgentPlan(name=start.ask.agent)
+        return filled(agent, self._tree.held) if self._tree.held else agent
+
+    async def perform(self, live: DrivenRun, effect: Effect | Order) -> None:
+        """Perform *effect*, whose cause is durable."""
+        match effect:
+            case Start() if not live.kind.wants_tree(effect.ask.agent):
+                self._start(live, effect)
+            case Start():
+                self._facts.ask(partial(self._begin_branch, live, effect), partial(self._branch_began, live, effect))
+            case Halt(turn=turn):
+                live.halt(turn)
+                self.children.halt(live, turn)
+            case Wait(cause=cause, again=again) if again.ask:
+                live.held[again.turn] = cause
+            case Wait(cause=cause, again=again) if again.quota and self._quota != "wait":
+                due = self._clock.now() if self._quota == "now" and cause[0] < live.core.owned else again.due
+                self.timers.opens(live, due, partial(self._due, live, cause))
+            case Wait(cause=cause, again=again):
+                if again.quota:
+                    self._on_quota(live.run, again.turn, again.due)
+                self.timers.retry(live, again.due, partial(self._due, live, cause))
+            case ReadPlan(cause=cause):
+                self._facts.ask(partial(self._reread, live), partial(self._read_plan, live, cause))
+            case InterruptAttempt(turn=turn):
+                self.attempts.interrupt(live, turn)
+                self._gates.interrupt(live, turn)
+            case Check(turn=turn):
+                self._gates.check(live, turn)
+            case Close():
+                await self.end.finish(live)
+            case Clear(turn=turn, attempt=attempt):
+                self._ports.files.clear_attempts(live.run, [(turn, attempt)])
+            case Attend(asked=asked):
+                if asked.due is not None:
+                    self.timers.at(live, asked.due, partial(self._approvals.attend, live, asked.id, asked.policy))
+                self.attendance.begin(live, asked)
+            case Permit(turn=turn, question=question, allowed=allowed):
+                self.attempts.permit(live, turn, question, allowed)
+            case Steer(turn=turn, said=said):
+                self.attempts.steer(live, turn, said)
+
+    async def _begin_branch(self, live: DrivenRun, start: Start) -> TreeMade | AttemptFailed | None:
+        """Make the work tree of a branch of a wave, if it is to have one."""
+        agent = live.core.agents.get(start.ask.agent)
+        if agent is None or agent.child is None:
+            return None
+        try:
+            return await self._ports.workspace.begin_branch(
+                child_run_id(live.run, start.ask.turn, start.attempt), agent.child
+            )
+        except CoterieError as error:
+            if shortage(error):
+                raise
+            return AttemptFailed(turn=start.ask.turn, attempt=start.attempt, kind="failed", reason=str(error))
+
+    def _branch_began(self, live: DrivenRun, start: Start, made: TreeMade | AttemptFailed | None) -> None:
+        if isinstance(made, AttemptFailed):
+            self._hearing.hear(live, made)
+            return
+        if made is not None and made.path not in live.core.trees and live.core.is_live:
+            live.core.write(self._clock.now(), made)
+        self._start(live, start)
+
+    def _start(self, live: DrivenRun, start: Start) -> None:
+        name, core = start.ask.turn, live.core
+        if not core.hears(name, start.attempt):
+            return  # it was cancelled before its intent was durable
+        agent = self.timed(live, start)
+        if live.limits_time and self.timers.seconds_left(live) == 0:
+            self._queue.put(0, partial(self.children.overdue, live, start, "no time is left (max_runtime)"))
+            return
+        if agent.child is not None:
+            self.children.start(live, start, agent, agent.child)
+            return
+        self.attempts.start(live, start, agent)
+        if agent.kind == "human" and agent.timeout is not None:
+            due = core.turns[name].asked + agent.timeout
+            reason = f"no answer within {agent.timeout:g} s"
+            failed = AttemptFailed(turn=name, attempt=start.attempt, kind="timeout", reason=reason)
+            self.timers.at(live, due, partial(self._hearing.hear, live, failed))
+
+    def timed(self, live: DrivenRun, start: Start, taken: float = 0.0) -> AgentPlan:
+        """The agent of *start*, which has been at work for *taken* seconds, with no more time than the run has left."""
+        agent = self._agent(live, start)
+        if not live.limits_time or agent.kind == "human":
+            return agent
+        if (left := self.timers.seconds_left(live)) is not None:
+            agent = msgspec.structs.replace(agent, timeout=min(left + taken, agent.timeout or left + taken))
+        return agent
+
+    def _due(self, live: DrivenRun, cause: Cause) -> None:
+        live.core.due(cause)
+        self._tree.pump(live)
+
+    async def _reread(self, live: DrivenRun) -> tuple[TreesJoined | None, ConfigAnswer]:
+        """Merge what the branches of a wave did, which may change the plan's files, then read these again."""
+        joined = await self.end.joined(live)
+        try:
+            return joined, ConfigKept() if self._ports.reload is None else await self._ports.reload(live.run, live.plan)
+        except (CoterieError, OSError) as error:
+            if shortage(error):
+                raise
+            return joined, ConfigRejected(reason=str(error))
+
+    def _read_plan(self, live: DrivenRun, cause: Cause, found: tuple[TreesJoined | None, ConfigAnswer]) -> None:
+        joined, answer = found
+        if joined is not None and live.core.is_live:
+            live.core.write(self._clock.now(), joined)
+        if isinstance(answer, ConfigChanged):
+            live.plan = live.kind.adopt(answer.plan)
+            self._tree.learn_secrets(live.plan)
+        live.core.reloaded(self._clock.now(), cause, answer)
+        self._tree.pump(live)
