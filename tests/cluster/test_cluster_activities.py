@@ -16,9 +16,10 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
+from until import soon
 
 from coterie.backends.base import Answer, Event, Failure, Launched, Permission, Text, Tool
-from coterie.cluster.activities import DriverActivities, TurnActivities, _Attempt
+from coterie.cluster.activities import DriverActivities, TurnActivities, _Attempt, beats_after
 from coterie.cluster.files import pack
 from coterie.cluster.wire import Begin, MsgspecConverter, TurnDone, TurnHeard
 from coterie.cluster.workflow import RunWorkflow
@@ -127,6 +128,43 @@ def test_a_turn_begins_once_the_server_still_wants_it(monkeypatch: pytest.Monkey
     assert answers == [RPCStatusCode.NOT_FOUND]
     with pytest.raises(ApplicationError, match="came too late"):
         asyncio.run(ActivityEnvironment().run(TurnActivities._begin, node))
+
+
+@pytest.mark.parametrize(("most", "each_hour"), [(4.0, 915), (7.0, 535), (0.5, 7200)])
+def test_a_long_turn_shows_few_signs_of_life(most: float, each_hour: int) -> None:
+    """Each second in its first ten, then each tenth of its age, up to what its node says."""
+    ages = [0.0]
+    while ages[-1] < 3600:
+        ages.append(ages[-1] + beats_after(ages[-1], most))
+
+    assert [beats_after(age, most) for age in (0.0, 10.0, 30.0, 5000.0)] == [
+        min(most, s) for s in (1.0, 1.0, 3.0, most)
+    ]
+    assert len(ages) - 1 == each_hour
+
+
+def test_the_first_sign_of_life_is_the_question_whether_the_turn_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one does not follow at once: each is a write of the server."""
+    seen: list[str] = []
+
+    def pause(age: float, most: float) -> float:
+        seen.append(f"at most {most:g} s")
+        return 0.0
+
+    async def main() -> None:
+        client: Any = Heard()
+        attempt = _Attempt(client, "node", request(agent()), AttemptFolders(Runs(tmp_path)))
+        beating = asyncio.create_task(attempt.beat(7.0))
+        await soon(lambda: len(seen) >= 4)
+        beating.cancel()
+
+    monkeypatch.setattr("coterie.cluster.activities.beats_after", pause)
+    activity = ActivityEnvironment()
+    activity.on_heartbeat = lambda *details: seen.append("beat")
+    asyncio.run(activity.run(main))
+    assert seen[:4] == ["at most 7 s", "beat"] * 2
 
 
 def test_what_was_launched_is_in_the_result(tmp_path: Path) -> None:

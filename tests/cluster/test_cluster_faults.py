@@ -140,7 +140,7 @@ def test_a_turn_longer_than_every_time_out_survives_its_driver(temporal_server: 
 
 def test_a_frozen_node_that_wakes_up_is_refused(temporal_server: Server, tmp_path: Path) -> None:
     log, export = tmp_path / "log", tmp_path / "export"
-    plan = flow("slow -> after", slow=worker("slow", log, 6.0), after=worker("after", log, 0.1))
+    plan = flow("slow -> after", slow=worker("slow", log, FIRST_LONG), after=worker("after", log, 0.1))
     cluster = f"{temporal_server.url}?export={export}"
 
     async def main() -> None:

@@ -98,7 +98,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(coterie: Here, seeded: Path
     before = finished(coterie.records(run))
     assert len(before) == 3
 
-    assert coterie.document("resume", run)["outcome"] == "completed"
+    assert coterie.document("resume", run, "--max-turns", "none")["outcome"] == "completed"
     records = coterie.records(run)
     assert finished(records)[:3] == before
     starts = Counter((r.turn, r.attempt) for r in records if isinstance(r, TurnStarted))

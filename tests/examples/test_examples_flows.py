@@ -31,7 +31,8 @@ def test_the_example_is_short() -> None:
 
 def test_the_tests_of_the_example_pass(tmp_path: Path) -> None:
     """A user's own tests of a team run under unittest and pytest."""
-    done = subprocess.run([sys.executable, "-m", "unittest"], cwd=FOLDER, capture_output=True, text=True)
+    command = [sys.executable, "-m", "unittest", "discover", "-s", str(FOLDER)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
     assert "Ran 3 tests" in done.stderr

@@ -23,7 +23,7 @@ class SqliteStore:
         self.root, self._poll = root, poll
         root.mkdir(parents=True, exist_ok=True)
         self._file = root / "journals.sqlite"
-        self.writing = sqlite3.connect(self._file, isolation_level=None)
+        self.writing = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
         self.writing.execute("pragma journal_mode = wal")
         self.writing.execute("pragma synchronous = full")
         columns = "run text, seq integer, at real, lines blob, primary key (run, seq)"
@@ -101,6 +101,9 @@ class SqliteStore:
 
     def close(self) -> None:
         self.writing.close()
+
+    def __del__(self) -> None:  # a test forgets it where a process would end
+        self.close()
 
     def _last(self, run: str) -> int:
         [(last,)] = self._rows("select coalesce(max(seq), 0) from records where run = ?", run)

@@ -63,8 +63,8 @@ from coterie.runs.repository import Runs
 from coterie.workspace.trees.git import in_thread
 from coterie.workspace.trees.workspace import read_below
 
-HEARTBEAT_EVERY = 1.0
-"""Seconds between two signs of life of a turn."""
+HEARTBEAT_EVERY, BEAT = 1.0, 4.0
+"""The least and the most seconds between two signs of life of a turn, each of which the server writes down."""
 COST_LEAST = 0.01
 COST_GROWTH = 1.25
 """The cost of an attempt, in USD, that its node reports first, and its growth until the next report."""
@@ -90,6 +90,7 @@ class TurnActivities:
         guard: Ends what attempts leave behind if this process dies.
         hidden: See `Request.hidden`.
         tell: Called with notices for the people who operate the node.
+        beat: The most seconds between two signs of life of a turn.
     """
 
     def __init__(
@@ -102,8 +103,9 @@ class TurnActivities:
         guard: Guard,
         hidden: tuple[Path, ...] = (),
         tell: Callable[[str], object] = lambda notice: None,
+        beat: float = BEAT,
     ) -> None:
-        self._home, self._hidden, self._tell = home, hidden, tell
+        self._home, self._hidden, self._tell, self._beat = home, hidden, tell, beat
         self._client, self._export, self._turns, self._node, self._guard = client, export, turns, node, guard
         self._files, self._trees = AttemptFolders(Runs(home)), WorkTrees(home / "files", export)
         self._relay = Relay(client, export)
@@ -133,7 +135,7 @@ class TurnActivities:
         """Run one attempt to its result; cancelling it interrupts the attempt and waits for its end."""
         await self._begin()
         attempt = _Attempt(self._client, self._node, request, self._files)
-        beating = asyncio.create_task(attempt.beat())
+        beating = asyncio.create_task(attempt.beat(self._beat))
         sending = asyncio.create_task(attempt.keep_sending(self._export))
         head: Head | None = None
         try:
@@ -351,11 +353,16 @@ class _Attempt:
             with suppress(ClusterFailed):
                 await self.send_output(export)
 
-    async def beat(self) -> None:
-        """Say every second that the attempt is alive, and how far it has come."""
+    async def beat(self, most: float) -> None:
+        """Say that the attempt, which has just shown its first sign of life, is alive, and how far it has come.
+
+        Args:
+            most: The most seconds between two of these signs.
+        """
+        began = time.monotonic()
         while True:
+            await asyncio.sleep(beats_after(time.monotonic() - began, most))
             activity.heartbeat(TurnBeat(said=self.said, usage=self._used))
-            await asyncio.sleep(HEARTBEAT_EVERY)
 
     def done(self, result: Result, head: Head | None) -> TurnDone:
         """What became of it."""
@@ -363,6 +370,11 @@ class _Attempt:
         if isinstance(result, Answer):
             return TurnDone(answer=result, events=tuple(self._kept), head=head)
         return TurnDone(failure=result, events=tuple(self._kept), head=head)
+
+
+def beats_after(age: float, most: float) -> float:
+    """Seconds until the next sign of life of a turn: a tenth of its *age*, for a cancellation comes with a sign."""
+    return min(most, max(HEARTBEAT_EVERY, age / 10))
 
 
 async def _interrupted(attempt: "asyncio.Future[Result]", session: Session | None) -> Result:

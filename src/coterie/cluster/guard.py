@@ -1,9 +1,9 @@
 """The guard of a node: a process that ends the agents of a node that was killed or is frozen.
 
-The server gives the turns of such a node to others after ten seconds; their agents must not work on beside them. The
-node writes a line for each attempt that begins (`+MARK`) or ends (`-MARK`), and an empty one each second. The guard
-writes the mark of each attempt before it ends its processes, so a node that wakes up in time does not take their end
-for a failure. It answers each line: one that has died is replaced within a second, and one that is frozen itself
+The server gives the turns of such a node to others nine seconds later or more; their agents must not work on beside
+them. The node writes a line for each attempt that begins (`+MARK`) or ends (`-MARK`), and an empty one each second. The
+guard writes the mark of each attempt before it ends its processes, so a node that wakes up in time does not take their
+end for a failure. It answers each line: one that has died is replaced within a second, and one that is frozen itself
 within a few.
 """
 
@@ -26,7 +26,7 @@ STARTING = 60
 ENDS_WITHIN = 10.0
 """Seconds for which the end of the guard is waited for: it may be frozen."""
 GRACE = 1.0
-"""Seconds between SIGTERM and SIGKILL: ten seconds after the node froze its turns may run elsewhere."""
+"""Seconds between SIGTERM and SIGKILL: nine seconds after the node froze its turns may run elsewhere."""
 
 
 class Guard:

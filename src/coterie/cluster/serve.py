@@ -17,7 +17,7 @@ from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from coterie import files
-from coterie.cluster.activities import HEARTBEAT_EVERY, DriverActivities, TurnActivities
+from coterie.cluster.activities import BEAT, HEARTBEAT_EVERY, DriverActivities, TurnActivities
 from coterie.cluster.cleanup import keep_clean
 from coterie.cluster.guard import SILENCE, guarded
 from coterie.cluster.labels import register
@@ -42,8 +42,8 @@ LOOK_EVERY = 1.0
 SAID_AFTER = 2
 """Looks without an answer, one after the other, after which the server counts as away."""
 CUT_OFF = 7.0
-"""Seconds without an answer after which the turns of this node are lost: their agents are gone when the server, which
-has heard them a second later at most, gives them to others after ten."""
+"""Seconds without an answer after which the turns of this node are lost: their agents are gone when the server gives
+them to others, nine seconds or more after this node was cut off."""
 
 
 def claim_home(given: Path | None) -> tuple[Path, RunLock]:
@@ -161,7 +161,7 @@ async def node(
     drain: float = 10.0,
     hidden: Sequence[Path] = (),
     keep: float = KEEP,
-    beat: float | None = None,
+    beat: float = BEAT,
     tell: Callable[[str], object] = lambda notice: None,
 ) -> AsyncIterator[None]:
     """Serve until the block ends: drive runs, and perform the turns of *queues* with files below *home*.
@@ -174,8 +174,8 @@ async def node(
         hidden: Files and folders that the sandbox hides from the agents here.
         drain: Seconds that turns have to end when the node is left; they are interrupted then.
         keep: Seconds for which files of ended runs are kept below *home*.
-        beat: Seconds between two signs of life of a turn, each of which the server writes down. Its agents are ended so
-            much sooner once this node is frozen or cut off.
+        beat: The most seconds between two signs of life of a turn, each of which the server writes down. Its agents are
+            ended sooner by what this exceeds `BEAT`, once this node is frozen or cut off.
         tell: Called with notices for the people who operate the node.
 
     Raises:
@@ -183,14 +183,13 @@ async def node(
     """
     await export.put_blob(b"")  # what cannot be written shows here, not in the first turn
     turns = turns or local_turns()
-    beat = HEARTBEAT_EVERY if beat is None else beat
-    later = max(0.0, beat - HEARTBEAT_EVERY)
+    later = max(0.0, beat - BEAT)
     name, release = secrets.token_hex(6), release or build_id()
     driving = DriverActivities(export, home)
     async with AsyncExitStack() as stack:
         stack.enter_context(Failures(tell).listens())
         guard = await stack.enter_async_context(guarded(tell, SILENCE - later))
-        performing = TurnActivities(client, export, turns, home, name, guard, tuple(hidden), tell)
+        performing = TurnActivities(client, export, turns, home, name, guard, tuple(hidden), tell, beat)
         stack.push_async_callback(turns.close)
         for beside in keep_clean(client, home, keep), keep_contact(client, performing, tell, CUT_OFF - later):
             stack.callback(asyncio.create_task(beside).cancel)
@@ -229,7 +228,7 @@ async def node(
                     max_concurrent_activities=most,
                     max_concurrent_activity_task_polls=POLLS,
                     graceful_shutdown_timeout=timedelta(seconds=drain),
-                    max_heartbeat_throttle_interval=timedelta(seconds=beat),  # a cancellation comes with one
+                    max_heartbeat_throttle_interval=timedelta(seconds=min(beat, HEARTBEAT_EVERY)),
                 )
             )
         if drives and (current := await claim_current(client, release, tell)) != release:

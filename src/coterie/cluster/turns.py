@@ -23,8 +23,10 @@ from coterie.planning.plan import AgentPlan
 
 TURN, STEER, PERMIT = "turn", "steer", "permit"
 """The activity that an attempt is; those that speak to it on its node."""
-HEARTBEAT_TIMEOUT = timedelta(seconds=10)
-"""A worker that was not heard of for so long is lost, and what it ran is interrupted."""
+HEARTBEAT_TIMEOUT = timedelta(seconds=13)
+"""A worker that was not heard of for so long is lost, and what it ran is interrupted: nine seconds at least after it
+was killed, froze or was cut off.
+"""
 GIVEN_MOST = 5
 """Nodes to which an attempt is given that begin nothing of it."""
 CONTROL_TIMEOUT = timedelta(seconds=30)
