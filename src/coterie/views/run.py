@@ -260,7 +260,7 @@ class RunView:
                 if self._iteration is not None and fresh.id == f"iteration#{self._iteration.n}":
                     fresh.iteration = self._iteration
                 started = self._turns.setdefault(record.turn, fresh)
-                started.state = "running"
+                started.state, started.finished = "running", None  # also of one that is asked again after a failed run
                 started.attempts.append(AttemptView(record.attempt, record.at))
             case r.AttemptLaunched() if attempt := self._attempt(record.turn, record.attempt):
                 attempt.pid = record.pid or None
