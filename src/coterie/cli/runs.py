@@ -33,6 +33,27 @@ def list_(
     return 0
 
 
+def diff(
+    a: Annotated[str, typer.Argument(metavar="A", help="A run's id, the beginning of one, or 'last'.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    as_json: AsJson = False,
+    *,
+    home: HomeOptions,
+) -> int:
+    """Compare two runs turn by turn: which are the same, the first that differs, and what came of both.
+
+    The exit status is 1 if a turn differs.
+    """
+    from coterie.cli.text import plan_run as text
+    from coterie.runs.comparison import compare
+    from coterie.runs.repository import find
+
+    where = home.where
+    found = compare(find(a, where), find(b, where))
+    print_result(as_json, found, lambda: text.comparison(found))
+    return int(found.first != "")
+
+
 def remove(
     names: Annotated[
         list[str],
