@@ -33,6 +33,31 @@ def list_(
     return 0
 
 
+def overview(
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Show at most N runs (20).", show_default=False)] = 20,
+    everywhere: Annotated[
+        bool, typer.Option("--all", help="Show the runs of other directories of this machine, too.")
+    ] = False,
+    as_json: AsJson = False,
+    *,
+    home: HomeOptions,
+) -> int:
+    """Show the runs that need a person, then those at work, stopped, failed and completed, with what agents do now."""
+    from coterie.cli.text import plan_run as text
+    from coterie.proofs.worst_case import worst_case
+    from coterie.runs.repository import home_at
+    from coterie.runs.rows import RunRows
+
+    rows = RunRows(home_at(home.where), lambda plan: worst_case(plan, {}).turns)
+    listed = rows.listing(everywhere=everywhere)
+    shown = listed[:limit]
+    details = rows.details(one.key for one in shown)
+    found = [(one, details.get(one.key)) for one in shown]
+    value = {"runs": [{"entry": one, "details": more} for one, more in found], "of": len(listed)}
+    print_result(as_json, value, lambda: text.overview(found))
+    return 0
+
+
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="A run's id, the beginning of one, or 'last'.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],

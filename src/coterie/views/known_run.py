@@ -8,7 +8,7 @@ from msgspec import Struct
 from coterie.journal import records as r
 from coterie.planning.plan import Limits, Plan
 from coterie.views.plan import PlanView
-from coterie.views.run import RunView
+from coterie.views.run import RunView, TurnView
 
 
 class Owner(Struct, frozen=True, kw_only=True):
@@ -86,6 +86,11 @@ class KnownRun:
         if found is None:
             return "pending"
         return "waiting" if found.finished is None and waits and waits[-1].end is None else found.state
+
+    def open_turns(self) -> list[TurnView]:
+        """The turns at which an agent works now: not those that wait, and not those that are child runs."""
+        found = [self.view.turn(id) for node in self.plan.nodes.values() for id in node.open if id not in self.teams]
+        return [turn for turn in found if turn is not None and self.state_of(turn.id) == "running"]
 
     def first_failed(self) -> "tuple[float, KnownRun, str] | None":
         """The time, run and id of the turn that failed first; None if none did, or all were tried again."""

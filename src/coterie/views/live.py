@@ -20,7 +20,7 @@ import msgspec
 from coterie.journal import records as r
 from coterie.planning.plan import Plan
 from coterie.views import rows
-from coterie.views.attention import AttentionView
+from coterie.views.attention import Attention, AttentionView
 from coterie.views.known_run import KnownRun
 from coterie.views.team import children_of, teams
 
@@ -96,7 +96,7 @@ class LiveRun:
         for key, cost in self.costs.items():
             self._mark("costs", key, None, cost)
         self._rows(found)
-        self._asked = self._open_attention()
+        self._asked = self._attention_rows()
         found["attention"] = dict(self._asked)
         return found
 
@@ -107,7 +107,7 @@ class LiveRun:
             found["position"][run] = self.runs[run].view.seq
         self._moved.clear()
         self._rows(found)
-        asked = self._open_attention()
+        asked = self._attention_rows()
         for id in asked.keys() | self._asked.keys():
             if asked.get(id) != self._asked.get(id):
                 found["attention"][id] = asked.get(id)
@@ -121,15 +121,20 @@ class LiveRun:
             if row is not None:
                 found[table][key] = msgspec.to_builtins(row, enc_hook=str)
 
-    def _open_attention(self) -> dict[str, Any]:
-        return {f"{one.run}:{one.id}": msgspec.to_builtins(one) for one in self._attention.open(is_owned=True)}
+    def open_attention(self, *, is_owned: bool = True) -> list[Attention]:
+        """What needs a person; see `coterie.views.attention.AttentionView.open`."""
+        return self._attention.open(is_owned=is_owned)
+
+    def _attention_rows(self) -> dict[str, Any]:
+        return {f"{one.run}:{one.id}": msgspec.to_builtins(one) for one in self.open_attention()}
 
     def _mark(self, table: str, key: str, known: KnownRun | None, name: Any = None) -> None:
         self._changed[table, key] = (known, name)
 
     def _mark_all(self, known: KnownRun) -> None:
         self._mark("runs", known.id, known)
-        known.plan.changed.update(known.plan.nodes, known.plan.arrows, (-1 - n for n in range(len(known.plan.stages))))
+        plan = known.plan
+        plan.changed |= dict.fromkeys((*plan.nodes, *plan.arrows, *(-1 - n for n in range(len(plan.stages)))))
         self._of_plan(known)
         for turn in known.view.turns:
             self._mark("turns", f"{known.id}/{turn.id}", known, turn.id)

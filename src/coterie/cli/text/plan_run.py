@@ -1,11 +1,12 @@
 """Text for a run on its plan, its costs, its first failure, and what turns changed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from coterie.cli.text.words import as_json, table
 from coterie.proofs.worst_case import WorstCase
 from coterie.runs.changed_files import ChangedFiles
+from coterie.runs.rows import RunDetails, RunEntry
 from coterie.views.compare import Comparison, TurnSide
 from coterie.views.costs import Costs, Spent
 from coterie.views.failure import Failure
@@ -63,6 +64,30 @@ def _actor(row: dict[str, Any]) -> str:
     ]
     parts += [plural(row["crashes"], "crash", "crashes") if row["crashes"] else "", row["reason"]]
     return "  ".join(filter(None, (*parts, plural(lost, "dead letter") if lost else "")))
+
+
+def overview(found: Sequence[tuple[RunEntry, RunDetails | None]]) -> str:
+    """Return runs by what they need, each agent at work below its run."""
+    lines = []
+    for entry, more in found:
+        lines.append(f"{entry.group:<9}  {entry.run}  {entry.team}: {entry.words}{_details(more)}")
+        for one in more.agents if more is not None else ():
+            below = f"{one.run}/{one.turn}".partition("/")[2]
+            lines.append(f"{'':<9}    {below}  {one.agent}{f'  uses {one.tool}' if one.tool else ''}")
+    return "\n".join(lines) or "no runs yet: `coterie run FILE.at` starts one"
+
+
+def _details(more: RunDetails | None) -> str:
+    if more is None:
+        return ""
+    most = f" of at most {more.most}" if more.most is not None else ""
+    parts = [f"{plural(more.done, 'turn')} done{most}" if more.done is not None else ""]
+    parts.append(f"{plural(more.attention, 'thing')} to answer" if more.attention else "")
+    parts.append(
+        f"${more.cost:.4f}" + (f" of ${more.max_cost:g}" if more.max_cost is not None else "") if more.cost else ""
+    )
+    parts.append(quoted(more.prompt) if more.prompt else "")
+    return "".join(f", {part}" for part in parts if part)
 
 
 def costs(found: Costs, worst: str) -> str:
