@@ -8,12 +8,13 @@ from coterie.cli.options import AsJson, HomeOptions
 from coterie.cli.output import complain, print_result, width
 from coterie.cli.places import RemovalOptions, confirm_place
 
+Limit = Annotated[int, typer.Option(min=1, metavar="N", help="List at most N runs (20).", show_default=False)]
+Everywhere = Annotated[bool, typer.Option("--all", help="List the runs of other directories of this machine, too.")]
+
 
 def list_(
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="List at most N runs (20).", show_default=False)] = 20,
-    everywhere: Annotated[
-        bool, typer.Option("--all", help="List the runs of other directories of this machine, too.")
-    ] = False,
+    limit: Limit = 20,
+    everywhere: Everywhere = False,
     as_json: AsJson = False,
     *,
     home: HomeOptions,

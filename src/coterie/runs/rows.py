@@ -170,12 +170,9 @@ class RunRows:
 
     def _details(self, key: str) -> RunDetails:
         runs, run = self._found[key]
-        if (
-            key not in self._live
-            and runs.is_here
-            and runs.file(run).stat().st_size > LARGEST
-            and not runs.is_owned(run)
-        ):
+        is_owned = runs.is_owned(run)
+        is_long = key not in self._live and runs.is_here and runs.file(run).stat().st_size > LARGEST
+        if is_long and not is_owned:
             return RunDetails(key=key, prompt=_first_line(task_of((), runs.first(run).input)), is_partial=True)
         live = self._read(key)
         if run not in live.runs:
