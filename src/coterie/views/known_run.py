@@ -8,7 +8,7 @@ from msgspec import Struct
 from coterie.journal import records as r
 from coterie.planning.plan import Limits, Plan
 from coterie.views.plan import PlanView
-from coterie.views.run import RunView
+from coterie.views.run import RunView, TurnView
 
 
 class Owner(Struct, frozen=True, kw_only=True):
@@ -87,11 +87,20 @@ class KnownRun:
             return "pending"
         return "waiting" if found.finished is None and waits and waits[-1].end is None else found.state
 
-    def failed(self) -> "Iterator[tuple[float, KnownRun, str]]":
+    def open_turns(self) -> list[TurnView]:
+        """The turns at which an agent works now: not those that wait, and not those that are child runs."""
+        found = [self.view.turn(id) for node in self.plan.nodes.values() for id in node.open if id not in self.teams]
+        return [turn for turn in found if turn is not None and self.state_of(turn.id) == "running"]
+
+    def first_failed(self) -> "tuple[float, KnownRun, str] | None":
+        """The time, run and id of the turn that failed first; None if none did, or all were tried again."""
+        return min(self._failed(), key=lambda one: one[0], default=None)
+
+    def _failed(self) -> "Iterator[tuple[float, KnownRun, str]]":
         """The turns that failed, with their times; of a turn that is a child run that failed the turns in it."""
         for turn in self.view.turns:
             if turn.state == "failed":
-                inner = [one for child in self.children.get(turn.id, ())[-1:] for one in child.failed()]
+                inner = [one for child in self.children.get(turn.id, ())[-1:] for one in child._failed()]
                 yield from inner or [(turn.finished or 0.0, self, turn.id)]
 
     def _follow_waits(self, turn: str, record: r.Record) -> None:

@@ -18,9 +18,9 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from coterie.journal import records as r
-from coterie.journal.rules import root_of
+from coterie.planning.plan import Plan
 from coterie.views import rows
-from coterie.views.attention import AttentionView
+from coterie.views.attention import Attention, AttentionView
 from coterie.views.known_run import KnownRun
 from coterie.views.team import children_of, teams
 
@@ -34,15 +34,18 @@ _ENDED = (r.TurnFinished, r.TurnFailed, r.TurnCancelled)
 
 
 class LiveRun:
-    """The state of the root run *run* and its child runs; feed it their records, each run's in order.
+    """The state of the run *run* and its child runs; feed it their records, each run's in order.
+
+    Args:
+        plan: What it obeys if it is a child run whose records have no plan.
 
     Attributes:
         runs: What is known of each run, by id.
         costs: What each attempt used, in the order in which they ended.
     """
 
-    def __init__(self, run: str) -> None:
-        self.run = run
+    def __init__(self, run: str, plan: Plan | None = None) -> None:
+        self.run, self._plan = run, plan
         self.runs: dict[str, KnownRun] = {}
         self.costs: dict[str, rows.CostRow] = {}
         self._teams: dict[str, Any] = {}
@@ -93,7 +96,7 @@ class LiveRun:
         for key, cost in self.costs.items():
             self._mark("costs", key, None, cost)
         self._rows(found)
-        self._asked = self._open_attention()
+        self._asked = self._attention_rows()
         found["attention"] = dict(self._asked)
         return found
 
@@ -104,7 +107,7 @@ class LiveRun:
             found["position"][run] = self.runs[run].view.seq
         self._moved.clear()
         self._rows(found)
-        asked = self._open_attention()
+        asked = self._attention_rows()
         for id in asked.keys() | self._asked.keys():
             if asked.get(id) != self._asked.get(id):
                 found["attention"][id] = asked.get(id)
@@ -118,15 +121,20 @@ class LiveRun:
             if row is not None:
                 found[table][key] = msgspec.to_builtins(row, enc_hook=str)
 
-    def _open_attention(self) -> dict[str, Any]:
-        return {f"{one.run}:{one.id}": msgspec.to_builtins(one) for one in self._attention.open(is_owned=True)}
+    def open_attention(self, *, is_owned: bool = True) -> list[Attention]:
+        """What needs a person; see `coterie.views.attention.AttentionView.open`."""
+        return self._attention.open(is_owned=is_owned)
+
+    def _attention_rows(self) -> dict[str, Any]:
+        return {f"{one.run}:{one.id}": msgspec.to_builtins(one) for one in self.open_attention()}
 
     def _mark(self, table: str, key: str, known: KnownRun | None, name: Any = None) -> None:
         self._changed[table, key] = (known, name)
 
     def _mark_all(self, known: KnownRun) -> None:
         self._mark("runs", known.id, known)
-        known.plan.changed.update(known.plan.nodes, known.plan.arrows, (-1 - n for n in range(len(known.plan.stages))))
+        plan = known.plan
+        plan.changed |= dict.fromkeys((*plan.nodes, *plan.arrows, *(-1 - n for n in range(len(plan.stages)))))
         self._of_plan(known)
         for turn in known.view.turns:
             self._mark("turns", f"{known.id}/{turn.id}", known, turn.id)
@@ -142,7 +150,7 @@ class LiveRun:
         above_id, _, attempt = run.rpartition("/")
         above = self.runs.get(above_id)
         turn = attempt.rpartition(".")[0]
-        place, plan = "", None
+        place, plan = "", self._plan
         if above is not None:
             node = above.plan.node_of(turn) or turn.rpartition("#")[0]
             place = f"{above.place}/{node}" if above.place else node
@@ -211,25 +219,24 @@ class LiveRun:
             one.spent += record.usage
 
 
-def follow(records: Iterable[tuple[str, r.Record]], run: str) -> LiveRun:
-    """The state after *records* of the root run *run* and its child runs."""
-    live = LiveRun(run)
+def fold(records: Iterable[tuple[str, r.Record]], run: str, plan: Plan | None = None) -> LiveRun:
+    """The state after *records* of *run* and its child runs; see `LiveRun`."""
+    live = LiveRun(run, plan)
     for name, record in records:
         live.apply(name, record)
     return live
 
 
-def changes_since(records: Iterable[tuple[str, r.Record]], run: str, position: Mapping[str, int]) -> Tables:
+def changes_since(
+    records: Iterable[tuple[str, r.Record]], run: str, position: Mapping[str, int], plan: Plan | None = None
+) -> Tables:
     """What *records* change after *position*; with the state at that position it is the state of all of them."""
-    live, later = LiveRun(run), list[tuple[str, r.Record]]()
-    for name, record in records:
-        if record.seq <= position.get(name, 0):
-            live.apply(name, record)
-        else:
-            later.append((name, record))
+    known = list(records)
+    live = fold(((name, one) for name, one in known if one.seq <= position.get(name, 0)), run, plan)
     live.state()
-    for name, record in later:
-        live.apply(name, record)
+    for name, record in known:
+        if record.seq > position.get(name, 0):
+            live.apply(name, record)
     return live.changes()
 
 
@@ -247,7 +254,7 @@ def merge(state: Tables, changes: Tables) -> Tables:
 
 def position_text(position: Mapping[str, int]) -> str:
     """*position* in a line, `118;polish#1.1=40`; the root run comes first."""
-    root = root_of(next(iter(position), ""))
+    root = min(position, key=len, default="")
     below = sorted((id.removeprefix(f"{root}/"), seq) for id, seq in position.items() if id != root)
     return ";".join([str(position.get(root, 0)), *(f"{quote(id, safe='#./')}={seq}" for id, seq in below)])
 

@@ -91,7 +91,7 @@ class PlanView:
         self.arrows: dict[int, ArrowState] = {}
         self.stages: list[list[str]] = []
         self.last_event: LastEvent | None = None
-        self.changed: set[str | int] = set()
+        self.changed: dict[str | int, None] = {}
         self._inherited = plan
         self._node_of: dict[str, str] = {}
         self._roles: list[str] = []
@@ -140,7 +140,7 @@ class PlanView:
             self.team = team(plan)
         for box in self.team.boxes if self.team is not None else ():
             self.nodes.setdefault(box.name, NodeState())
-            self.changed.add(box.name)
+            self.changed[box.name] = None
         if plan.flow is not None:
             agents = dict(plan.agents)
             for human in (human_agent(f"on-max:{one.source}", plan.flow.groups) for one in plan.flow.groups):
@@ -172,7 +172,7 @@ class PlanView:
         state = self.arrows.setdefault(index, ArrowState())
         state.fired += fired
         state.turn, state.at, state.spent, state.forced = turn, at, not fired, forced
-        self.changed.add(index)
+        self.changed[index] = None
 
     def _fire_between(self, sources: Iterable[str], target: str, turn: str, at: float, event: str = "") -> None:
         for arrow in self.team.arrows if self.team is not None else ():
@@ -199,7 +199,7 @@ class PlanView:
             node.lost.remove(record.turn)
             node.failed -= 1
         node.open.add(record.turn)
-        self.changed.add(name)
+        self.changed[name] = None
 
     def _name(self, record: r.TurnStarted) -> str:
         """The node at which *record* begins a turn: of a loop the role, of a fallback the node that it replaces."""
@@ -220,12 +220,12 @@ class PlanView:
         n = self._stage_at[begun]
         self._stage_of[record.turn] = n
         self.stages[n].append(record.turn)
-        self.changed.add(-1 - n)
+        self.changed[-1 - n] = None
 
     def _count(self, turn: str, usage: r.Usage) -> None:
         if (name := self._node_of.get(turn)) is not None:
             self.nodes[name].cost += usage.cost
-            self.changed.add(name)
+            self.changed[name] = None
 
     def _end(self, record: r.TurnFinished | r.TurnFailed | r.TurnCancelled) -> None:
         name = self._node_of.get(record.turn)
@@ -241,4 +241,4 @@ class PlanView:
             node.lost.add(record.turn)
         else:
             node.cost += record.usage.cost
-        self.changed.add(name)
+        self.changed[name] = None

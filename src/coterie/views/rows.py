@@ -138,7 +138,7 @@ def run_row(known: KnownRun, _: None = None) -> RunRow:
     view, plan = known.view, known.plan.plan
     loop = plan.coordination if plan is not None and isinstance(plan.coordination, LoopPlan) else None
     budgets = [known.limits.max_cost, loop.max_cost or None if loop is not None else None]
-    first = min(known.failed(), key=lambda one: one[0], default=None) if view.state == "failed" else None
+    first = known.first_failed() if view.state == "failed" and known.above is None else None
     return _filled(
         RunRow,
         view,
@@ -195,7 +195,7 @@ def cost_row(known: KnownRun, record: Any) -> CostRow:
 
 
 def _filled(row: type[T], /, *sources: object, **values: Any) -> T:
-    """A value of the class *row*: *values*, and of its other fields the attributes of the first source that has them."""
+    """The *row* with *values*; each other field is the attribute of the first source that has one."""
     for name in row.__struct_fields__:
         if name not in values:
             values[name] = next(getattr(one, name) for one in sources if hasattr(one, name))

@@ -1,0 +1,183 @@
+"""Text for a run on its plan, its costs, its first failure, and what turns changed."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from coterie.cli.text.words import as_json, table
+from coterie.proofs.worst_case import WorstCase
+from coterie.runs.changed_files import ChangedFiles
+from coterie.runs.rows import RunDetails, RunEntry
+from coterie.views.compare import Comparison, TurnSide
+from coterie.views.costs import Costs, Spent
+from coterie.views.failure import Failure
+from coterie.views.words import exited, listed, plural, quoted
+
+
+def plan(tables: dict[str, dict[str, Any]]) -> str:
+    """Return the teams of a run with the state of their nodes and the arrows that fired."""
+    return "\n".join(line for run in tables["runs"].values() for line in _run(run, tables))
+
+
+def _run(run: dict[str, Any], tables: dict[str, dict[str, Any]]) -> Iterator[str]:
+    id, indent = run["id"], "  " * run["id"].count("/")
+    yield f"{indent}{run['topology'] or id}{f' ({id})' if indent else ''}: {run['words']}, " + _progress(run)
+    nodes = [row for key, row in tables["nodes"].items() if key.rpartition("/")[0] == id]
+    actors = [row for key, row in tables["actors"].items() if key.rpartition("/")[0] == id]
+    rows = [(row["name"], row["state"], _counts(row)) for row in ([] if actors else nodes)]
+    rows += [(row["name"], row["state"], _actor(row)) for row in actors]
+    for line in table(rows, ("node", "state", "turns")).splitlines() if rows else ():
+        yield f"{indent}  {line}"
+    for arrow in tables["teams"].get(run["place"], {}).get("arrows", ()) if not actors else ():
+        state = tables["arrows"].get(f"{id}/{arrow['index']}", {})
+        fired = f"fired {state['fired']}x, last after {state['turn']}" if state.get("fired") else "not fired"
+        marks = [fired, *(["spent"] if state.get("spent") else []), *(["forced"] if state.get("forced") else [])]
+        label = f"  when {arrow['label']}" if arrow["label"] else ""
+        yield f"{indent}  {arrow['source']} -> {arrow['target']}{label}: {', '.join(marks)}"
+    if event := run["last_event"]:
+        came = f" of {event['source']}" if event["source"] else ""
+        yield f"{indent}  last event: {event['event']}{came}, to {event['target'] or '(no role)'}"
+
+
+def _progress(run: dict[str, Any]) -> str:
+    most = f" of {run['most_iterations']} iterations" if run["most_iterations"] else ""
+    budget = f" of ${run['max_cost']:g}" if run["max_cost"] is not None else ""
+    cost = f", ${run['cost']:.4f}{budget}" if run["cost"] or budget else ""
+    at = f"{run['iteration']}{most}, " if most else ""
+    return f"{at}{plural(run['done'], 'turn')} done of {run['turns']} begun{cost}"
+
+
+def _counts(row: dict[str, Any]) -> str:
+    parts = [str(row["starts"]), f"({row['failed']} failed)" if row["failed"] else ""]
+    return " ".join(
+        filter(
+            None, (*parts, f"${row['cost']:.4f}" if row["cost"] else "", f"last {row['turn']}" if row["turn"] else "")
+        )
+    )
+
+
+def _actor(row: dict[str, Any]) -> str:
+    lost = sum(row["letters"].values())
+    parts = [
+        row["kind"],
+        f"below {row['above']}" if row["above"] else "",
+        f"restarted {row['restarts']}x" if row["restarts"] else "",
+    ]
+    parts += [plural(row["crashes"], "crash", "crashes") if row["crashes"] else "", row["reason"]]
+    return "  ".join(filter(None, (*parts, plural(lost, "dead letter") if lost else "")))
+
+
+def overview(found: Sequence[tuple[RunEntry, RunDetails | None]]) -> str:
+    """Return runs by what they need, each agent at work below its run."""
+    lines = []
+    for entry, more in found:
+        lines.append(f"{entry.group:<9}  {entry.run}  {entry.team}: {entry.words}{_details(more)}")
+        for one in more.agents if more is not None else ():
+            below = f"{one.run}/{one.turn}".partition("/")[2]
+            lines.append(f"{'':<9}    {below}  {one.agent}{f'  uses {one.tool}' if one.tool else ''}")
+    return "\n".join(lines) or "no runs yet: `coterie run FILE.at` starts one"
+
+
+def _details(more: RunDetails | None) -> str:
+    if more is None:
+        return ""
+    most = f" of at most {more.most}" if more.most is not None else ""
+    parts = [f"{plural(more.done, 'turn')} done{most}" if more.done is not None else ""]
+    parts.append(f"{plural(more.attention, 'thing')} to answer" if more.attention else "")
+    parts.append(
+        f"${more.cost:.4f}" + (f" of ${more.max_cost:g}" if more.max_cost is not None else "") if more.cost else ""
+    )
+    parts.append(quoted(more.prompt) if more.prompt else "")
+    return "".join(f", {part}" for part in parts if part)
+
+
+def costs(found: Costs, worst: str) -> str:
+    """Return what a run cost by agent, model and turn, beside its budget and its worst case."""
+    budget = f" of ${found.budget:g}" if found.budget is not None else ""
+    lines = [f"${found.total.cost:.4f}{budget}; worst case: {worst}"]
+    for what, by in (("agent", found.by_agent), ("model", found.by_model), ("turn", found.by_turn)):
+        if by:
+            head = (what, "attempts", "tokens in", "tokens out", "cost", "seconds")
+            lines += ["", table([_spent(name, spent) for name, spent in by.items()], head)]
+    return "\n".join(lines)
+
+
+def worst(found: WorstCase | None) -> str:
+    """Return the worst case of a run in words."""
+    if found is None or found.turns is None:
+        return "not known"
+    cost = f", ${found.cost:.4f} if each costs what the most expensive one of its agent did" if found.cost else ""
+    return f"{'' if found.is_exact else 'at most '}{plural(found.turns, 'turn')}{cost}"
+
+
+def _spent(name: str, one: Spent) -> tuple[str, ...]:
+    counts = map(str, (one.attempts, one.input_tokens, one.output_tokens))
+    return (name, *counts, f"${one.cost:.4f}", f"{one.seconds:.1f}")
+
+
+def failure(found: Failure | None) -> str:
+    """Return the first failure of a run."""
+    if found is None:
+        return "nothing failed"
+    if not found.turn:
+        return f"the run failed: {found.reason}"
+    ended = exited(found.exit_code, found.signal)
+    lines = [
+        f"{found.turn} of {found.run} failed first ({', '.join(filter(None, (found.kind, ended)))}): {found.reason}"
+    ]
+    lines += [f"── output of attempt {found.attempt} ──", found.output.rstrip("\n")] if found.output.strip() else []
+    lines += ["── standard error ──", found.log.rstrip("\n")] if found.log.strip() else []
+    return "\n".join([*lines, f"more: coterie inspect '{found.run}' turn '{found.turn}'"])
+
+
+def files(found: ChangedFiles) -> str:
+    """Return the diff of a turn, and the command that applies it."""
+    if found.problem:
+        return f"no diff: {found.problem}"
+    if not found.files:
+        return f"{found.turn} changed no files"
+    shared = found.snapshots.shared_with
+    lines = [found.diff + ("\n… (cut)" if found.is_cut else ""), ""]
+    lines += [f"{listed(shared)} worked on the same files meanwhile: their changes are in it, too"] if shared else []
+    return "\n".join([*lines, "to take these changes:", f"  {found.take}"])
+
+
+def comparison(found: Comparison) -> str:
+    """Return two runs side by side, from the first turn in which they differ on."""
+    a, b = found.a, found.b
+    rows = [(name, str(getattr(a, name)), str(getattr(b, name))) for name in ("state", "reason", "turns")]
+    rows += [("cost", f"${a.cost:.4f}", f"${b.cost:.4f}")]
+    lines = [table([row for row in rows if row[1] or row[2]], ("", a.run, b.run)), ""]
+    lines += [f"different: {listed(found.differs)}"] if found.differs else []
+    if not found.first:
+        return "\n".join([*lines, f"all {plural(found.same, 'turn')} are the same"])
+    lines.append(f"the first {plural(found.same, 'turn')} are the same; the first difference is in {found.first}")
+    lines.append(
+        table(
+            [_pair(one.turn, one.a, one.b, one.differs) for one in found.pairs[found.same :]],
+            ("turn", "differs in", "a", "b"),
+        )
+    )
+    if found.prompts[0] != found.prompts[1]:
+        lines += ["", f"── prompt of {found.first} ──", *_changed(*found.prompts)]
+    return "\n".join(lines)
+
+
+def _pair(turn: str, a: TurnSide | None, b: TurnSide | None, differs: tuple[str, ...]) -> tuple[str, ...]:
+    return (turn, ", ".join(differs) or "(same)", _side(a), _side(b))
+
+
+def _side(one: TurnSide | None) -> str:
+    if one is None:
+        return "(not begun)"
+    said = as_json(one.outputs) if one.outputs else quoted(one.text, 40)
+    return " ".join(
+        filter(
+            None, (one.state, said if one.state == "finished" else one.reason, f"${one.cost:.4f}" if one.cost else "")
+        )
+    )
+
+
+def _changed(a: str, b: str) -> Iterator[str]:
+    from difflib import unified_diff
+
+    yield from list(unified_diff(a.splitlines(), b.splitlines(), "a", "b", lineterm="", n=1))[2:]

@@ -1,0 +1,237 @@
+"""The runs as rows of a list: all of them by the ends of their journals, those that are shown or at work in full."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+import msgspec
+from msgspec import Struct
+
+from coterie import files
+from coterie.backends.base import Tool
+from coterie.errors import CoterieError, JournalUnreadable
+from coterie.ids import child_run_id
+from coterie.journal.jsonl import STREAM
+from coterie.journal.records import MERGE_CONFLICT
+from coterie.journal.status import ENDS
+from coterie.planning.plan import Plan
+from coterie.runs.index import Entry
+from coterie.runs.news import NewRecords
+from coterie.runs.repository import RunHome, Runs
+from coterie.topology.patterns.inputs import task_of
+from coterie.views.known_run import KnownRun
+from coterie.views.live import LiveRun
+from coterie.views.rows import run_row
+from coterie.views.words import state_words
+
+LARGEST = 8 << 20
+"""Bytes of the journal of a run that is over, above which only its beginning and its end are read."""
+_PROMPT = 200
+_TAIL = 1 << 16
+"""Bytes of an attempt's output, from its end, in which its current tool is looked for."""
+_GROUPS = ("person", "running", "stopped", "failed", "completed")
+
+
+class RunEntry(Struct, frozen=True, kw_only=True):
+    """A run in a list, by its place in the index and the end of its journal.
+
+    Attributes:
+        key: Its folder, or its place on a cluster and its id: unique where ids are not.
+        group: What it is listed under: it needs a `person`, or is `running`, `stopped`, `failed` or `completed`.
+        state: As `coterie runs` shows it; *words* in words.
+        at: Its last sign of life, in Unix seconds; 0: not known.
+    """
+
+    key: str
+    run: str
+    folder: str
+    team: str
+    started: float
+    cwd: str
+    group: str
+    state: str
+    words: str
+    reason: str = ""
+    at: float = 0.0
+
+
+class AtWork(Struct, frozen=True, kw_only=True):
+    """An agent at work. *tool*: the one that it uses now; *heard*: when it last printed anything, 0: not known."""
+
+    run: str
+    turn: str
+    agent: str
+    since: float
+    tool: str = ""
+    heard: float = 0.0
+
+
+class RunDetails(Struct, frozen=True, kw_only=True):
+    """What a list shows of a run beside `RunEntry`.
+
+    Attributes:
+        prompt: Its first line.
+        turns: Turns that began, child runs included, and *done* those that ended; None if *is_partial*.
+        most: As many turns as it can take at most, if that is proved; None while it is not at work.
+        attention: How many things in it need a person.
+        is_partial: Its journal is long and was not read whole.
+    """
+
+    key: str
+    prompt: str
+    turns: int | None = None
+    done: int | None = None
+    most: int | None = None
+    iteration: int = 0
+    most_iterations: int | None = None
+    max_turns: int | None = None
+    cost: float | None = None
+    max_cost: float | None = None
+    attention: int = 0
+    agents: tuple[AtWork, ...] = ()
+    is_partial: bool = False
+
+
+class RunRows:
+    """The runs of *home*, again and again: what was read of a run is kept, and only what is new is read.
+
+    Args:
+        bound: Gives the most turns of a plan, as `coterie.proofs.worst_case`; called once for each.
+    """
+
+    def __init__(self, home: RunHome, bound: Callable[[Plan], int | None] | None = None) -> None:
+        self._home, self._bound = home, bound
+        self._bounds: dict[str, int | None] = {}
+        self._found: dict[str, tuple[Runs, str]] = {}
+        self._entries: dict[str, Entry] = {}
+        self._live: dict[str, tuple[NewRecords, LiveRun]] = {}
+
+    def listing(self, *, everywhere: bool = False) -> list[RunEntry]:
+        """All runs: those that need a person, at work, stopped, failed, completed; in each group the newest first."""
+        listed = []
+        for entry in self._home.newest(everywhere=everywhere):
+            key = entry.folder if entry.folder.endswith(f"/{entry.run}") else f"{entry.folder} {entry.run}"
+            if key not in self._found:
+                self._found[key] = self._home.open(entry)
+            listed.append(self._entry(key, entry))
+        return sorted(listed, key=lambda one: _GROUPS.index(one.group))  # stable: newest first
+
+    def details(self, keys: Iterable[str]) -> dict[str, RunDetails]:
+        """The details of the runs with *keys*, of the last `listing`; runs that cannot be read are left out."""
+        found = {}
+        for key in keys:
+            with suppress(OSError, CoterieError):
+                found[key] = self._details(key)
+        return found
+
+    def _entry(self, key: str, entry: Entry) -> RunEntry:
+        runs, run = self._found[key]
+        status = runs.store.status(run)
+        state, reason = status.state, status.reason
+        at = status.at
+        if runs.is_here:
+            with suppress(OSError):
+                at = runs.file(run).stat().st_mtime
+        group = "stopped"
+        if state == "running":
+            group = "person" if self._needs_person(key) else "running"
+        elif state == "stopped: waiting" or state.startswith("stopped: quota") or reason == MERGE_CONFLICT:
+            group = "person"
+        elif state in ENDS:
+            group = "completed" if state == "completed" else "failed"
+        words, _, why = state.partition(": ")
+        return RunEntry(
+            key=key,
+            run=run,
+            folder=entry.folder,
+            team=entry.topology,
+            started=entry.started,
+            cwd=entry.cwd,
+            group=group,
+            state=state,
+            words=state_words(words, why or reason),
+            reason=reason,
+            at=at,
+        )
+
+    def _needs_person(self, key: str) -> bool:
+        with suppress(OSError, CoterieError):
+            return bool(self._read(key).open_attention())
+        return False
+
+    def _read(self, key: str) -> LiveRun:
+        """The state of a run now."""
+        runs, run = self._found[key]
+        if key not in self._live:
+            self._live[key] = NewRecords(runs, run), LiveRun(run)
+        news, live = self._live[key]
+        for name, record in news.read():
+            live.apply(name, record)
+        return live
+
+    def _details(self, key: str) -> RunDetails:
+        runs, run = self._found[key]
+        is_owned = runs.is_owned(run)
+        is_long = key not in self._live and runs.is_here and runs.file(run).stat().st_size > LARGEST
+        if is_long and not is_owned:
+            return RunDetails(key=key, prompt=_first_line(task_of((), runs.first(run).input)), is_partial=True)
+        live = self._read(key)
+        if run not in live.runs:
+            raise JournalUnreadable(*runs.store.place(run), "the run has not begun")
+        row = run_row(live.runs[run])
+        return RunDetails(
+            key=key,
+            prompt=_first_line(row.prompt),
+            turns=row.turns,
+            done=row.done,
+            most=self._most(live.runs[run]) if is_owned else None,
+            iteration=row.iteration,
+            most_iterations=row.most_iterations,
+            max_turns=row.max_turns,
+            cost=row.cost,
+            max_cost=row.max_cost,
+            attention=len(live.open_attention(is_owned=is_owned)),
+            agents=tuple(one for known in live.runs.values() for one in _at_work(runs, known)) if is_owned else (),
+        )
+
+    def _most(self, known: KnownRun) -> int | None:
+        """The most turns of a run, by its plan."""
+        text, plan = known.view.plan, known.plan.plan
+        if text not in self._bounds:
+            self._bounds[text] = self._bound(plan) if self._bound is not None and plan is not None else None
+        return self._bounds[text]
+
+
+def _at_work(runs: Runs, known: KnownRun) -> list[AtWork]:
+    """The agents of *known* whose attempts run."""
+    found = []
+    for turn in known.open_turns():
+        mark = child_run_id(known.id, turn.id, turn.attempt)
+        tool, heard = _current_tool(runs, mark)
+        since = turn.attempts[-1].started
+        agent = known.plan.node_of(turn.id) or turn.agent
+        found.append(AtWork(run=known.id, turn=turn.id, agent=agent, since=since, tool=tool, heard=heard))
+    return found
+
+
+def _current_tool(runs: Runs, mark: str) -> tuple[str, float]:
+    """The tool that an attempt uses now, and when it last printed anything, by the end of what is kept of it."""
+    path = runs.folder(mark) / STREAM
+    try:
+        lines = files.read_end(path, _TAIL).splitlines() if runs.is_here else runs.printed(mark, 0).splitlines()
+        heard = path.stat().st_mtime if runs.is_here else 0.0
+    except OSError:
+        return "", 0.0
+    tools: dict[str, str] = {}
+    for line in lines:
+        if b'"tool"' in line:
+            with suppress(msgspec.DecodeError):
+                tool = msgspec.json.decode(line, type=Tool)
+                if tool.state == "started":
+                    tools[tool.id or tool.name] = " ".join(filter(None, (tool.name, tool.detail)))[:_PROMPT]
+                else:
+                    tools.pop(tool.id or tool.name, None)
+    return next(reversed(tools.values()), ""), heard
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip()[:_PROMPT] for line in text.splitlines() if line.strip()), "")
