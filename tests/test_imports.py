@@ -32,7 +32,7 @@ LINE = (
     {"runs"},
     {"cluster", "proofs", "flows"},
     {"patterns"},
-    {"lsp"},
+    {"lsp", "ui"},
     {"testing"},
     {"cli"},
     {"coterie", "__main__"},  # the friendly names of `coterie` itself, loaded lazily, and the way in

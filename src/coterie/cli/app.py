@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, str] = {
     "logs": "logs.logs",
     "watch": "watch.watch",
     "attention": "attention.attention",
+    "ui": "ui.ui",
     "stats": "inspect.stats",
     "emit": "emit.emit",
     "init": "init.init",

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
@@ -26,7 +25,6 @@ from coterie.views import rows as rows_view
 from coterie.views import timeline as timeline_view
 from coterie.views import usage as usage_view
 from coterie.views import why as why_view
-from coterie.views.tree import notes_of
 from coterie.waits import waiting
 from coterie.workspace.notes import Memory, Tasks
 
@@ -146,31 +144,7 @@ def why(runs: Runs, run: str, turn: str) -> Shown:
 def turn(runs: Runs, run: str, turn: str) -> Shown:
     """The prompt, answer and attempts of a turn."""
     detail = turn_detail.detail(runs, run, turn)
-    found, question = detail.view, detail.question
-    value = {
-        "run": run,
-        "turn": found.id,
-        "agent": found.agent,
-        "state": found.state,
-        "reason": found.reason,
-        "inputs": found.inputs,
-        "started": found.started,
-        "finished": found.finished,
-        "attempts": [asdict(one) | {"usage": structs.asdict(one.usage)} for one in found.attempts],
-        "notes": notes_of(found),
-        "prompt": question.prompt,
-        "prompt_is_exact": question.same,
-        "parts": [part._asdict() for part in question.parts],
-        "read_by": detail.read_by,
-        "gates": detail.gates,
-        "tools": detail.tools,
-        "session": detail.session,
-        "causes": detail.causes,
-        "outputs": found.outputs,
-        "text": found.text,
-        "usage": structs.asdict(found.usage),
-        "child": detail.child,
-    }
+    value = detail.data()
     return value, text.turn(value, detail.run_started)
 
 

@@ -115,6 +115,10 @@ class RunRows:
             listed.append(self._entry(key, entry))
         return sorted(listed, key=lambda one: _GROUPS.index(one.group))  # stable: newest first
 
+    def place(self, key: str) -> tuple[Runs, str]:
+        """Where the run with *key* of the last `listing` is, and its id there."""
+        return self._found[key]
+
     def details(self, keys: Iterable[str]) -> dict[str, RunDetails]:
         """The details of the runs with *keys*, of the last `listing`; runs that cannot be read are left out."""
         found = {}

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Coroutine, Iterator
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.repository import Runs
 from coterie.views.run import TurnView, fold
+from coterie.views.tree import notes_of
 from coterie.views.why import Reason, why
 from coterie.workspace.base import SharedWorkspace
 from coterie.workspace.trees.workspace import read_below
@@ -94,6 +96,34 @@ class TurnDetail(Struct, frozen=True, kw_only=True):
     def gates(self) -> list[GateChecked]:
         """The gates that were run on what it said."""
         return [one for one in self.view.noted if isinstance(one, GateChecked)]
+
+    def data(self) -> dict[str, Any]:
+        """The turn as `coterie inspect RUN turn T --json` prints it."""
+        found, question = self.view, self.question
+        return {
+            "run": self.run,
+            "turn": found.id,
+            "agent": found.agent,
+            "state": found.state,
+            "reason": found.reason,
+            "inputs": found.inputs,
+            "started": found.started,
+            "finished": found.finished,
+            "attempts": [asdict(one) | {"usage": msgspec.structs.asdict(one.usage)} for one in found.attempts],
+            "notes": notes_of(found),
+            "prompt": question.prompt,
+            "prompt_is_exact": question.same,
+            "parts": [part._asdict() for part in question.parts],
+            "read_by": self.read_by,
+            "gates": self.gates,
+            "tools": self.tools,
+            "session": self.session,
+            "causes": self.causes,
+            "outputs": found.outputs,
+            "text": found.text,
+            "usage": msgspec.structs.asdict(found.usage),
+            "child": self.child,
+        }
 
 
 def detail(runs: Runs, run: str, turn: str) -> TurnDetail:

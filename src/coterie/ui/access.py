@@ -68,7 +68,9 @@ class Access:
         return same and scheme.lower() == "bearer"
 
 
-def refusal(headers: Mapping[str, str], method: str, path: str, origins: Iterable[str], access: Access) -> tuple[int, str]:
+def refusal(
+    headers: Mapping[str, str], method: str, path: str, origins: Iterable[str], access: Access
+) -> tuple[int, str]:
     """The status and the reason with which a request is refused; 0: it is not.
 
     Args:

@@ -6,19 +6,23 @@ one, or none, gets the whole state first.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import aclosing, suppress
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, JournalUnreadable, shortage
+from coterie.journal.runs import RunRecord
 from coterie.runs.attempt_output import StreamReader
 from coterie.runs.attention import with_prompt
+from coterie.runs.news import NewRecords
 from coterie.runs.repository import Runs
 from coterie.ui.places import Place
 from coterie.views.attention import Attention
 from coterie.views.live import LiveRun, Tables, position_text, read_position
+
+T = TypeVar("T")
 
 EVERY = 0.15
 """Seconds between two looks at what changed; *IDLE* where nothing drives the run."""
@@ -51,12 +55,15 @@ class Feed:
         return self._first + len(self._kept)
 
     def put(self, event: FeedEvent) -> None:
-        """Keep *event*, and wake those that wait."""
+        """Keep *event*; `wake` tells those that wait."""
         self._kept.append(event)
         self._bytes += len(event.data)
         while self._bytes > KEPT and len(self._kept) > 1:
             self._bytes -= len(self._kept.popleft().data)
             self._first += 1
+
+    def wake(self) -> None:
+        """Wake those that wait; call it in the event loop."""
         for one in self.watchers:
             one.set()
 
@@ -82,136 +89,131 @@ class Feed:
 
 
 class RunFeed(Feed):
-    """A root run and its child runs as tables; see `coterie.views.live`."""
+    """A root run and its child runs as tables; see `coterie.views.live`.
+
+    Everything that reads or folds is done on a thread, one call at a time.
+    """
 
     def __init__(self, place: Place) -> None:
         super().__init__()
         self.place, self.runs, self.run = place, place.runs, place.run
         self.live = LiveRun(place.run)
+        self._news: NewRecords | None = None
         self._task: asyncio.Task[None] | None = None
-        self._opening = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._texts: dict[str, str] = {}
         self._here: dict[str, Any] = {}
+        self._problem = ""
 
     async def state(self, last: str) -> tuple[FeedEvent | None, int]:
         """The tables, or what changed in them since the position *last*."""
-        async with self._opening:
+        async with self._lock:
             if self._task is None:
-                first = await self._begin(last)
+                changes = await asyncio.to_thread(self._begin, last)
                 self._task = asyncio.create_task(self._follow())
-                if first is not None:
-                    return first, self.end
-        if last and last == self.id:
-            return None, self.end
-        if last and (number := self.number_after(last)) is not None:
-            return None, number
-        self._flush()
-        return FeedEvent("state", self.id, _encoded(await self._told(self.live.state()))), self.end
+                if changes is not None:
+                    return self._event("changes", changes), self.end
+            if last and last == self.id:
+                return None, self.end
+            if last and (number := self.number_after(last)) is not None:
+                return None, number
+            event = self._event("state", await asyncio.to_thread(self._state))
+            self.wake()
+            return event, self.end
 
     @property
     def id(self) -> str:
         """The position of the tables."""
         return position_text(self.live.position)
 
-    def tables(self) -> Tables:
-        """All rows."""
-        self._flush()
-        return self.live.state()
+    async def with_live(self, work: Callable[[LiveRun], T]) -> T:
+        """The result of *work*, which has the newest state for itself."""
+        async with self._lock:
+            if self._task is None:
+                await asyncio.to_thread(self._begin, "")
+                self._task = asyncio.create_task(self._follow())
+            found = await asyncio.to_thread(self._read_and, work)
+            self.wake()
+            return found
 
     def close(self) -> None:
         """Follow it no more."""
         if self._task is not None:
             self._task.cancel()
 
-    async def _begin(self, last: str) -> FeedEvent | None:
+    def _begin(self, last: str) -> Tables | None:
         """Fold the run; what changed since *last*, if the fold came past it."""
+        self._news = NewRecords(self.runs, self.run)
         position = read_position(last, self.run) if last else {}
+        later: list[RunRecord] = []
+        for run, record in self._news.read():
+            if not position or record.seq <= position.get(run, 0):
+                self.live.apply(run, record)
+            else:
+                later.append((run, record))
+        is_past = bool(position) and self.live.position == position
+        if later:
+            self.live.changes()
+        for run, record in later:
+            self.live.apply(run, record)
+        if self.run not in self.live.runs:
+            raise JournalUnreadable(*self.runs.store.place(self.run), "the run has not begun")
+        self._here = self._about()
+        return self._changes(whole=True) if is_past else None
 
-        def fold() -> Tables | None:
-            later, live = [], self.live
-            for run, record in self.runs.history(self.run):
-                if not position or record.seq <= position.get(run, 0):
-                    live.apply(run, record)
-                else:
-                    later.append((run, record))
-            if not position:
-                return None
-            same = live.position == position
-            live.state()
-            for run, record in later:
-                live.apply(run, record)
-            return live.changes() if same else None
+    def _read_and(self, work: Callable[[LiveRun], T]) -> T:
+        self._put_news()
+        return work(self.live)
 
-        changes = await asyncio.to_thread(fold)
-        self._here = await self._about()
-        if changes is None:
-            return None
-        changes["here"] = {"run": self._here}
-        return FeedEvent("changes", self.id, _encoded(await self._told(changes)))
+    def _state(self) -> Tables:
+        self._put_news()
+        return self._told(self.live.state() | {"here": {"run": self._here}})
+
+    def _put_news(self) -> None:
+        """Take in what is new, and put it for those that wait."""
+        assert self._news is not None
+        for run, record in self._news.read():
+            self.live.apply(run, record)
+        if changes := self._changes():
+            self.put(self._event("changes", changes))
+
+    def _changes(self, *, whole: bool = False) -> Tables:
+        changes, here = self.live.changes(), self._about()
+        if whole or here != self._here:
+            self._here = here
+            changes["here"] = {"run": here}
+        return self._told(changes)
 
     async def _follow(self) -> None:
         """Put changes, until the run is gone."""
-        try:
-            while True:
-                flusher = asyncio.create_task(self._flush_often())
-                try:
-                    if self._here.get("owned"):
-                        await self._read()
-                finally:
-                    flusher.cancel()
-                await self._flush_told()
-                await asyncio.sleep(IDLE)
-                if await asyncio.to_thread(self._has_more):
-                    await self._read()
-                await self._flush_told()
-        except (OSError, CoterieError) as error:
-            self.put(FeedEvent("problem", self.id, _encoded({"error": str(error)})))
-
-    async def _read(self) -> None:
-        position = self.live.position
-        async with aclosing(self.runs.follow(self.run)) as news:
-            async for run, record in news:
-                if record.seq > position.get(run, 0):
-                    self.live.apply(run, record)
-
-    def _has_more(self) -> bool:
-        """Whether something was written that was not read."""
-        last = self.runs.store.status(self.run)
-        seq = self.live.position.get(self.run, 0)
-        return last.state == "running" or next(self.runs.read(self.run, seq + 1), None) is not None
-
-    async def _flush_often(self) -> None:
         while True:
-            await asyncio.sleep(EVERY)
-            await self._flush_told()
+            await asyncio.sleep(EVERY if self._here["owned"] else IDLE)
+            try:
+                async with self._lock:
+                    await asyncio.to_thread(self._put_news)
+                self.wake()
+            except (OSError, CoterieError) as error:
+                if isinstance(error, OSError) and shortage(error):
+                    continue
+                gone = not self.runs.has(self.run)
+                why = f"run {self.run} was removed" if gone else str(error)
+                self.put(FeedEvent("problem", self.id, _encoded({"error": why, "gone": gone})))
+                self.wake()
+                return
 
-    async def _flush_told(self) -> None:
-        here = await self._about()
-        changes = self.live.changes()
-        if here != self._here:
-            self._here = changes.setdefault("here", {})["run"] = here
-        if changes:
-            self.put(FeedEvent("changes", self.id, _encoded(await self._told(changes))))
+    def _event(self, kind: str, tables: Tables) -> FeedEvent:
+        return FeedEvent(kind, self.id, _encoded(tables))
 
-    def _flush(self) -> None:
-        """Put what changed before the whole state is taken."""
-        if changes := self.live.changes():
-            self.put(FeedEvent("changes", self.id, _encoded(changes)))
+    def _about(self) -> dict[str, Any]:
+        return self.place.about() | {"owned": self.runs.is_owned(self.run)}
 
-    async def _about(self) -> dict[str, Any]:
-        owned = await asyncio.to_thread(self.runs.is_owned, self.run)
-        return self.place.about() | {"owned": owned}
-
-    async def _told(self, tables: Tables) -> Tables:
+    def _told(self, tables: Tables) -> Tables:
         """*tables* with the texts of questions, which journals do not have."""
         for key, row in tables.get("attention", {}).items():
             if row is not None and row["kind"] == "question":
                 if key not in self._texts:
-                    one = msgspec.convert(row, Attention)
-                    self._texts[key] = (await asyncio.to_thread(with_prompt, self.runs, one)).text
+                    self._texts[key] = with_prompt(self.runs, msgspec.convert(row, Attention)).text
                 row["text"] = self._texts[key]
-        if "runs" in tables and "teams" in tables and "here" not in tables:
-            tables["here"] = {"run": self._here}
         return tables
 
 
@@ -248,6 +250,7 @@ class OutputFeed(Feed):
                 await asyncio.sleep(EVERY)
                 if found := await self._read():
                     self.put(FeedEvent("output", str(self._count), _listed(found)))
+                    self.wake()
 
     def close(self) -> None:
         """Follow it no more."""
@@ -262,6 +265,3 @@ def _listed(events: list[bytes], *, is_cut: bool = False, is_first: bool = False
 
 def _encoded(value: Any) -> bytes:
     return msgspec.json.encode(value, enc_hook=str)
-
-
-Events = AsyncIterator[FeedEvent]

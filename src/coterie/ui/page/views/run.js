@@ -1,0 +1,54 @@
+// One run: its head, and its views with one selection.
+import { html, useEffect } from "../base.js";
+import { go, runPath, useAddress, withQuery } from "../address.js";
+import { Ago, Lasted, Problem, State, Text } from "../parts.js";
+import { useTopic } from "../store.js";
+import { money } from "../words.js";
+import { Plan } from "./plan.js";
+import { Turn } from "./turn.js";
+
+/** The views of a run, by their part of the address. */
+const VIEWS = /** @type {[string, string, any][]} */ ([["plan", "Plan", Plan]]);
+
+/** @param {{runKey: string, view: string}} given */
+export function Run({ runKey, view }) {
+  const { query } = useAddress();
+  const topic = useTopic(`run/${encodeURIComponent(runKey)}`);
+  const state = topic.state;
+  const root = state?.runs[state.here.run.run];
+  useEffect(() => {
+    document.title = root ? `${root.topology} · ${root.words} · Coterie` : "Coterie";
+  }, [root]);
+  if (!root) return topic.problem ? html`<${Problem} text=${topic.problem} />` : html`<p class="quiet">Reading the run …</p>`;
+  const [name, , View] = VIEWS.find(([one]) => one === view) ?? VIEWS[0];
+  const turn = query.get("turn") ?? "";
+  const select = (/** @type {string} */ address) => go(withQuery({ turn: address }), Boolean(turn));
+  return html`
+    ${topic.problem && html`<${Problem} text=${topic.problem} />`}
+    <${Head} state=${state} root=${root} />
+    <nav class="tabs" aria-label="Views of the run">${VIEWS.map(([one, title]) =>
+      html`<a key=${one} href=${withQuery({}, runPath(runKey, one))} aria-current=${one === name ? "page" : null}>${title}</a>`)}</nav>
+    <div class=${turn ? "two" : "one"}>
+      <${View} state=${state} version=${topic.version} runKey=${runKey} turn=${turn} select=${select} />
+      ${turn && html`<${Turn} key=${turn} state=${state} version=${topic.version} runKey=${runKey} turn=${turn} select=${select} />`}
+    </div>`;
+}
+
+/** @param {{state: any, root: any}} given */
+function Head({ state, root }) {
+  const { owned } = state.here.run;
+  const shown = root.state === "running" && !owned ? "cut off" : root.state;
+  const last = root.halts[root.halts.length - 1];
+  const working = Object.values(state.turns).filter((/** @type {any} */ one) => one.state === "running" && !one.children.length);
+  return html`<div class="actions"><h1><${Text} text=${root.topology} /></h1><${State} state=${shown} words=${shown === root.state ? root.words : ""} />
+      <span class="quiet cut prompt"><${Text} text=${root.prompt} /></span></div>
+    <div class="facts">
+      <div><span>duration</span><b><${Lasted} from=${root.started} to=${root.finished ?? (owned ? null : last?.at ?? root.at)} /></b></div>
+      <div><span>turns</span><b>${root.done} of ${root.turns} done${root.max_turns ? `, at most ${root.max_turns}` : ""}</b></div>
+      <div><span>cost</span><b>${money(root.cost)}${root.max_cost ? ` of ${money(root.max_cost)}` : ""}</b></div>
+      ${root.most_iterations ? html`<div><span>iteration</span><b>${root.iteration} of at most ${root.most_iterations}</b></div>` : null}
+      <div><span>now</span><b>${owned && working.length ? working.slice(0, 3).map((/** @type {any} */ one) => html`<span class="quietly" key=${one.run + one.id}><${Text} text=${one.id} /> <${Lasted} from=${one.started} /></span>`)
+        : html`<span>last sign of life <${Ago} at=${root.at} /></span>`}</b></div>
+      <div><span>run</span><code><${Text} text=${state.here.run.run} /></code></div></div>
+    ${root.warnings.map((/** @type {string} */ one) => html`<p class="quiet" key=${one}><${Text} text=${one} /></p>`)}`;
+}
