@@ -24,6 +24,8 @@ from coterie.runs.comparison import compare
 from coterie.runs.repository import Runs
 from coterie.runs.turn_detail import detail
 from coterie.ui.access import Access
+from coterie.ui.actions import ANY, Action, act, preview
+from coterie.ui.places import Place
 from coterie.ui.stream import Feeds, events
 from coterie.views.costs import costs, dearest
 from coterie.views.failure import first_failure
@@ -33,6 +35,8 @@ from coterie.views.timeline import Line, Timeline
 
 PAGE: Final = Path(__file__).parent / "page"
 KINDS: Final = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+VIEWS: Final = ("", "runs", "compare", "team")
+"""The first parts of addresses that the page itself reads."""
 LARGEST: Final = 1 << 20
 """Bytes of a request's body."""
 LINES: Final = 200
@@ -40,20 +44,21 @@ LINES: Final = 200
 MOST: Final = 2000
 
 Value = Callable[[Request], Awaitable[Any]]
+MayAct = Callable[[Any], str]
 
 
 class Api:
     """The routes of one server.
 
     Args:
-        actions: The routes that change something; none: the server is read-only.
+        may_act: Why the connection with this scope may not act; empty: it may. None: the server is read-only.
         about: What the page should know of the server.
     """
 
-    def __init__(self, feeds: Feeds, access: Access, about: dict[str, Any], actions: list[Route]) -> None:
+    def __init__(self, feeds: Feeds, access: Access, about: dict[str, Any], may_act: MayAct | None) -> None:
         self._feeds, self._access = feeds, access
-        self._about = about | {"version": __version__, "read_only": not actions}
-        self._actions = actions
+        self._about = about | {"version": __version__, "read_only": may_act is None}
+        self._may_act = may_act
         self._worst: dict[str, WorstCase] = {}
         self._times: dict[str, Timeline] = {}
 
@@ -71,13 +76,18 @@ class Api:
             "/api/runs/{key}/failure": self._failure,
             "/api/diff": self._diff,
         }
+        acts: dict[str, Value] = {"/api/runs/{key}/preview": self._preview, "/api/runs/{key}/act": self._act}
+        if self._may_act is None:
+            acts = {}
         return Starlette(
             routes=[
                 *(Route(path, partial(_answer, value)) for path, value in read.items()),
                 Route("/api/session", partial(_answer, self._session), methods=["POST"]),
                 Route("/api/stream", self._stream, methods=["POST"]),
-                *self._actions,
-                Route("/api/{rest:path}", partial(_answer, _unknown)),
+                *(Route(path, partial(_answer, value), methods=["POST"]) for path, value in acts.items()),
+                Route(
+                    "/api/{rest:path}", partial(_answer, _unknown), methods=["GET", "POST", "PUT", "DELETE", "PATCH"]
+                ),
                 Route("/{path:path}", _static),
             ],
             exception_handlers={404: _problem, 405: _problem},
@@ -176,6 +186,30 @@ class Api:
             sides.append((place.runs, place.run))
         return await asyncio.to_thread(compare, *sides)
 
+    async def _preview(self, request: Request) -> Any:
+        """What an action would do, and the command that does the same."""
+        place, action = await self._action(request)
+        return await asyncio.to_thread(preview, place, action)
+
+    async def _act(self, request: Request) -> Any:
+        """Do an action, if the process behind the connection may."""
+        assert self._may_act is not None
+        place, action = await self._action(request)
+        if why := await asyncio.to_thread(self._may_act, request.scope):
+            command = await asyncio.to_thread(action.command, place)
+            raise HTTPException(403, f"{why}; in a terminal: {command}")
+        feed = await self._feeds.run(place.key)
+        epoch = await feed.with_live(lambda live: live.runs[live.run].view.epoch)
+        return await asyncio.to_thread(act, place, action, epoch)
+
+    async def _action(self, request: Request) -> tuple[Place, Action]:
+        place = await asyncio.to_thread(self._feeds.places.find, request.path_params["key"])
+        try:
+            action: Action = msgspec.convert(await body_of(request), ANY)
+        except msgspec.ValidationError as error:
+            raise HTTPException(422, f"this is no action: {error}") from None
+        return place, action
+
     async def _place(self, request: Request) -> tuple[Runs, str]:
         """The run of a request; `run` names one below the root run as `TURN.ATTEMPT/…`."""
         place = await asyncio.to_thread(self._feeds.places.find, request.path_params["key"])
@@ -232,14 +266,12 @@ async def _problem(request: Request, error: Any) -> Response:
 
 
 async def _static(request: Request) -> Response:
-    """A file of the page; any other path is the page itself, which reads the address."""
+    """A file of the page, or the page itself."""
     name = request.path_params["path"]
-    file = PAGE / name
-    known = {str(one.relative_to(PAGE)) for one in PAGE.rglob("*") if one.suffix in KINDS}
-    if name not in known:
-        if "." in name.rpartition("/")[2] and name.rpartition(".")[2] in ("js", "css", "map", "ico", "txt"):
-            return _json({"error": f"nothing is at {request.url.path}"}, 404)
-        file = PAGE / "index.html"
+    known = {str(one.relative_to(PAGE)): one for one in PAGE.rglob("*") if one.suffix in KINDS}
+    file = known.get("index.html" if name.partition("/")[0] in VIEWS else name)
+    if file is None:
+        return _json({"error": f"nothing is at {request.url.path}"}, 404)
     data = await asyncio.to_thread(file.read_bytes)
     return Response(data, media_type=KINDS[file.suffix])
 

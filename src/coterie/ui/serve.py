@@ -9,6 +9,7 @@ import sys
 import webbrowser
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from coterie.topology.system.fields import is_loopback
 
 try:
     from coterie.actors.http.server import HttpServer, ServerLimits, TlsFiles
+    from coterie.ui import peers
     from coterie.ui.access import Access, guarded
     from coterie.ui.home import HomeList
     from coterie.ui.places import Places
@@ -86,7 +88,7 @@ class PageServer:
         """
         options = self._options
         about = {"homes": [home.option.strip() for home in self.places.homes], "cwd": os.getcwd()}
-        api = Api(self.feeds, self.access, about, [])
+        api = Api(self.feeds, self.access, about, None if options.read_only else self._may_not_act)
         app = guarded(api.app(), self.access, lambda: self._origins)
         tls = TlsFiles(cert=options.tls[0], key=options.tls[1]) if options.tls is not None else None
         wanted = options.port or _last_port()
@@ -110,6 +112,10 @@ class PageServer:
         self.address = f"{scheme}://{_bracketed(shown)}:{port}/"
         if not options.port:
             _keep_port(port)
+
+    def _may_not_act(self, scope: Any) -> str:
+        """Why the process behind a connection may not act on runs; empty: it may."""
+        return peers.refusal(scope["client"], self._server.address[1], partial(peers.attempt_outside, self.places))
 
     def new_address(self) -> str:
         """The address with a code that can be traded once, within a minute."""
