@@ -1,7 +1,9 @@
 """The runs as rows of a list: all of them by the ends of their journals, those that are shown or at work in full."""
 
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -10,14 +12,15 @@ from coterie import files
 from coterie.backends.base import Tool
 from coterie.errors import CoterieError, JournalUnreadable
 from coterie.ids import child_run_id
-from coterie.journal.jsonl import STREAM
+from coterie.journal.jsonl import JOURNAL, STREAM
 from coterie.journal.records import MERGE_CONFLICT
-from coterie.journal.status import ENDS
+from coterie.journal.status import ENDS, read_status
 from coterie.planning.plan import Plan
 from coterie.runs.index import Entry
 from coterie.runs.news import NewRecords
 from coterie.runs.repository import RunHome, Runs
 from coterie.topology.patterns.inputs import task_of
+from coterie.views.attention import QUOTA
 from coterie.views.known_run import KnownRun
 from coterie.views.live import LiveRun
 from coterie.views.rows import run_row
@@ -101,18 +104,20 @@ class RunRows:
     def __init__(self, home: RunHome, bound: Callable[[Plan], int | None] | None = None) -> None:
         self._home, self._bound = home, bound
         self._bounds: dict[str, int | None] = {}
-        self._found: dict[str, tuple[Runs, str]] = {}
         self._entries: dict[str, Entry] = {}
+        self._listed: dict[str, tuple[int, RunEntry]] = {}
+        """Runs without an owner, each with the time of the last change of its journal."""
         self._live: dict[str, tuple[NewRecords, LiveRun]] = {}
 
     def listing(self, *, everywhere: bool = False) -> list[RunEntry]:
         """All runs: those that need a person, at work, stopped, failed, completed; in each group the newest first."""
         listed = []
         for entry in self._home.newest(everywhere=everywhere):
-            key = entry.folder if entry.folder.endswith(f"/{entry.run}") else f"{entry.folder} {entry.run}"
-            if key not in self._found:
-                self._found[key] = self._home.open(entry)
-            listed.append(self._entry(key, entry))
+            is_here = os.path.isabs(entry.folder)
+            key = entry.folder if is_here else f"{entry.folder} {entry.run}"
+            self._entries[key] = entry
+            with suppress(OSError):
+                listed.append(self._entry(key, entry, is_here=is_here))
         return sorted(listed, key=lambda one: _GROUPS.index(one.group))  # stable: newest first
 
     def details(self, keys: Iterable[str]) -> dict[str, RunDetails]:
@@ -123,35 +128,41 @@ class RunRows:
                 found[key] = self._details(key)
         return found
 
-    def _entry(self, key: str, entry: Entry) -> RunEntry:
-        runs, run = self._found[key]
-        status = runs.store.status(run)
-        state, reason = status.state, status.reason
-        at = status.at
-        if runs.is_here:
-            with suppress(OSError):
-                at = runs.file(run).stat().st_mtime
+    def _entry(self, key: str, entry: Entry, *, is_here: bool) -> RunEntry:
+        changed = 0
+        if is_here:
+            journal = f"{entry.folder}/{JOURNAL}"
+            changed = os.stat(journal).st_mtime_ns
+            if key in self._listed and self._listed[key][0] == changed:
+                return self._listed[key][1]
+            status = read_status(Path(journal), Path(entry.folder, "lock"))
+        else:
+            runs, run = self._home.open(entry)
+            status = runs.store.status(run)
+        state, _, why = status.state.partition(": ")
         group = "stopped"
         if state == "running":
             group = "person" if self._needs_person(key) else "running"
-        elif state == "stopped: waiting" or state.startswith("stopped: quota") or reason == MERGE_CONFLICT:
+        elif why == "waiting" or why.startswith(QUOTA) or status.reason == MERGE_CONFLICT:
             group = "person"
         elif state in ENDS:
             group = "completed" if state == "completed" else "failed"
-        words, _, why = state.partition(": ")
-        return RunEntry(
+        found = RunEntry(
             key=key,
-            run=run,
+            run=entry.run,
             folder=entry.folder,
             team=entry.topology,
             started=entry.started,
             cwd=entry.cwd,
             group=group,
-            state=state,
-            words=state_words(words, why or reason),
-            reason=reason,
-            at=at,
+            state=status.state,
+            words=state_words(state, why or status.reason),
+            reason=status.reason,
+            at=changed / 1e9 or status.at,
         )
+        if is_here and state != "running":
+            self._listed[key] = changed, found
+        return found
 
     def _needs_person(self, key: str) -> bool:
         with suppress(OSError, CoterieError):
@@ -160,8 +171,8 @@ class RunRows:
 
     def _read(self, key: str) -> LiveRun:
         """The state of a run now."""
-        runs, run = self._found[key]
         if key not in self._live:
+            runs, run = self._home.open(self._entries[key])
             self._live[key] = NewRecords(runs, run), LiveRun(run)
         news, live = self._live[key]
         for name, record in news.read():
@@ -169,7 +180,7 @@ class RunRows:
         return live
 
     def _details(self, key: str) -> RunDetails:
-        runs, run = self._found[key]
+        runs, run = self._home.open(self._entries[key])
         is_owned = runs.is_owned(run)
         is_long = key not in self._live and runs.is_here and runs.file(run).stat().st_size > LARGEST
         if is_long and not is_owned:

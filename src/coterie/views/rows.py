@@ -146,8 +146,12 @@ def run_row(known: KnownRun, _: None = None) -> RunRow:
         known.spent,
         parent=known.above.id if known.above is not None else "",
         kind=known.plan.team.kind if known.plan.team is not None else "",
-        words=state_words(view.state, _cut(view.reason)),
-        prompt=task_of((), view.input),
+        words=_cut(state_words(view.state, view.reason)),
+        reason=_cut(view.reason),
+        prompt=_cut(task_of((), view.input)),
+        owners=tuple(known.owners),
+        halts=tuple(known.halts),
+        warnings=tuple(known.warnings),
         turns=known.turns,
         max_cost=min((one for one in budgets if one is not None), default=None),
         max_turns=known.limits.max_turns,
@@ -177,9 +181,10 @@ def turn_row(known: KnownRun, id: str) -> TurnRow | None:
         run=known.id,
         node=known.plan.node_of(id),
         state=known.state_of(id),
-        attempts=tuple(_filled(AttemptRow, one) for one in turn.attempts),
+        attempts=tuple(_filled(AttemptRow, one, reason=_cut(one.reason)) for one in turn.attempts),
         waits=tuple(known.waits.get(id, ())),
-        detail=detail_of(turn),
+        detail=_cut(detail_of(turn)),
+        reason=_cut(turn.reason),
         children=tuple(child.id for child in known.children.get(id, ())),
         event=", ".join(one.event for one in turn.noted if isinstance(one, r.EventEmitted)),
         asked=len(turn.asked),
@@ -194,16 +199,17 @@ def cost_row(known: KnownRun, record: Any) -> CostRow:
     return _filled(CostRow, record, record.usage, run=known.id, agent=agent, model=model)
 
 
+_TAKEN: dict[type[Struct], list[tuple[str, int]]] = {}
+"""The fields of each row that its source gives, with the number of the source: each row is made in one place."""
+
+
 def _filled(row: type[T], /, *sources: object, **values: Any) -> T:
     """The *row* with *values*; each other field is the attribute of the first source that has one."""
-    for name in row.__struct_fields__:
-        if name not in values:
-            values[name] = next(getattr(one, name) for one in sources if hasattr(one, name))
-        match values[name]:
-            case str() as text:
-                values[name] = _cut(text)
-            case list() as several:
-                values[name] = tuple(several)
+    if (taken := _TAKEN.get(row)) is None:
+        names = [name for name in row.__struct_fields__ if name not in values]
+        taken = _TAKEN[row] = [(name, next(n for n, one in enumerate(sources) if hasattr(one, name))) for name in names]
+    for name, n in taken:
+        values[name] = getattr(sources[n], name)
     return row(**values)
 
 
