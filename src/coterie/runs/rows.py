@@ -23,7 +23,7 @@ from coterie.topology.patterns.inputs import task_of
 from coterie.views.attention import QUOTA
 from coterie.views.known_run import KnownRun
 from coterie.views.live import LiveRun
-from coterie.views.rows import run_row
+from coterie.views.rows import RunRow, run_row
 from coterie.views.words import state_words
 
 LARGEST = 8 << 20
@@ -72,26 +72,19 @@ class RunDetails(Struct, frozen=True, kw_only=True):
     """What a list shows of a run beside `RunEntry`.
 
     Attributes:
-        prompt: Its first line.
-        turns: Turns that began, child runs included, and *done* those that ended; None if *is_partial*.
+        row: See `coterie.views.rows.RunRow`; None: its journal is long and was not read.
+        prompt: The first line.
         most: As many turns as it can take at most, if that is proved; None while it is not at work.
         attention: How many things in it need a person.
-        is_partial: Its journal is long and was not read whole.
+        agents: Those at work.
     """
 
     key: str
     prompt: str
-    turns: int | None = None
-    done: int | None = None
+    row: RunRow | None = None
     most: int | None = None
-    iteration: int = 0
-    most_iterations: int | None = None
-    max_turns: int | None = None
-    cost: float | None = None
-    max_cost: float | None = None
     attention: int = 0
     agents: tuple[AtWork, ...] = ()
-    is_partial: bool = False
 
 
 class RunRows:
@@ -184,7 +177,7 @@ class RunRows:
         is_owned = runs.is_owned(run)
         is_long = key not in self._live and runs.is_here and runs.file(run).stat().st_size > LARGEST
         if is_long and not is_owned:
-            return RunDetails(key=key, prompt=_first_line(task_of((), runs.first(run).input)), is_partial=True)
+            return RunDetails(key=key, prompt=_first_line(task_of((), runs.first(run).input)))
         live = self._read(key)
         if run not in live.runs:
             raise JournalUnreadable(*runs.store.place(run), "the run has not begun")
@@ -192,14 +185,8 @@ class RunRows:
         return RunDetails(
             key=key,
             prompt=_first_line(row.prompt),
-            turns=row.turns,
-            done=row.done,
+            row=row,
             most=self._most(live.runs[run]) if is_owned else None,
-            iteration=row.iteration,
-            most_iterations=row.most_iterations,
-            max_turns=row.max_turns,
-            cost=row.cost,
-            max_cost=row.max_cost,
             attention=len(live.open_attention(is_owned=is_owned)),
             agents=tuple(one for known in live.runs.values() for one in _at_work(runs, known)) if is_owned else (),
         )
@@ -215,7 +202,7 @@ class RunRows:
 def _at_work(runs: Runs, known: KnownRun) -> list[AtWork]:
     """The agents of *known* whose attempts run."""
     found = []
-    for turn in known.open_turns():
+    for turn in known.working():
         mark = child_run_id(known.id, turn.id, turn.attempt)
         tool, heard = _current_tool(runs, mark)
         since = turn.attempts[-1].started

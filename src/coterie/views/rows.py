@@ -32,7 +32,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
         place: Its team in the table `teams`.
         words: Its state in words, with the reason.
         at: When its last record was written.
-        cost: US dollars, its child runs included, as far as backends know; *unpriced* answers have no known price.
+        cost: US dollars, its child runs included, as far as backends know; see the table `costs`.
         max_cost: The budget; *max_turns* likewise, None without.
         turns: Turns of agents that began, child runs included; *done* ended.
         failed_first: Of a root run that failed.
@@ -57,10 +57,6 @@ class RunRow(Struct, frozen=True, kw_only=True):
     halts: tuple[Halt, ...]
     warnings: tuple[str, ...]
     cost: float
-    input_tokens: int
-    output_tokens: int
-    unpriced: int
-    unsettled: float
     max_cost: float | None
     max_turns: int | None
     turns: int
@@ -69,18 +65,6 @@ class RunRow(Struct, frozen=True, kw_only=True):
     most_iterations: int | None
     last_event: LastEvent | None
     failed_first: FailedTurn | None
-
-
-class NodeRow(Struct, frozen=True, kw_only=True):
-    """A node of a run's team. *state*: that of its turns, `pending` before the first; *turn*: the latest."""
-
-    name: str
-    state: str
-    starts: int
-    finished: int
-    failed: int
-    cost: float
-    turn: str
 
 
 class AttemptRow(Struct, frozen=True, kw_only=True):
@@ -138,12 +122,12 @@ def run_row(known: KnownRun, _: None = None) -> RunRow:
     view, plan = known.view, known.plan.plan
     loop = plan.coordination if plan is not None and isinstance(plan.coordination, LoopPlan) else None
     budgets = [known.limits.max_cost, loop.max_cost or None if loop is not None else None]
+    turns, done, cost = known.counts()
     first = known.first_failed() if view.state == "failed" and known.above is None else None
     return _filled(
         RunRow,
         view,
         known,
-        known.spent,
         parent=known.above.id if known.above is not None else "",
         kind=known.plan.team.kind if known.plan.team is not None else "",
         words=_cut(state_words(view.state, view.reason)),
@@ -152,7 +136,9 @@ def run_row(known: KnownRun, _: None = None) -> RunRow:
         owners=tuple(known.owners),
         halts=tuple(known.halts),
         warnings=tuple(known.warnings),
-        turns=known.turns,
+        turns=turns,
+        done=done,
+        cost=cost,
         max_cost=min((one for one in budgets if one is not None), default=None),
         max_turns=known.limits.max_turns,
         iteration=known.plan.iteration,
@@ -162,12 +148,14 @@ def run_row(known: KnownRun, _: None = None) -> RunRow:
     )
 
 
-def node_row(known: KnownRun, name: str) -> NodeRow | None:
-    """The row of a node."""
+def node_row(known: KnownRun, name: str) -> dict[str, Any] | None:
+    """The row of a node: `coterie.views.plan.NodeState` with its name and state."""
     if (node := known.plan.nodes.get(name)) is None:
         return None
     states = [known.state_of(turn) for turn in sorted(node.open) or [node.turn]]
-    return _filled(NodeRow, node, name=name, state="running" if "running" in states else states[0])
+    state = "running" if "running" in states else states[0]
+    shown = {field: getattr(node, field) for field in ("starts", "finished", "failed", "cost", "turn")}
+    return {"name": name, "state": state, **shown, "open": sorted(node.open)}
 
 
 def turn_row(known: KnownRun, id: str) -> TurnRow | None:
