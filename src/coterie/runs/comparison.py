@@ -7,12 +7,12 @@ from msgspec import structs
 from coterie.errors import CoterieError
 from coterie.runs.repository import Runs
 from coterie.runs.turn_detail import asked
-from coterie.views.compare import Comparison
+from coterie.views.compare import RunComparison
 from coterie.views.compare import compare as compare_runs
 from coterie.views.live import fold
 
 
-def compare(a: tuple[Runs, str], b: tuple[Runs, str]) -> Comparison:
+def compare(a: tuple[Runs, str], b: tuple[Runs, str]) -> RunComparison:
     """The runs *a* and *b*, each addressed by its id among runs; they may be kept in different places.
 
     Raises:

@@ -68,7 +68,7 @@ class AtWork(Struct, frozen=True, kw_only=True):
     heard: float = 0.0
 
 
-class RunDetails(Struct, frozen=True, kw_only=True):
+class ShownRun(Struct, frozen=True, kw_only=True):
     """What a list shows of a run beside `RunEntry`.
 
     Attributes:
@@ -113,7 +113,7 @@ class RunRows:
                 listed.append(self._entry(key, entry, is_here=is_here))
         return sorted(listed, key=lambda one: _GROUPS.index(one.group))  # stable: newest first
 
-    def details(self, keys: Iterable[str]) -> dict[str, RunDetails]:
+    def details(self, keys: Iterable[str]) -> dict[str, ShownRun]:
         """The details of the runs with *keys*, of the last `listing`; runs that cannot be read are left out."""
         found = {}
         for key in keys:
@@ -172,17 +172,17 @@ class RunRows:
             live.apply(name, record)
         return live
 
-    def _details(self, key: str) -> RunDetails:
+    def _details(self, key: str) -> ShownRun:
         runs, run = self._home.open(self._entries[key])
         is_owned = runs.is_owned(run)
         is_long = key not in self._live and runs.is_here and runs.file(run).stat().st_size > LARGEST
         if is_long and not is_owned:
-            return RunDetails(key=key, prompt=_first_line(task_of((), runs.first(run).input)))
+            return ShownRun(key=key, prompt=_first_line(task_of((), runs.first(run).input)))
         live = self._read(key)
         if run not in live.runs:
             raise JournalUnreadable(*runs.store.place(run), "the run has not begun")
         row = run_row(live.runs[run])
-        return RunDetails(
+        return ShownRun(
             key=key,
             prompt=_first_line(row.prompt),
             row=row,

@@ -47,7 +47,7 @@ class TurnPrompt(Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...] = ()
 
 
-class ToolCall(Struct, kw_only=True):
+class UsedTool(Struct, kw_only=True):
     """A tool that an attempt used; see `coterie.backends.base.Tool`."""
 
     attempt: int
@@ -86,7 +86,7 @@ class TurnDetail(Struct, frozen=True, kw_only=True):
     child: str | None
     run_started: float
     read_by: tuple[ReadOutput, ...] = ()
-    tools: tuple[ToolCall, ...] = ()
+    tools: tuple[UsedTool, ...] = ()
     session: str = ""
     causes: tuple[Reason, ...] = ()
 
@@ -137,9 +137,9 @@ def _read_by(plan: Plan, turn: TurnView) -> Iterator[ReadOutput]:
             yield ReadOutput(output=when.field, arrow=str(group), condition=str(when), held=held)
 
 
-def _tools(runs: Runs, mark: str) -> list[ToolCall]:
+def _tools(runs: Runs, mark: str) -> list[UsedTool]:
     """The tools that an attempt used, by what is kept of its output."""
-    found: dict[str, ToolCall] = {}
+    found: dict[str, UsedTool] = {}
     for line in runs.printed(mark, 0).splitlines():
         if b'"tool"' not in line:
             continue
@@ -147,7 +147,7 @@ def _tools(runs: Runs, mark: str) -> list[ToolCall]:
             tool = msgspec.json.decode(line, type=Tool)
             key = tool.id or f"{len(found)} {tool.name}"
             if (known := found.get(key)) is None:
-                known = found[key] = ToolCall(
+                known = found[key] = UsedTool(
                     attempt=int(mark.rpartition(".")[2]), id=tool.id, name=tool.name, state="", detail="", result=""
                 )
             known.state, known.detail = tool.state, tool.detail or known.detail

@@ -23,7 +23,7 @@ class TurnPair(Struct, frozen=True, kw_only=True):
     differs: tuple[str, ...] = ()
 
 
-class Comparison(Struct, frozen=True, kw_only=True):
+class RunComparison(Struct, frozen=True, kw_only=True):
     """Two runs, aligned by turn.
 
     Attributes:
@@ -43,7 +43,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     prompts: tuple[str, str] = ("", "")
 
 
-def compare(a: KnownRun, b: KnownRun) -> Comparison:
+def compare(a: KnownRun, b: KnownRun) -> RunComparison:
     """The runs *a* and *b*; the turns of their child runs are not compared, but count."""
     turns = [{turn.id: turn for turn in side.view.turns} for side in (a, b)]
     order, left = dict[str, None](), iter(turns[0])
@@ -56,7 +56,7 @@ def compare(a: KnownRun, b: KnownRun) -> Comparison:
     same = next((n for n, pair in enumerate(pairs) if pair.differs), len(pairs))
     plans = [side.plan.plan.content_hash() if side.plan.plan is not None else "" for side in (a, b)]
     heads = {"plan": plans[0] != plans[1], "input": a.view.input != b.view.input}
-    return Comparison(
+    return RunComparison(
         a=run_row(a),
         b=run_row(b),
         differs=tuple(name for name, differs in heads.items() if differs),

@@ -18,14 +18,14 @@ class Owner(Struct, frozen=True, kw_only=True):
     at: float
 
 
-class Halt(Struct, frozen=True, kw_only=True):
+class RunHalt(Struct, frozen=True, kw_only=True):
     """The run stopped or ended."""
 
     at: float
     reason: str
 
 
-class Wait(Struct, kw_only=True):
+class TurnWait(Struct, kw_only=True):
     """A turn waited: for a `person`, for a `quota` to open, or for its next attempt (`retry`); *end* None: it does."""
 
     begin: float
@@ -48,9 +48,9 @@ class KnownRun:
         self.view, self.plan = RunView(), PlanView(plan)
         self.limits = Limits()
         self.owners: list[Owner] = []
-        self.halts: list[Halt] = []
+        self.halts: list[RunHalt] = []
         self.warnings: list[str] = []
-        self.waits: dict[str, list[Wait]] = defaultdict(list)
+        self.waits: dict[str, list[TurnWait]] = defaultdict(list)
         self.children: dict[str, list[KnownRun]] = defaultdict(list)
 
     def line(self) -> "Iterator[KnownRun]":
@@ -70,7 +70,7 @@ class KnownRun:
                 self.owners.append(Owner(epoch=record.epoch, at=record.at))
                 self.warnings += record.warnings
             case r.RunStopped(reason=reason) | r.RunFinished(outcome=reason):
-                self.halts.append(Halt(at=record.at, reason=reason))
+                self.halts.append(RunHalt(at=record.at, reason=reason))
         if (turn := getattr(record, "turn", "")) and self.view.turn(turn) is not None:
             self._follow_waits(turn, record)
 
@@ -129,4 +129,4 @@ class KnownRun:
         if waits and waits[-1].end is None:
             waits[-1].end = record.at
         if why:
-            waits.append(Wait(begin=record.at, why=why))
+            waits.append(TurnWait(begin=record.at, why=why))

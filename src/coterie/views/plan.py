@@ -15,7 +15,7 @@ from coterie.journal import records as r
 from coterie.planning.on_max import human_agent
 from coterie.planning.plan import Plan, from_json
 from coterie.topology.events import matches
-from coterie.views.team import Team, children_of, team
+from coterie.views.team import TeamPicture, children_of, team
 
 _ENDS = (r.TurnFinished, r.TurnFailed, r.TurnCancelled)
 _ASKED = (r.RunStarted, r.RunOwned, *_ENDS)
@@ -88,7 +88,7 @@ class PlanView:
     def __init__(self, plan: Plan | None = None) -> None:
         self.plan: Plan | None = None
         self.teams: dict[str, Plan] = {}
-        self.team: Team | None = None
+        self.team: TeamPicture | None = None
         self.nodes: dict[str, NodeState] = {}
         self.arrows: dict[int, ArrowState] = {}
         self.stages: list[list[str]] = []

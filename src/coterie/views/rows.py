@@ -8,7 +8,7 @@ from msgspec import Struct
 from coterie.journal import records as r
 from coterie.planning.loop import LoopPlan
 from coterie.topology.patterns.inputs import task_of
-from coterie.views.known_run import Halt, KnownRun, Owner, Wait
+from coterie.views.known_run import KnownRun, Owner, RunHalt, TurnWait
 from coterie.views.plan import LastEvent
 from coterie.views.tree import detail_of
 from coterie.views.words import state_words
@@ -54,7 +54,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
     at: float
     seq: int
     owners: tuple[Owner, ...]
-    halts: tuple[Halt, ...]
+    halts: tuple[RunHalt, ...]
     warnings: tuple[str, ...]
     cost: float
     max_cost: float | None
@@ -90,7 +90,7 @@ class TurnRow(Struct, frozen=True, kw_only=True):
     finished: float | None
     inputs: tuple[str, ...]
     attempts: tuple[AttemptRow, ...]
-    waits: tuple[Wait, ...]
+    waits: tuple[TurnWait, ...]
     detail: str
     kind: str
     reason: str

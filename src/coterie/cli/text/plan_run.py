@@ -8,10 +8,10 @@ import msgspec
 from coterie.cli.text.words import as_json, table
 from coterie.proofs.worst_case import WorstCase
 from coterie.runs.changed_files import ChangedFiles
-from coterie.runs.rows import RunDetails, RunEntry
-from coterie.views.compare import Comparison
+from coterie.runs.rows import RunEntry, ShownRun
+from coterie.views.compare import RunComparison
 from coterie.views.costs import Costs
-from coterie.views.failure import Failure
+from coterie.views.failure import FirstFailure
 from coterie.views.rows import RunRow
 from coterie.views.run import TurnView
 from coterie.views.usage import Totals
@@ -72,7 +72,7 @@ def _actor(row: dict[str, Any]) -> str:
     return "  ".join(filter(None, (*parts, plural(lost, "dead letter") if lost else "")))
 
 
-def overview(found: Sequence[tuple[RunEntry, RunDetails | None]]) -> str:
+def overview(found: Sequence[tuple[RunEntry, ShownRun | None]]) -> str:
     """Return runs by what they need, each agent at work below its run."""
     lines = []
     for entry, more in found:
@@ -114,7 +114,7 @@ def _spent(name: str, one: Totals) -> tuple[str, ...]:
     return (name, *counts, f"${one.cost:.4f}", f"{one.seconds:.1f}")
 
 
-def failure(found: Failure | None) -> str:
+def failure(found: FirstFailure | None) -> str:
     """Return the first failure of a run."""
     if found is None:
         return "nothing failed"
@@ -141,7 +141,7 @@ def files(found: ChangedFiles) -> str:
     return "\n".join([*lines, "to take these changes:", f"  {found.take}"])
 
 
-def comparison(found: Comparison) -> str:
+def comparison(found: RunComparison) -> str:
     """Return two runs side by side, from the first turn in which they differ on."""
     a, b = found.a, found.b
     rows = [(name, str(getattr(a, name)), str(getattr(b, name))) for name in ("state", "reason", "turns")]
