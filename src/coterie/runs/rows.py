@@ -39,7 +39,7 @@ class RunEntry(Struct, frozen=True, kw_only=True):
 
     Attributes:
         key: Its folder, or its place on a cluster and its id: unique where ids are not.
-        group: What it is listed under: it needs a `person`, or is `running`, `stopped`, `failed` or `completed`.
+        group: Its place in the list: it needs a `person`, or is `running`, `stopped`, `failed` or `completed`.
         state: As `coterie runs` shows it; *words* in words.
         at: Its last sign of life, in Unix seconds; 0: not known.
     """

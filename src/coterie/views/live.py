@@ -36,7 +36,7 @@ class LiveRun:
     """The state of the run *run* and its child runs; feed it their records, each run's in order.
 
     Args:
-        plan: What it obeys if it is a child run whose records have no plan.
+        plan: Its plan, for a child run whose records have none.
 
     Attributes:
         runs: What is known of each run, by id.
