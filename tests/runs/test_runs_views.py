@@ -20,7 +20,7 @@ from coterie.proofs.worst_case import worst_case
 from coterie.runs.changed_files import changed_files
 from coterie.runs.comparison import compare
 from coterie.runs.news import NewRecords
-from coterie.runs.repository import Runs, home_at
+from coterie.runs.repository import Runs, location_at
 from coterie.runs.rows import RunRows
 from coterie.runs.turn_detail import detail
 from coterie.topology.conditions import Condition, Operator
@@ -378,7 +378,7 @@ def test_runs_are_listed_by_what_they_need(tmp_path: Path, monkeypatch: pytest.M
         asked.append(plan.name)
         return 7
 
-    rows = RunRows(home_at(home), bound)
+    rows = RunRows(location_at(home), bound)
     listed = rows.listing()
     by_run = {one.run: one for one in listed}
     details = rows.details(one.key for one in listed)
@@ -423,7 +423,7 @@ def test_a_long_journal_of_a_run_that_is_over_is_not_read_whole(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setattr("coterie.runs.rows.LARGEST", 100)
     write(tmp_path / ".coterie", "r", r.RunFinished(outcome="completed"), input={"prompt": "hello"})
-    rows = RunRows(home_at(tmp_path / ".coterie"))
+    rows = RunRows(location_at(tmp_path / ".coterie"))
     [one] = rows.listing()
     found = rows.details([one.key])[one.key]
 
@@ -437,7 +437,7 @@ def test_a_run_that_cannot_be_read_leaves_the_others(tmp_path: Path, monkeypatch
     write(tmp_path / ".coterie", "bad", r.RunFinished(outcome="completed"))
     journal = tmp_path / ".coterie/runs/bad/journal.jsonl"
     journal.write_bytes(journal.read_bytes().replace(b'"engine"', b'"engin!"'))
-    rows = RunRows(home_at(tmp_path / ".coterie"))
+    rows = RunRows(location_at(tmp_path / ".coterie"))
     listed = rows.listing()
 
     assert sorted(one.run for one in listed) == ["bad", "good"]

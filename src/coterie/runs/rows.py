@@ -18,7 +18,7 @@ from coterie.journal.status import ENDS, read_status
 from coterie.planning.plan import Plan
 from coterie.runs.index import Entry
 from coterie.runs.news import NewRecords
-from coterie.runs.repository import RunHome, Runs
+from coterie.runs.repository import RunLocation, Runs
 from coterie.topology.patterns.inputs import task_of
 from coterie.views.attention import QUOTA
 from coterie.views.known_run import KnownRun
@@ -94,7 +94,7 @@ class RunRows:
         bound: Gives the most turns of a plan, as `coterie.proofs.worst_case`; called once for each.
     """
 
-    def __init__(self, home: RunHome, bound: Callable[[Plan], int | None] | None = None) -> None:
+    def __init__(self, home: RunLocation, bound: Callable[[Plan], int | None] | None = None) -> None:
         self._home, self._bound = home, bound
         self._bounds: dict[str, int | None] = {}
         self._entries: dict[str, Entry] = {}

@@ -15,7 +15,7 @@ from coterie.errors import NoSuchTurn
 from coterie.ids import child_run_id
 from coterie.journal.records import GateChecked, TurnStarted
 from coterie.journal.runs import Journal
-from coterie.kernel.commands import Again, Gather, Part, Turn
+from coterie.kernel.commands import Gather, NextAttempt, Part, Turn
 from coterie.kernel.fold import Fold
 from coterie.kernel.prompts import gather, outside, parts_of
 from coterie.kinds import kind_of
@@ -230,7 +230,7 @@ def _turn(fold: Fold, start: TurnStarted) -> Turn:
     match fold.todo[start.cause]:
         case Ask() as ask:
             return Turn(ask=ask, attempt=1)
-        case Again() as again:
+        case NextAttempt() as again:
             return msgspec.structs.replace(fold.turns[again.turn], attempt=again.attempt)
         case other:
             raise AssertionError(f"{other} starts no turn")
