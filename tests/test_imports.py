@@ -174,7 +174,7 @@ def test_circles_are_found_however_long() -> None:
     ],
 )
 def test_an_import_against_the_line_is_found(source: str) -> None:
-    """The rule bites, however the import is written: a view knows records and what decides by them, nothing that runs."""
+    """The rule bites, however the import is written: a view knows records and what decides by them."""
     assert len(faults(imports(source, "coterie.views.run", is_package=False), "coterie.views.run")) == 1
 
 
