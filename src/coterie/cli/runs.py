@@ -46,10 +46,10 @@ def overview(
     """Show the runs that need a person, then those at work, stopped, failed and completed, with what agents do now."""
     from coterie.cli.text import plan_run as text
     from coterie.proofs.worst_case import worst_case
-    from coterie.runs.repository import home_at
+    from coterie.runs.repository import location_at
     from coterie.runs.rows import RunRows
 
-    rows = RunRows(home_at(home.where), lambda plan: worst_case(plan, {}).turns)
+    rows = RunRows(location_at(home.where), lambda plan: worst_case(plan, {}).turns)
     listed = rows.listing(everywhere=everywhere)
     shown = listed[:limit]
     details = rows.details(one.key for one in shown)

@@ -1,7 +1,9 @@
 """The runs as rows of a list: all of them by the ends of their journals, those that are shown or at work in full."""
 
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -10,17 +12,18 @@ from coterie import files
 from coterie.backends.base import Tool
 from coterie.errors import CoterieError, JournalUnreadable
 from coterie.ids import child_run_id
-from coterie.journal.jsonl import STREAM
+from coterie.journal.jsonl import JOURNAL, STREAM
 from coterie.journal.records import MERGE_CONFLICT
-from coterie.journal.status import ENDS
+from coterie.journal.status import ENDS, read_status
 from coterie.planning.plan import Plan
 from coterie.runs.index import Entry
 from coterie.runs.news import NewRecords
-from coterie.runs.repository import RunHome, Runs
+from coterie.runs.repository import RunLocation, Runs
 from coterie.topology.patterns.inputs import task_of
+from coterie.views.attention import QUOTA
 from coterie.views.known_run import KnownRun
 from coterie.views.live import LiveRun
-from coterie.views.rows import run_row
+from coterie.views.rows import RunRow, run_row
 from coterie.views.words import state_words
 
 LARGEST = 8 << 20
@@ -36,7 +39,7 @@ class RunEntry(Struct, frozen=True, kw_only=True):
 
     Attributes:
         key: Its folder, or its place on a cluster and its id: unique where ids are not.
-        group: What it is listed under: it needs a `person`, or is `running`, `stopped`, `failed` or `completed`.
+        group: Its place in the list: it needs a `person`, or is `running`, `stopped`, `failed` or `completed`.
         state: As `coterie runs` shows it; *words* in words.
         at: Its last sign of life, in Unix seconds; 0: not known.
     """
@@ -65,30 +68,23 @@ class AtWork(Struct, frozen=True, kw_only=True):
     heard: float = 0.0
 
 
-class RunDetails(Struct, frozen=True, kw_only=True):
+class ShownRun(Struct, frozen=True, kw_only=True):
     """What a list shows of a run beside `RunEntry`.
 
     Attributes:
-        prompt: Its first line.
-        turns: Turns that began, child runs included, and *done* those that ended; None if *is_partial*.
+        row: See `coterie.views.rows.RunRow`; None: its journal is long and was not read.
+        prompt: The first line.
         most: As many turns as it can take at most, if that is proved; None while it is not at work.
         attention: How many things in it need a person.
-        is_partial: Its journal is long and was not read whole.
+        agents: Those at work.
     """
 
     key: str
     prompt: str
-    turns: int | None = None
-    done: int | None = None
+    row: RunRow | None = None
     most: int | None = None
-    iteration: int = 0
-    most_iterations: int | None = None
-    max_turns: int | None = None
-    cost: float | None = None
-    max_cost: float | None = None
     attention: int = 0
     agents: tuple[AtWork, ...] = ()
-    is_partial: bool = False
 
 
 class RunRows:
@@ -98,28 +94,26 @@ class RunRows:
         bound: Gives the most turns of a plan, as `coterie.proofs.worst_case`; called once for each.
     """
 
-    def __init__(self, home: RunHome, bound: Callable[[Plan], int | None] | None = None) -> None:
+    def __init__(self, home: RunLocation, bound: Callable[[Plan], int | None] | None = None) -> None:
         self._home, self._bound = home, bound
         self._bounds: dict[str, int | None] = {}
-        self._found: dict[str, tuple[Runs, str]] = {}
         self._entries: dict[str, Entry] = {}
+        self._listed: dict[str, tuple[int, RunEntry]] = {}
+        """Runs without an owner, each with the time of the last change of its journal."""
         self._live: dict[str, tuple[NewRecords, LiveRun]] = {}
 
     def listing(self, *, everywhere: bool = False) -> list[RunEntry]:
         """All runs: those that need a person, at work, stopped, failed, completed; in each group the newest first."""
         listed = []
         for entry in self._home.newest(everywhere=everywhere):
-            key = entry.folder if entry.folder.endswith(f"/{entry.run}") else f"{entry.folder} {entry.run}"
-            if key not in self._found:
-                self._found[key] = self._home.open(entry)
-            listed.append(self._entry(key, entry))
+            is_here = os.path.isabs(entry.folder)
+            key = entry.folder if is_here else f"{entry.folder} {entry.run}"
+            self._entries[key] = entry
+            with suppress(OSError):
+                listed.append(self._entry(key, entry, is_here=is_here))
         return sorted(listed, key=lambda one: _GROUPS.index(one.group))  # stable: newest first
 
-    def place(self, key: str) -> tuple[Runs, str]:
-        """Where the run with *key* of the last `listing` is, and its id there."""
-        return self._found[key]
-
-    def details(self, keys: Iterable[str]) -> dict[str, RunDetails]:
+    def details(self, keys: Iterable[str]) -> dict[str, ShownRun]:
         """The details of the runs with *keys*, of the last `listing`; runs that cannot be read are left out."""
         found = {}
         for key in keys:
@@ -127,35 +121,41 @@ class RunRows:
                 found[key] = self._details(key)
         return found
 
-    def _entry(self, key: str, entry: Entry) -> RunEntry:
-        runs, run = self._found[key]
-        status = runs.store.status(run)
-        state, reason = status.state, status.reason
-        at = status.at
-        if runs.is_here:
-            with suppress(OSError):
-                at = runs.file(run).stat().st_mtime
+    def _entry(self, key: str, entry: Entry, *, is_here: bool) -> RunEntry:
+        changed = 0
+        if is_here:
+            journal = f"{entry.folder}/{JOURNAL}"
+            changed = os.stat(journal).st_mtime_ns
+            if key in self._listed and self._listed[key][0] == changed:
+                return self._listed[key][1]
+            status = read_status(Path(journal), Path(entry.folder, "lock"))
+        else:
+            runs, run = self._home.open(entry)
+            status = runs.store.status(run)
+        state, _, why = status.state.partition(": ")
         group = "stopped"
         if state == "running":
             group = "person" if self._needs_person(key) else "running"
-        elif state == "stopped: waiting" or state.startswith("stopped: quota") or reason == MERGE_CONFLICT:
+        elif why == "waiting" or why.startswith(QUOTA) or status.reason == MERGE_CONFLICT:
             group = "person"
         elif state in ENDS:
             group = "completed" if state == "completed" else "failed"
-        words, _, why = state.partition(": ")
-        return RunEntry(
+        found = RunEntry(
             key=key,
-            run=run,
+            run=entry.run,
             folder=entry.folder,
             team=entry.topology,
             started=entry.started,
             cwd=entry.cwd,
             group=group,
-            state=state,
-            words=state_words(words, why or reason),
-            reason=reason,
-            at=at,
+            state=status.state,
+            words=state_words(state, why or status.reason),
+            reason=status.reason,
+            at=changed / 1e9 or status.at,
         )
+        if is_here and state != "running":
+            self._listed[key] = changed, found
+        return found
 
     def _needs_person(self, key: str) -> bool:
         with suppress(OSError, CoterieError):
@@ -164,35 +164,29 @@ class RunRows:
 
     def _read(self, key: str) -> LiveRun:
         """The state of a run now."""
-        runs, run = self._found[key]
         if key not in self._live:
+            runs, run = self._home.open(self._entries[key])
             self._live[key] = NewRecords(runs, run), LiveRun(run)
         news, live = self._live[key]
         for name, record in news.read():
             live.apply(name, record)
         return live
 
-    def _details(self, key: str) -> RunDetails:
-        runs, run = self._found[key]
+    def _details(self, key: str) -> ShownRun:
+        runs, run = self._home.open(self._entries[key])
         is_owned = runs.is_owned(run)
         is_long = key not in self._live and runs.is_here and runs.file(run).stat().st_size > LARGEST
         if is_long and not is_owned:
-            return RunDetails(key=key, prompt=_first_line(task_of((), runs.first(run).input)), is_partial=True)
+            return ShownRun(key=key, prompt=_first_line(task_of((), runs.first(run).input)))
         live = self._read(key)
         if run not in live.runs:
             raise JournalUnreadable(*runs.store.place(run), "the run has not begun")
         row = run_row(live.runs[run])
-        return RunDetails(
+        return ShownRun(
             key=key,
             prompt=_first_line(row.prompt),
-            turns=row.turns,
-            done=row.done,
+            row=row,
             most=self._most(live.runs[run]) if is_owned else None,
-            iteration=row.iteration,
-            most_iterations=row.most_iterations,
-            max_turns=row.max_turns,
-            cost=row.cost,
-            max_cost=row.max_cost,
             attention=len(live.open_attention(is_owned=is_owned)),
             agents=tuple(one for known in live.runs.values() for one in _at_work(runs, known)) if is_owned else (),
         )
@@ -208,7 +202,7 @@ class RunRows:
 def _at_work(runs: Runs, known: KnownRun) -> list[AtWork]:
     """The agents of *known* whose attempts run."""
     found = []
-    for turn in known.open_turns():
+    for turn in known.working():
         mark = child_run_id(known.id, turn.id, turn.attempt)
         tool, heard = _current_tool(runs, mark)
         since = turn.attempts[-1].started

@@ -16,7 +16,7 @@ from coterie.errors import NoSuchTurn
 from coterie.ids import child_run_id
 from coterie.journal.records import GateChecked, TurnStarted
 from coterie.journal.runs import Journal
-from coterie.kernel.commands import Again, Gather, Part, Turn
+from coterie.kernel.commands import Gather, NextAttempt, Part, Turn
 from coterie.kernel.fold import Fold
 from coterie.kernel.prompts import gather, outside, parts_of
 from coterie.kinds import kind_of
@@ -49,7 +49,7 @@ class TurnPrompt(Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...] = ()
 
 
-class ToolCall(Struct, kw_only=True):
+class UsedTool(Struct, kw_only=True):
     """A tool that an attempt used; see `coterie.backends.base.Tool`."""
 
     attempt: int
@@ -88,7 +88,7 @@ class TurnDetail(Struct, frozen=True, kw_only=True):
     child: str | None
     run_started: float
     read_by: tuple[ReadOutput, ...] = ()
-    tools: tuple[ToolCall, ...] = ()
+    tools: tuple[UsedTool, ...] = ()
     session: str = ""
     causes: tuple[Reason, ...] = ()
 
@@ -167,9 +167,9 @@ def _read_by(plan: Plan, turn: TurnView) -> Iterator[ReadOutput]:
             yield ReadOutput(output=when.field, arrow=str(group), condition=str(when), held=held)
 
 
-def _tools(runs: Runs, mark: str) -> list[ToolCall]:
+def _tools(runs: Runs, mark: str) -> list[UsedTool]:
     """The tools that an attempt used, by what is kept of its output."""
-    found: dict[str, ToolCall] = {}
+    found: dict[str, UsedTool] = {}
     for line in runs.printed(mark, 0).splitlines():
         if b'"tool"' not in line:
             continue
@@ -177,7 +177,7 @@ def _tools(runs: Runs, mark: str) -> list[ToolCall]:
             tool = msgspec.json.decode(line, type=Tool)
             key = tool.id or f"{len(found)} {tool.name}"
             if (known := found.get(key)) is None:
-                known = found[key] = ToolCall(
+                known = found[key] = UsedTool(
                     attempt=int(mark.rpartition(".")[2]), id=tool.id, name=tool.name, state="", detail="", result=""
                 )
             known.state, known.detail = tool.state, tool.detail or known.detail
@@ -260,7 +260,7 @@ def _turn(fold: Fold, start: TurnStarted) -> Turn:
     match fold.todo[start.cause]:
         case Ask() as ask:
             return Turn(ask=ask, attempt=1)
-        case Again() as again:
+        case NextAttempt() as again:
             return msgspec.structs.replace(fold.turns[again.turn], attempt=again.attempt)
         case other:
             raise AssertionError(f"{other} starts no turn")

@@ -12,6 +12,7 @@ import msgspec
 from coterie.errors import CoterieError
 from coterie.planning.plan import Plan
 from coterie.runs.attention import open_in
+from coterie.runs.index import Entry
 from coterie.runs.rows import RunEntry, RunRows
 from coterie.ui.feeds import Feed, FeedEvent
 from coterie.ui.places import Places, key_of
@@ -108,10 +109,10 @@ class HomeList:
                 continue
             found: list[dict[str, Any]] = []
             with suppress(OSError, CoterieError):
-                runs, run = rows.place(entry.key)
-                epoch = runs.store.status(run).state
-                found = [msgspec.to_builtins(one) | {"key": key, "team": entry.team} for one in open_in(runs, run)]
-                found = [one | {"driven": epoch == "running"} for one in found]
+                home = self._homes[self._rows.index(rows)]
+                runs, run = home.open(Entry(run=entry.run, folder=entry.folder))
+                more = {"key": key, "team": entry.team, "driven": entry.state == "running"}
+                found = [msgspec.to_builtins(one) | more for one in open_in(runs, run)]
             asked[key] = (sign, found)
         self._asked = asked
         return sorted((one for _, found in asked.values() for one in found), key=lambda one: float(one["since"]))

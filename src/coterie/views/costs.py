@@ -5,17 +5,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from coterie.views.rows import CostRow
-
-
-class Spent(Struct, kw_only=True):
-    """What some attempts used; see `coterie.views.rows.CostRow`."""
-
-    attempts: int = 0
-    cost: float = 0.0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    seconds: float = 0.0
-    unpriced: int = 0
+from coterie.views.usage import Totals
 
 
 class CostPoint(Struct, frozen=True, kw_only=True):
@@ -37,18 +27,18 @@ class Costs(Struct, frozen=True, kw_only=True):
         budget: US dollars; None without one.
     """
 
-    total: Spent
-    by_agent: dict[str, Spent]
-    by_model: dict[str, Spent]
-    by_turn: dict[str, Spent]
+    total: Totals
+    by_agent: dict[str, Totals]
+    by_model: dict[str, Totals]
+    by_turn: dict[str, Totals]
     points: tuple[CostPoint, ...]
     budget: float | None = None
 
 
 def costs(rows: Iterable[CostRow], root: str, budget: float | None = None) -> Costs:
     """What the attempts of *rows* cost, which belong to *root* and its child runs."""
-    total, points = Spent(), list[CostPoint]()
-    agents, models, turns = dict[str, Spent](), dict[str, Spent](), dict[str, Spent]()
+    total, points = Totals(), list[CostPoint]()
+    agents, models, turns = dict[str, Totals](), dict[str, Totals](), dict[str, Totals]()
     for row in sorted(rows, key=lambda row: row.at):
         below = row.run.removeprefix(root).removeprefix("/")
         path = [part.rpartition("#")[0] for part in below.split("/") if part]
@@ -57,8 +47,8 @@ def costs(rows: Iterable[CostRow], root: str, budget: float | None = None) -> Co
             (models, row.model or "(none)"),
             (turns, "/".join(filter(None, (below, row.turn)))),
         )
-        for one in (total, *(table.setdefault(key, Spent()) for table, key in keys)):
-            one.attempts += 1
+        for one in (total, *(table.setdefault(key, Totals()) for table, key in keys)):
+            one.attempts += 1  # their turns are not counted
             for name in ("cost", "input_tokens", "output_tokens", "seconds", "unpriced"):
                 setattr(one, name, getattr(one, name) + getattr(row, name))
         points.append(CostPoint(at=row.at, run=row.run, turn=row.turn, cost=row.cost, total=total.cost))

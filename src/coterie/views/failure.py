@@ -8,7 +8,7 @@ _LONGEST = 4_000
 """Characters of what an attempt printed that are shown, from its end."""
 
 
-class Failure(Struct, frozen=True, kw_only=True):
+class FirstFailure(Struct, frozen=True, kw_only=True):
     """The first failure of a run.
 
     Attributes:
@@ -30,19 +30,19 @@ class Failure(Struct, frozen=True, kw_only=True):
     signal: str = ""
 
 
-def first_failure(live: LiveRun) -> Failure | None:
+def first_failure(live: LiveRun) -> FirstFailure | None:
     """The first failure of the root run of *live*; None if no turn failed for good, and the run did not."""
     root = live.runs[live.run]
     if (found := root.first_failed()) is None:
         view = root.view
         failed = view.state == "failed"
-        return Failure(run=root.id, turn="", at=view.finished or view.at, reason=view.reason) if failed else None
+        return FirstFailure(run=root.id, turn="", at=view.finished or view.at, reason=view.reason) if failed else None
     at, known, id = found
     turn = known.view.turn(id)
     last = turn.attempts[-1] if turn is not None and turn.attempts else None
     if turn is None or last is None:
-        return Failure(run=known.id, turn=id, at=at, reason=turn.reason if turn is not None else "")
-    return Failure(
+        return FirstFailure(run=known.id, turn=id, at=at, reason=turn.reason if turn is not None else "")
+    return FirstFailure(
         run=known.id,
         turn=id,
         at=at,

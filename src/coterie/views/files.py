@@ -49,6 +49,7 @@ def snapshots_of(history: Iterable[tuple[str, r.Record]], run: str, turn: str) -
         raise NoSuchTurn(run, turn, dict.fromkeys(one for where, one in spans if where == run))
     began, ended = spans[run, turn]
     tree = _tree(run, made)
+    saved.sort(key=lambda one: (one[0], -one[1].count("/")))  # a child run's last is from before its parent's
     same = [(at, name, one) for at, name, one in saved if _tree(name, made) == tree]
     own = [one for _, name, one in same if _is_within(name, one.turn, run, turn)]
     left = next((one.commit for one in reversed(own) if one.commit), "")

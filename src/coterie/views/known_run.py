@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from coterie.journal import records as r
 from coterie.planning.plan import Limits, Plan
-from coterie.views.plan import PlanView
+from coterie.views.plan import NodeState, PlanView
 from coterie.views.run import RunView, TurnView
 
 
@@ -18,14 +18,14 @@ class Owner(Struct, frozen=True, kw_only=True):
     at: float
 
 
-class Halt(Struct, frozen=True, kw_only=True):
+class RunHalt(Struct, frozen=True, kw_only=True):
     """The run stopped or ended."""
 
     at: float
     reason: str
 
 
-class Wait(Struct, kw_only=True):
+class TurnWait(Struct, kw_only=True):
     """A turn waited: for a `person`, for a `quota` to open, or for its next attempt (`retry`); *end* None: it does."""
 
     begin: float
@@ -39,25 +39,19 @@ class KnownRun:
     Attributes:
         place: Which team it is; see `coterie.views.team.teams`.
         limits: Those that its owner holds it to.
-        spent: What it and its child runs used, by the attempts that did.
-        turns: Turns of agents in it and its child runs that began, and *done* those that ended.
         waits: Of each turn, what it waited for.
         children: The child runs of each turn.
-        teams: The turns that are child runs: their agents count, they do not.
     """
 
     def __init__(self, id: str, above: "KnownRun | None" = None, place: str = "", plan: Plan | None = None) -> None:
         self.id, self.above, self.place = id, above, place
         self.view, self.plan = RunView(), PlanView(plan)
         self.limits = Limits()
-        self.spent = r.NO_USAGE
-        self.turns = self.done = 0
         self.owners: list[Owner] = []
-        self.halts: list[Halt] = []
+        self.halts: list[RunHalt] = []
         self.warnings: list[str] = []
-        self.waits: dict[str, list[Wait]] = defaultdict(list)
+        self.waits: dict[str, list[TurnWait]] = defaultdict(list)
         self.children: dict[str, list[KnownRun]] = defaultdict(list)
-        self.teams: set[str] = set()
 
     def line(self) -> "Iterator[KnownRun]":
         """It, and the runs above it."""
@@ -76,7 +70,7 @@ class KnownRun:
                 self.owners.append(Owner(epoch=record.epoch, at=record.at))
                 self.warnings += record.warnings
             case r.RunStopped(reason=reason) | r.RunFinished(outcome=reason):
-                self.halts.append(Halt(at=record.at, reason=reason))
+                self.halts.append(RunHalt(at=record.at, reason=reason))
         if (turn := getattr(record, "turn", "")) and self.view.turn(turn) is not None:
             self._follow_waits(turn, record)
 
@@ -87,9 +81,21 @@ class KnownRun:
             return "pending"
         return "waiting" if found.finished is None and waits and waits[-1].end is None else found.state
 
-    def open_turns(self) -> list[TurnView]:
-        """The turns at which an agent works now: not those that wait, and not those that are child runs."""
-        found = [self.view.turn(id) for node in self.plan.nodes.values() for id in node.open if id not in self.teams]
+    def agents(self) -> list[NodeState]:
+        """The nodes at which agents work: of one that a team answers for, the turns in its child runs count instead."""
+        teams = {*self.plan.teams, *map(self.plan.node_of, self.children)}
+        return [node for name, node in self.plan.nodes.items() if name not in teams]
+
+    def counts(self) -> tuple[int, int, float]:
+        """How many turns of agents began, child runs included, how many of them ended, and what they cost."""
+        below = [child.counts() for several in self.children.values() for child in several]
+        own = [(node.starts, node.starts - len(node.open), node.cost) for node in self.agents()]
+        turns, done, cost = zip((0, 0, 0.0), *own, *below, strict=True)
+        return sum(turns), sum(done), sum(cost)
+
+    def working(self) -> list[TurnView]:
+        """The turns at which an agent works now: not those that wait."""
+        found = [self.view.turn(id) for node in self.agents() for id in node.open]
         return [turn for turn in found if turn is not None and self.state_of(turn.id) == "running"]
 
     def first_failed(self) -> "tuple[float, KnownRun, str] | None":
@@ -123,4 +129,4 @@ class KnownRun:
         if waits and waits[-1].end is None:
             waits[-1].end = record.at
         if why:
-            waits.append(Wait(begin=record.at, why=why))
+            waits.append(TurnWait(begin=record.at, why=why))

@@ -22,7 +22,7 @@ from coterie.planning.plan import Plan
 from coterie.views import rows
 from coterie.views.attention import Attention, AttentionView
 from coterie.views.known_run import KnownRun
-from coterie.views.team import children_of, teams
+from coterie.views.team import teams
 
 Position = dict[str, int]
 """The seq of the last record of each run, by the run's id."""
@@ -30,14 +30,13 @@ Tables = dict[str, dict[str, Any]]
 """Rows by table and key, as plain data; in changes a row of None was removed. `position` is a table of numbers."""
 TABLES = ("runs", "teams", "nodes", "arrows", "stages", "turns", "actors", "attention", "costs")
 _USED = (r.TurnFinished, r.AttemptFailed, r.AttemptInterrupted, r.TurnCancelled)
-_ENDED = (r.TurnFinished, r.TurnFailed, r.TurnCancelled)
 
 
 class LiveRun:
     """The state of the run *run* and its child runs; feed it their records, each run's in order.
 
     Args:
-        plan: What it obeys if it is a child run whose records have no plan.
+        plan: Its plan, for a child run whose records have none.
 
     Attributes:
         runs: What is known of each run, by id.
@@ -63,8 +62,6 @@ class LiveRun:
     def apply(self, run: str, record: r.Record) -> None:
         """Take the next record of *run* in."""
         known = self.runs.get(run) or self._open(run)
-        before = known.view.turn(getattr(record, "turn", ""))
-        was_over = before is not None and before.finished is not None
         known.apply(record)
         self._attention.apply(run, record)
         self._moved.add(run)
@@ -81,7 +78,7 @@ class LiveRun:
             case r.LetterDead():
                 self._mark_actor(known, record.recipient)
         if (turn := getattr(record, "turn", "")) and known.view.turn(turn) is not None:
-            self._of_turn(known, turn, record, was_over=was_over)
+            self._of_turn(known, turn, record)
         self._of_plan(known)
 
     def state(self) -> Tables:
@@ -154,19 +151,12 @@ class LiveRun:
         if above is not None:
             node = above.plan.node_of(turn) or turn.rpartition("#")[0]
             place = f"{above.place}/{node}" if above.place else node
-            plan = children_of(above.plan.plan).get(self._agent(above, turn)) if above.plan.plan is not None else None
+            plan = above.plan.teams.get(node)
             self._mark("turns", f"{above.id}/{turn}", above, turn)
-            if turn not in above.teams:  # its agents count, it does not
-                self._count(above, turn, -1)
-                above.teams.add(turn)
         known = self.runs[run] = KnownRun(run, above, place, plan)
         if above is not None:
             above.children[turn].append(known)
         return known
-
-    def _agent(self, known: KnownRun, turn: str) -> str:
-        view = known.view.turn(turn)
-        return view.agent if view is not None else ""
 
     def _draw(self, known: KnownRun) -> None:
         plan = known.plan.plan
@@ -186,37 +176,13 @@ class LiveRun:
                     self._mark("arrows", f"{known.id}/{one}", None, known.plan.arrows[one])
         known.plan.changed.clear()
 
-    def _of_turn(self, known: KnownRun, turn: str, record: r.Record, *, was_over: bool) -> None:
+    def _of_turn(self, known: KnownRun, turn: str, record: r.Record) -> None:
         self._mark("turns", f"{known.id}/{turn}", known, turn)
-        self._mark("nodes", f"{known.id}/{known.plan.node_of(turn)}", known, known.plan.node_of(turn))
-        if isinstance(record, r.TurnStarted):
-            if record.attempt == 1:
-                plan = known.plan.plan
-                if plan is not None and record.agent in children_of(plan):
-                    known.teams.add(turn)
-                self._count(known, turn, 1)
-            elif was_over:  # the run was reopened
-                self._count(known, turn, 0, -1)
-        elif isinstance(record, _ENDED) and not was_over:
-            self._count(known, turn, 0, 1)
+        known.plan.changed[known.plan.node_of(turn)] = None
         if isinstance(record, _USED) and record.usage != r.NO_USAGE and not record.usage.turns:
-            self._spend(known, record)
-
-    def _count(self, known: KnownRun, turn: str, turns: int, done: int = 0) -> None:
-        if turn in known.teams:
-            return
-        if turns < 0 and (view := known.view.turn(turn)) is not None:
-            done = -1 if view.finished is not None else 0
-        for one in known.line():
-            one.turns += turns
-            one.done += done
-
-    def _spend(self, known: KnownRun, record: Any) -> None:
-        key = f"{known.id}/{record.seq}"
-        self.costs[key] = rows.cost_row(known, record)
-        self._mark("costs", key, None, self.costs[key])
-        for one in known.line():
-            one.spent += record.usage
+            key = f"{known.id}/{record.seq}"
+            self.costs[key] = rows.cost_row(known, record)
+            self._mark("costs", key, None, self.costs[key])
 
 
 def fold(records: Iterable[tuple[str, r.Record]], run: str, plan: Plan | None = None) -> LiveRun:

@@ -15,7 +15,7 @@ from coterie.journal import records as r
 from coterie.planning.on_max import human_agent
 from coterie.planning.plan import Plan, from_json
 from coterie.topology.events import matches
-from coterie.views.team import Team, team
+from coterie.views.team import TeamPicture, children_of, team
 
 _ENDS = (r.TurnFinished, r.TurnFailed, r.TurnCancelled)
 _ASKED = (r.RunStarted, r.RunOwned, *_ENDS)
@@ -75,6 +75,7 @@ class PlanView:
         plan: What it obeys where its own records have no plan, as those of most child runs.
 
     Attributes:
+        teams: The plans of the teams at its nodes.
         team: The picture; None as long as there is no plan.
         nodes: By name; all nodes of the team from the start.
         arrows: By index, those that fired or were spent.
@@ -86,7 +87,8 @@ class PlanView:
 
     def __init__(self, plan: Plan | None = None) -> None:
         self.plan: Plan | None = None
-        self.team: Team | None = None
+        self.teams: dict[str, Plan] = {}
+        self.team: TeamPicture | None = None
         self.nodes: dict[str, NodeState] = {}
         self.arrows: dict[int, ArrowState] = {}
         self.stages: list[list[str]] = []
@@ -135,7 +137,7 @@ class PlanView:
             plan = from_json(text) if text else plan
         if plan is None:
             return
-        self.plan = plan
+        self.plan, self.teams = plan, children_of(plan)
         with suppress(*_TROUBLE):  # of a pattern whose module is not here
             self.team = team(plan)
         for box in self.team.boxes if self.team is not None else ():

@@ -8,7 +8,7 @@ from msgspec import Struct
 from coterie.journal import records as r
 from coterie.planning.loop import LoopPlan
 from coterie.topology.patterns.inputs import task_of
-from coterie.views.known_run import Halt, KnownRun, Owner, Wait
+from coterie.views.known_run import KnownRun, Owner, RunHalt, TurnWait
 from coterie.views.plan import LastEvent
 from coterie.views.tree import detail_of
 from coterie.views.words import state_words
@@ -32,7 +32,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
         place: Its team in the table `teams`.
         words: Its state in words, with the reason.
         at: When its last record was written.
-        cost: US dollars, its child runs included, as far as backends know; *unpriced* answers have no known price.
+        cost: US dollars, its child runs included, as far as backends know; see the table `costs`.
         max_cost: The budget; *max_turns* likewise, None without.
         turns: Turns of agents that began, child runs included; *done* ended.
         failed_first: Of a root run that failed.
@@ -54,13 +54,9 @@ class RunRow(Struct, frozen=True, kw_only=True):
     at: float
     seq: int
     owners: tuple[Owner, ...]
-    halts: tuple[Halt, ...]
+    halts: tuple[RunHalt, ...]
     warnings: tuple[str, ...]
     cost: float
-    input_tokens: int
-    output_tokens: int
-    unpriced: int
-    unsettled: float
     max_cost: float | None
     max_turns: int | None
     turns: int
@@ -69,18 +65,6 @@ class RunRow(Struct, frozen=True, kw_only=True):
     most_iterations: int | None
     last_event: LastEvent | None
     failed_first: FailedTurn | None
-
-
-class NodeRow(Struct, frozen=True, kw_only=True):
-    """A node of a run's team. *state*: that of its turns, `pending` before the first; *turn*: the latest."""
-
-    name: str
-    state: str
-    starts: int
-    finished: int
-    failed: int
-    cost: float
-    turn: str
 
 
 class AttemptRow(Struct, frozen=True, kw_only=True):
@@ -106,7 +90,7 @@ class TurnRow(Struct, frozen=True, kw_only=True):
     finished: float | None
     inputs: tuple[str, ...]
     attempts: tuple[AttemptRow, ...]
-    waits: tuple[Wait, ...]
+    waits: tuple[TurnWait, ...]
     detail: str
     kind: str
     reason: str
@@ -138,17 +122,23 @@ def run_row(known: KnownRun, _: None = None) -> RunRow:
     view, plan = known.view, known.plan.plan
     loop = plan.coordination if plan is not None and isinstance(plan.coordination, LoopPlan) else None
     budgets = [known.limits.max_cost, loop.max_cost or None if loop is not None else None]
+    turns, done, cost = known.counts()
     first = known.first_failed() if view.state == "failed" and known.above is None else None
     return _filled(
         RunRow,
         view,
         known,
-        known.spent,
         parent=known.above.id if known.above is not None else "",
         kind=known.plan.team.kind if known.plan.team is not None else "",
-        words=state_words(view.state, _cut(view.reason)),
-        prompt=task_of((), view.input),
-        turns=known.turns,
+        words=_cut(state_words(view.state, view.reason)),
+        reason=_cut(view.reason),
+        prompt=_cut(task_of((), view.input)),
+        owners=tuple(known.owners),
+        halts=tuple(known.halts),
+        warnings=tuple(known.warnings),
+        turns=turns,
+        done=done,
+        cost=cost,
         max_cost=min((one for one in budgets if one is not None), default=None),
         max_turns=known.limits.max_turns,
         iteration=known.plan.iteration,
@@ -158,12 +148,14 @@ def run_row(known: KnownRun, _: None = None) -> RunRow:
     )
 
 
-def node_row(known: KnownRun, name: str) -> NodeRow | None:
-    """The row of a node."""
+def node_row(known: KnownRun, name: str) -> dict[str, Any] | None:
+    """The row of a node: `coterie.views.plan.NodeState` with its name and state."""
     if (node := known.plan.nodes.get(name)) is None:
         return None
     states = [known.state_of(turn) for turn in sorted(node.open) or [node.turn]]
-    return _filled(NodeRow, node, name=name, state="running" if "running" in states else states[0])
+    state = "running" if "running" in states else states[0]
+    shown = {field: getattr(node, field) for field in ("starts", "finished", "failed", "cost", "turn")}
+    return {"name": name, "state": state, **shown, "open": sorted(node.open)}
 
 
 def turn_row(known: KnownRun, id: str) -> TurnRow | None:
@@ -177,9 +169,10 @@ def turn_row(known: KnownRun, id: str) -> TurnRow | None:
         run=known.id,
         node=known.plan.node_of(id),
         state=known.state_of(id),
-        attempts=tuple(_filled(AttemptRow, one) for one in turn.attempts),
+        attempts=tuple(_filled(AttemptRow, one, reason=_cut(one.reason)) for one in turn.attempts),
         waits=tuple(known.waits.get(id, ())),
-        detail=detail_of(turn),
+        detail=_cut(detail_of(turn)),
+        reason=_cut(turn.reason),
         children=tuple(child.id for child in known.children.get(id, ())),
         event=", ".join(one.event for one in turn.noted if isinstance(one, r.EventEmitted)),
         asked=len(turn.asked),
@@ -194,16 +187,17 @@ def cost_row(known: KnownRun, record: Any) -> CostRow:
     return _filled(CostRow, record, record.usage, run=known.id, agent=agent, model=model)
 
 
+_TAKEN: dict[type[Struct], list[tuple[str, int]]] = {}
+"""The fields of each row that its source gives, with the number of the source: each row is made in one place."""
+
+
 def _filled(row: type[T], /, *sources: object, **values: Any) -> T:
     """The *row* with *values*; each other field is the attribute of the first source that has one."""
-    for name in row.__struct_fields__:
-        if name not in values:
-            values[name] = next(getattr(one, name) for one in sources if hasattr(one, name))
-        match values[name]:
-            case str() as text:
-                values[name] = _cut(text)
-            case list() as several:
-                values[name] = tuple(several)
+    if (taken := _TAKEN.get(row)) is None:
+        names = [name for name in row.__struct_fields__ if name not in values]
+        taken = _TAKEN[row] = [(name, next(n for n, one in enumerate(sources) if hasattr(one, name))) for name in names]
+    for name, n in taken:
+        values[name] = getattr(sources[n], name)
     return row(**values)
 
 

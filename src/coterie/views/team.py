@@ -13,6 +13,9 @@ from coterie.planning.system import SupervisorPlan, SystemPlan
 from coterie.planning.teams import as_topology, briefly
 from coterie.topology.drawing import Arrow, Box, Graph, draw, placed
 
+ROOM = 72.0
+"""Room beside the name of a node for its state and its count."""
+
 
 class TeamBox(Struct, frozen=True, kw_only=True):
     """A node and its place in the picture.
@@ -65,7 +68,7 @@ class TeamArrow(Struct, frozen=True, kw_only=True):
     label_at: tuple[float, float, float, float] | None = None
 
 
-class Team(Struct, frozen=True, kw_only=True):
+class TeamPicture(Struct, frozen=True, kw_only=True):
     """A team to draw. *kind*: `flow`, `loop`, `pattern`, `system`, `program`, or empty without coordination."""
 
     name: str
@@ -76,7 +79,7 @@ class Team(Struct, frozen=True, kw_only=True):
     arrows: tuple[TeamArrow, ...] = ()
 
 
-def teams(plan: Plan, place: str = "") -> Iterator[tuple[str, Team]]:
+def teams(plan: Plan, place: str = "") -> Iterator[tuple[str, TeamPicture]]:
     """The team of *plan* at *place*, then those that run at its nodes, each with its place: `polish/inner`."""
     yield place, team(plan)
     for name, child in children_of(plan).items():
@@ -92,11 +95,11 @@ def children_of(plan: Plan) -> dict[str, Plan]:
     return found
 
 
-def team(plan: Plan) -> Team:
+def team(plan: Plan) -> TeamPicture:
     """The picture of *plan*, without the teams at its nodes."""
     system = plan.coordination if isinstance(plan.coordination, SystemPlan) else None
     graph = _of_system(plan.name, system) if system is not None else draw(as_topology(plan), briefly(plan))
-    layout, nested = placed(graph), children_of(plan)
+    layout, nested = placed(graph, least=ROOM), children_of(plan)
     rows = sorted({layout.boxes[box.name].y for box in graph.boxes if box.in_flow})
     phases = {name: phase.label for phase in graph.phases for name in phase.boxes}
     boxes = []
@@ -134,7 +137,7 @@ def team(plan: Plan) -> Team:
             event=arrow.label if isinstance(plan.coordination, LoopPlan) else "",
         )
         arrows.append(one_arrow)
-    return Team(
+    return TeamPicture(
         name=plan.name,
         kind=kind_of(plan),
         boxes=tuple(boxes),

@@ -215,7 +215,7 @@ def _last_failure(turn: TurnView) -> AttemptFailed | None:
 
 
 def detail_of(turn: TurnView) -> str:
-    """What there is to say about *turn* in a line: its answer, the reason of its failure, …; often empty."""
+    """A line about *turn*: its answer, the reason of its failure, …; often empty."""
     last = turn.attempts[-1] if turn.attempts else None
     match turn.state:
         case "failed" if (failed := _last_failure(turn)) is not None:

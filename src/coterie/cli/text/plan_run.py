@@ -3,13 +3,18 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from coterie.cli.text.words import as_json, table
 from coterie.proofs.worst_case import WorstCase
 from coterie.runs.changed_files import ChangedFiles
-from coterie.runs.rows import RunDetails, RunEntry
-from coterie.views.compare import Comparison, TurnSide
-from coterie.views.costs import Costs, Spent
-from coterie.views.failure import Failure
+from coterie.runs.rows import RunEntry, ShownRun
+from coterie.views.compare import RunComparison
+from coterie.views.costs import Costs
+from coterie.views.failure import FirstFailure
+from coterie.views.rows import RunRow
+from coterie.views.run import TurnView
+from coterie.views.usage import Totals
 from coterie.views.words import exited, listed, plural, quoted
 
 
@@ -20,7 +25,9 @@ def plan(tables: dict[str, dict[str, Any]]) -> str:
 
 def _run(run: dict[str, Any], tables: dict[str, dict[str, Any]]) -> Iterator[str]:
     id, indent = run["id"], "  " * run["id"].count("/")
-    yield f"{indent}{run['topology'] or id}{f' ({id})' if indent else ''}: {run['words']}, " + _progress(run)
+    yield f"{indent}{run['topology'] or id}{f' ({id})' if indent else ''}: {run['words']}, " + _progress(
+        msgspec.convert(run, RunRow)
+    )
     nodes = [row for key, row in tables["nodes"].items() if key.rpartition("/")[0] == id]
     actors = [row for key, row in tables["actors"].items() if key.rpartition("/")[0] == id]
     rows = [(row["name"], row["state"], _counts(row)) for row in ([] if actors else nodes)]
@@ -38,12 +45,11 @@ def _run(run: dict[str, Any], tables: dict[str, dict[str, Any]]) -> Iterator[str
         yield f"{indent}  last event: {event['event']}{came}, to {event['target'] or '(no role)'}"
 
 
-def _progress(run: dict[str, Any]) -> str:
-    most = f" of {run['most_iterations']} iterations" if run["most_iterations"] else ""
-    budget = f" of ${run['max_cost']:g}" if run["max_cost"] is not None else ""
-    cost = f", ${run['cost']:.4f}{budget}" if run["cost"] or budget else ""
-    at = f"{run['iteration']}{most}, " if most else ""
-    return f"{at}{plural(run['done'], 'turn')} done of {run['turns']} begun{cost}"
+def _progress(run: RunRow) -> str:
+    budget = f" of ${run.max_cost:g}" if run.max_cost is not None else ""
+    parts = [f"iteration {run.iteration} of at most {run.most_iterations}" if run.most_iterations else ""]
+    parts.append(f"{plural(run.done, 'turn')} done of {run.turns} begun")
+    return ", ".join(filter(None, (*parts, f"${run.cost:.4f}{budget}" if run.cost or budget else "")))
 
 
 def _counts(row: dict[str, Any]) -> str:
@@ -66,39 +72,33 @@ def _actor(row: dict[str, Any]) -> str:
     return "  ".join(filter(None, (*parts, plural(lost, "dead letter") if lost else "")))
 
 
-def overview(found: Sequence[tuple[RunEntry, RunDetails | None]]) -> str:
+def overview(found: Sequence[tuple[RunEntry, ShownRun | None]]) -> str:
     """Return runs by what they need, each agent at work below its run."""
     lines = []
     for entry, more in found:
-        lines.append(f"{entry.group:<9}  {entry.run}  {entry.team}: {entry.words}{_details(more)}")
+        row = more.row if more is not None else None
+        parts = [
+            f"{entry.group:<9}  {entry.run}  {entry.team}: {entry.words}",
+            _progress(row) if row is not None else "",
+        ]
+        if more is not None:
+            parts.append(f"at most {more.most}" if more.most is not None else "")
+            parts.append(f"{plural(more.attention, 'thing')} to answer" if more.attention else "")
+            parts.append(quoted(more.prompt) if more.prompt else "")
+        lines.append(", ".join(filter(None, parts)))
         for one in more.agents if more is not None else ():
             below = f"{one.run}/{one.turn}".partition("/")[2]
             lines.append(f"{'':<9}    {below}  {one.agent}{f'  uses {one.tool}' if one.tool else ''}")
     return "\n".join(lines) or "no runs yet: `coterie run FILE.at` starts one"
 
 
-def _details(more: RunDetails | None) -> str:
-    if more is None:
-        return ""
-    most = f" of at most {more.most}" if more.most is not None else ""
-    parts = [f"{plural(more.done, 'turn')} done{most}" if more.done is not None else ""]
-    parts.append(f"{plural(more.attention, 'thing')} to answer" if more.attention else "")
-    parts.append(
-        f"${more.cost:.4f}" + (f" of ${more.max_cost:g}" if more.max_cost is not None else "") if more.cost else ""
-    )
-    parts.append(quoted(more.prompt) if more.prompt else "")
-    return "".join(f", {part}" for part in parts if part)
-
-
 def costs(found: Costs, worst: str) -> str:
     """Return what a run cost by agent, model and turn, beside its budget and its worst case."""
     budget = f" of ${found.budget:g}" if found.budget is not None else ""
-    lines = [f"${found.total.cost:.4f}{budget}; worst case: {worst}"]
-    for what, by in (("agent", found.by_agent), ("model", found.by_model), ("turn", found.by_turn)):
-        if by:
-            head = (what, "attempts", "tokens in", "tokens out", "cost", "seconds")
-            lines += ["", table([_spent(name, spent) for name, spent in by.items()], head)]
-    return "\n".join(lines)
+    tables = {"agent": found.by_agent, "model": found.by_model, "turn": found.by_turn}
+    head = ("attempts", "tokens in", "tokens out", "cost", "seconds")
+    parts = [table([_spent(name, one) for name, one in by.items()], (what, *head)) for what, by in tables.items() if by]
+    return "\n\n".join([f"${found.total.cost:.4f}{budget}; worst case: {worst}", *parts])
 
 
 def worst(found: WorstCase | None) -> str:
@@ -109,12 +109,12 @@ def worst(found: WorstCase | None) -> str:
     return f"{'' if found.is_exact else 'at most '}{plural(found.turns, 'turn')}{cost}"
 
 
-def _spent(name: str, one: Spent) -> tuple[str, ...]:
+def _spent(name: str, one: Totals) -> tuple[str, ...]:
     counts = map(str, (one.attempts, one.input_tokens, one.output_tokens))
     return (name, *counts, f"${one.cost:.4f}", f"{one.seconds:.1f}")
 
 
-def failure(found: Failure | None) -> str:
+def failure(found: FirstFailure | None) -> str:
     """Return the first failure of a run."""
     if found is None:
         return "nothing failed"
@@ -141,12 +141,12 @@ def files(found: ChangedFiles) -> str:
     return "\n".join([*lines, "to take these changes:", f"  {found.take}"])
 
 
-def comparison(found: Comparison) -> str:
+def comparison(found: RunComparison) -> str:
     """Return two runs side by side, from the first turn in which they differ on."""
     a, b = found.a, found.b
     rows = [(name, str(getattr(a, name)), str(getattr(b, name))) for name in ("state", "reason", "turns")]
     rows += [("cost", f"${a.cost:.4f}", f"${b.cost:.4f}")]
-    lines = [table([row for row in rows if row[1] or row[2]], ("", a.run, b.run)), ""]
+    lines = [table([row for row in rows if row[1] or row[2]], ("", a.id, b.id)), ""]
     lines += [f"different: {listed(found.differs)}"] if found.differs else []
     if not found.first:
         return "\n".join([*lines, f"all {plural(found.same, 'turn')} are the same"])
@@ -162,19 +162,16 @@ def comparison(found: Comparison) -> str:
     return "\n".join(lines)
 
 
-def _pair(turn: str, a: TurnSide | None, b: TurnSide | None, differs: tuple[str, ...]) -> tuple[str, ...]:
+def _pair(turn: str, a: TurnView | None, b: TurnView | None, differs: tuple[str, ...]) -> tuple[str, ...]:
     return (turn, ", ".join(differs) or "(same)", _side(a), _side(b))
 
 
-def _side(one: TurnSide | None) -> str:
+def _side(one: TurnView | None) -> str:
     if one is None:
         return "(not begun)"
     said = as_json(one.outputs) if one.outputs else quoted(one.text, 40)
-    return " ".join(
-        filter(
-            None, (one.state, said if one.state == "finished" else one.reason, f"${one.cost:.4f}" if one.cost else "")
-        )
-    )
+    parts = (one.state, said if one.state == "finished" else one.reason)
+    return " ".join(filter(None, (*parts, f"${one.usage.cost:.4f}" if one.usage.cost else "")))
 
 
 def _changed(a: str, b: str) -> Iterator[str]:
