@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from coterie.runs.repository import LocalHome
+from coterie.runs.repository import LocalRuns
 from coterie.ui.serve import PageOptions, PageServer
 
 ACTS = {"x-coterie": "1"}
@@ -18,7 +18,7 @@ ACTS = {"x-coterie": "1"}
 @asynccontextmanager
 async def serving(state_dir: Path, **options: Any) -> AsyncIterator[PageServer]:
     """A server for the runs in *state_dir*."""
-    server = PageServer([LocalHome(state_dir)], PageOptions(open=False, **options))
+    server = PageServer([LocalRuns(state_dir)], PageOptions(open=False, **options))
     await server.start()
     try:
         yield server

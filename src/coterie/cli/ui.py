@@ -41,13 +41,13 @@ def ui(
     from coterie.cli.signals import drive
     from coterie.errors import UsageError
     from coterie.formats import SUFFIXES
-    from coterie.runs.repository import LocalHome, find
+    from coterie.runs.repository import LocalRuns, find
     from coterie.ui.serve import PageOptions, serve
 
     if (tls_cert is None) != (tls_key is None):
         raise UsageError("--tls-cert and --tls-key belong together: give both")
     where = home.where
-    local = LocalHome(where if isinstance(where, Path) else STATE_DIR)
+    local = LocalRuns(where if isinstance(where, Path) else STATE_DIR)
     homes = [local] if isinstance(where, Path) else [where, local]
     file = Path(target) if target is not None and Path(target).suffix in SUFFIXES else None
     run = find(target, where)[1] if target is not None and file is None else ""

@@ -62,7 +62,7 @@ def attempt_outside(places: Places) -> str:
             return f"an attempt of run {run}"
         for known in live.runs.values():
             plan = known.plan.plan
-            for turn in known.open_turns():
+            for turn in known.working():
                 agent = plan.agents.get(turn.agent) if plan is not None else None
                 if agent is None or agent.options.get("sandbox") not in _IN_A_SANDBOX:
                     return f"{turn.id} of run {known.id}"

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from coterie.errors import NoSuchRun, UsageError
 from coterie.runs.index import Entry
-from coterie.runs.repository import RunHome, Runs, find
+from coterie.runs.repository import RunLocation, Runs, find
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -38,10 +38,10 @@ class Places:
         homes: The first one is that of the working directory.
     """
 
-    def __init__(self, homes: Sequence[RunHome]) -> None:
+    def __init__(self, homes: Sequence[RunLocation]) -> None:
         self.homes = homes
 
-    def entries(self, beginning: str = "") -> Iterator[tuple[RunHome, Entry]]:
+    def entries(self, beginning: str = "") -> Iterator[tuple[RunLocation, Entry]]:
         """Every run of every home."""
         for home in self.homes:
             yield from ((home, entry) for entry in home.newest(everywhere=True, beginning=beginning))

@@ -20,7 +20,7 @@ from coterie import files
 from coterie.errors import CannotStart, ExtraMissing, UsageError
 from coterie.planning.plan import Plan
 from coterie.proofs.worst_case import worst_case
-from coterie.runs.repository import RunHome
+from coterie.runs.repository import RunLocation
 from coterie.topology.system.fields import is_loopback
 
 try:
@@ -71,7 +71,7 @@ class PageServer:
 
     address: str
 
-    def __init__(self, homes: Sequence[RunHome], options: PageOptions) -> None:
+    def __init__(self, homes: Sequence[RunLocation], options: PageOptions) -> None:
         check(options)
         self._options = options
         self.access = Access()
@@ -175,7 +175,7 @@ def check(options: PageOptions) -> None:
         )
 
 
-async def serve(homes: Sequence[RunHome], options: PageOptions, say: Callable[[str], object]) -> None:
+async def serve(homes: Sequence[RunLocation], options: PageOptions, say: Callable[[str], object]) -> None:
     """Serve the page until cancelled; *say* takes the line with its address."""
     server = PageServer(homes, options)
     await server.start()
