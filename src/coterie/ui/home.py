@@ -16,6 +16,7 @@ from coterie.runs.index import Entry
 from coterie.runs.rows import RunEntry, RunRows
 from coterie.ui.feeds import Feed, FeedEvent
 from coterie.ui.places import Places, key_of
+from coterie.ui.questions import fields
 
 EVERY = 1.0
 """Seconds between two looks at the runs; more where a look takes long."""
@@ -112,7 +113,12 @@ class HomeList:
                 home = self._homes[self._rows.index(rows)]
                 runs, run = home.open(Entry(run=entry.run, folder=entry.folder))
                 more = {"key": key, "team": entry.team, "driven": entry.state == "running"}
-                found = [msgspec.to_builtins(one) | more for one in open_in(runs, run)]
+                found = [
+                    msgspec.to_builtins(one)
+                    | more
+                    | ({"fields": fields(runs, one.run, one.turn)} if one.kind == "question" else {})
+                    for one in open_in(runs, run)
+                ]
             asked[key] = (sign, found)
         self._asked = asked
         return sorted((one for _, found in asked.values() for one in found), key=lambda one: float(one["since"]))
