@@ -27,6 +27,8 @@ ROWS = 60
 MOST = 1000
 ASKED = 50
 """Runs whose open questions are listed."""
+OF_RUN = ("turns", "done", "iteration", "most_iterations", "max_turns", "cost", "max_cost", "epoch")
+"""What a row has of `coterie.views.rows.RunRow`; null in a run whose journal is long and was not read."""
 GROUPS = ("person", "running", "stopped", "failed", "completed")
 
 
@@ -85,7 +87,11 @@ class HomeList:
         shown = {}
         for key, _, entry in top:
             detail = details.get(entry.key)
-            more: dict[str, Any] = msgspec.to_builtins(detail) if detail is not None else {"problem": True}
+            more: dict[str, Any] = (
+                msgspec.to_builtins(detail, enc_hook=str) if detail is not None else {"problem": True}
+            )
+            row = more.pop("row", None) or {}
+            more |= {name: row.get(name) for name in OF_RUN}
             self._prompts[key] = more.get("prompt", "")
             shown[key] = msgspec.to_builtins(entry) | more | {"key": key}
         return {

@@ -32,7 +32,7 @@ export function Attention({ one, inRun = false }) {
   const isForm = !one.answers.length && one.kind === "question";
   return html`<div class="ask" data-row data-attention=${one.id} tabindex="-1">
     <div class="actions"><span class="state wait">${one.kind}</span>
-      <span class="grow">${!inRun && html`<a href=${runPath(one.key, "", turn)}><b><${Text} text=${one.team || one.run} /></b></a> `}<${Text} text=${one.text} />${
+      <span class="grow">${!inRun && html`<a href=${runPath(one.key, "", turn)}><b><${Text} text=${one.team || one.run} /></b></a> `}${one.kind === "question" ? html`<pre class="text question"><${Text} text=${one.text} /></pre>` : html`<${Text} text=${one.text} />`}${
         inRun && turn && html` <a href=${runPath(one.key, "", turn)}>show the turn</a>`}</span>
       <span class="quiet">asked <${Ago} at=${one.since} />${one.due ? html` · ${one.policy} <${Ago} at=${one.due} />` : null}</span></div>
     ${mayAct() && one.answers.length > 0 && html`<div class="actions">${one.answers.map((/** @type {string} */ word, /** @type {number} */ n) =>

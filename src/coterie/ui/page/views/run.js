@@ -66,8 +66,10 @@ function Head({ state, root, runKey }) {
   const shown = root.state === "running" && !owned ? "cut off" : root.state;
   const last = root.halts[root.halts.length - 1];
   const working = Object.values(state.turns).filter((/** @type {any} */ one) => one.state === "running" && !one.children.length);
-  return html`<div class="actions"><h1><${Text} text=${root.topology} /></h1><${State} state=${shown} words=${shown === root.state ? root.words : ""} />
+  return html`<div class="actions"><h1><${Text} text=${root.topology} /></h1><${State} state=${shown} words=${shown === root.state && shown !== "failed" ? root.words : ""} />
       <span class="quiet cut prompt"><${Text} text=${root.prompt} /></span><${Actions} state=${state} root=${root} runKey=${runKey} /></div>
+    ${shown === "failed" && html`<p class="first"><${Text} text=${root.reason} />${root.failed_first && html` <button data-hotkey="f" onClick=${() => go(runPath(runKey, "failure"))}>First failure <kbd>f</kbd></button>`}</p>`}
+    ${shown === "cut off" && html`<p class="first">The process that drove it is gone. Resume goes on from what it has written.</p>`}
     <div class="facts">
       <div><span>duration</span><b><${Lasted} from=${root.started} to=${root.finished ?? (owned ? null : last?.at ?? root.at)} /></b></div>
       <div><span>turns</span><b>${root.done} of ${root.turns} done${root.max_turns ? `, at most ${root.max_turns}` : ""}</b></div>

@@ -59,11 +59,12 @@ function firstTurn(state, run) {
 /** Why it ran: the chain of causes, each a link to its turn. @param {{value: any, run: string, root: string, select: (turn: string) => void}} given */
 function Why({ value, run, select }) {
   const [all, setAll] = useState(false);
-  const causes = value.causes.slice(0, all ? undefined : 3);
-  if (!causes.length) return null;
+  const others = value.causes.filter((/** @type {any} */ one) => one.turn !== value.turn);
+  const causes = others.slice(0, all ? undefined : 3);
+  if (!causes.length) return html`<p class="quiet why">The run began with it.</p>`;
   return html`<p class="quiet why">Runs because ${causes.map((/** @type {any} */ one, /** @type {number} */ n) => html`<span key=${one.seq}>${n ? ", because " : ""}${
     one.turn && one.turn !== value.turn ? html`<button class="link" onClick=${() => select(addressOf(run, one.turn))}><${Text} text=${one.text} /></button>` : html`<${Text} text=${one.text} />`}</span>`)}${
-    value.causes.length > causes.length ? html`, <button class="link" onClick=${() => setAll(true)}>and ${value.causes.length - causes.length} causes before</button>` : "."}</p>`;
+    others.length > causes.length ? html`, <button class="link" onClick=${() => setAll(true)}>and ${count(others.length - causes.length, "cause")} before</button>` : "."}</p>`;
 }
 
 /** What the turn prints, as it comes. @param {{runKey: string, query: string, isLive: boolean, value: any}} given */
