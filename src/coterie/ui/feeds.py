@@ -19,6 +19,7 @@ from coterie.runs.attention import with_prompt
 from coterie.runs.news import NewRecords
 from coterie.runs.repository import Runs
 from coterie.ui.places import Place
+from coterie.ui.questions import fields
 from coterie.views.attention import Attention
 from coterie.views.live import LiveRun, Tables, position_text, read_position
 
@@ -101,7 +102,7 @@ class RunFeed(Feed):
         self._news: NewRecords | None = None
         self._task: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
-        self._texts: dict[str, str] = {}
+        self._asked: dict[str, dict[str, Any]] = {}
         self._here: dict[str, Any] = {}
         self._problem = ""
 
@@ -208,12 +209,13 @@ class RunFeed(Feed):
         return self.place.about() | {"owned": self.runs.is_owned(self.run)}
 
     def _told(self, tables: Tables) -> Tables:
-        """*tables* with the texts of questions, which journals do not have."""
+        """*tables* with the texts and fields of questions, which attention does not have."""
         for key, row in tables.get("attention", {}).items():
             if row is not None and row["kind"] == "question":
-                if key not in self._texts:
-                    self._texts[key] = with_prompt(self.runs, msgspec.convert(row, Attention)).text
-                row["text"] = self._texts[key]
+                if key not in self._asked:
+                    text = with_prompt(self.runs, msgspec.convert(row, Attention)).text
+                    self._asked[key] = {"text": text, "fields": fields(self.runs, row["run"], row["turn"])}
+                row.update(self._asked[key])
         return tables
 
 

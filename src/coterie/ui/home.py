@@ -16,6 +16,7 @@ from coterie.runs.index import Entry
 from coterie.runs.rows import RunEntry, RunRows
 from coterie.ui.feeds import Feed, FeedEvent
 from coterie.ui.places import Places, key_of
+from coterie.ui.questions import fields
 
 EVERY = 1.0
 """Seconds between two looks at the runs; more where a look takes long."""
@@ -26,6 +27,8 @@ ROWS = 60
 MOST = 1000
 ASKED = 50
 """Runs whose open questions are listed."""
+OF_RUN = ("turns", "done", "iteration", "most_iterations", "max_turns", "cost", "max_cost", "epoch")
+"""What a row has of `coterie.views.rows.RunRow`; null in a run whose journal is long and was not read."""
 GROUPS = ("person", "running", "stopped", "failed", "completed")
 
 
@@ -84,7 +87,11 @@ class HomeList:
         shown = {}
         for key, _, entry in top:
             detail = details.get(entry.key)
-            more: dict[str, Any] = msgspec.to_builtins(detail) if detail is not None else {"problem": True}
+            more: dict[str, Any] = (
+                msgspec.to_builtins(detail, enc_hook=str) if detail is not None else {"problem": True}
+            )
+            row = more.pop("row", None) or {}
+            more |= {name: row.get(name) for name in OF_RUN}
             self._prompts[key] = more.get("prompt", "")
             shown[key] = msgspec.to_builtins(entry) | more | {"key": key}
         return {
@@ -112,7 +119,12 @@ class HomeList:
                 home = self._homes[self._rows.index(rows)]
                 runs, run = home.open(Entry(run=entry.run, folder=entry.folder))
                 more = {"key": key, "team": entry.team, "driven": entry.state == "running"}
-                found = [msgspec.to_builtins(one) | more for one in open_in(runs, run)]
+                found = [
+                    msgspec.to_builtins(one)
+                    | more
+                    | ({"fields": fields(runs, one.run, one.turn)} if one.kind == "question" else {})
+                    for one in open_in(runs, run)
+                ]
             asked[key] = (sign, found)
         self._asked = asked
         return sorted((one for _, found in asked.values() for one in found), key=lambda one: float(one["since"]))

@@ -7,7 +7,6 @@ after it; a stream that names the last id of a topic gets what came after it.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import suppress
 from urllib.parse import parse_qs, unquote
 
 import msgspec
@@ -98,23 +97,25 @@ async def events(feeds: Feeds, topics: Mapping[str, str]) -> AsyncIterator[bytes
     """The events of *topics*, each given with the id that the page has of it."""
     sent: asyncio.Queue[bytes] = asyncio.Queue(maxsize=64)
     tasks = [asyncio.create_task(_pass_on(feeds, topic, last, sent.put)) for topic, last in topics.items()]
-    closing = asyncio.create_task(feeds.closing.wait())
+    tasks.append(asyncio.create_task(_end(feeds.closing, sent)))
     try:
         yield b": coterie\n\n"
         while not feeds.closing.is_set():
-            get = asyncio.create_task(sent.get())
-            done, _ = await asyncio.wait({get, closing}, timeout=PING, return_when=asyncio.FIRST_COMPLETED)
-            if get in done:
-                yield get.result()
-            else:
-                get.cancel()
-                if not done:
-                    yield b": ping\n\n"
+            try:
+                async with asyncio.timeout(PING):
+                    yield await sent.get()
+            except TimeoutError:
+                yield b": ping\n\n"
     finally:
-        for task in (*tasks, closing):
+        for task in tasks:
             task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _end(closing: asyncio.Event, sent: "asyncio.Queue[bytes]") -> None:
+    """Wake the reader of *sent* when the server ends."""
+    await closing.wait()
+    await sent.put(b": end\n\n")
 
 
 async def _pass_on(feeds: Feeds, topic: str, last: str, send: Callable[[bytes], Awaitable[None]]) -> None:

@@ -3,7 +3,8 @@ import { html, render, useErrorBoundary, useRef } from "./base.js";
 import { go, takeLinks, useAddress, withQuery } from "./address.js";
 import { Problem } from "./parts.js";
 import { begin } from "./session.js";
-import { connect, useStatus } from "./store.js";
+import { Keys } from "./keys.js";
+import { about, api, connect, useStatus } from "./store.js";
 import { clock } from "./words.js";
 import { Home } from "./views/home.js";
 import { Run } from "./views/run.js";
@@ -17,7 +18,7 @@ function App() {
       <${Search} query=${query.get("q") ?? ""} isHome=${first === ""} /><${Live} /></header>
     <main id="main" tabindex="-1"><${Guarded} key=${location.pathname}>${
       first === "runs" && key ? html`<${Run} key=${key} runKey=${key} view=${view} />` : html`<${Home} />`}<//></main>
-    <div id="announcer" class="unseen" role="status" aria-live="polite"></div>`;
+    <${Keys} /><div id="announcer" class="unseen" role="status" aria-live="polite"></div>`;
 }
 
 /** @param {{query: string, isHome: boolean}} given */
@@ -47,7 +48,9 @@ function Guarded({ children }) {
 }
 
 const place = /** @type {HTMLElement} */ (document.getElementById("app"));
-begin().then((problem) => {
+begin().then(async (problem) => {
+  const found = problem ? null : await api("/api/about").catch((error) => void (problem = error.message));
+  if (found) Object.assign(about, found);
   if (problem) {
     render(html`<main><h1>Coterie</h1><${Problem} text=${problem} /><p>Type <code>coterie ui</code>, or press Enter in its terminal for a new address.</p></main>`, place);
     return;

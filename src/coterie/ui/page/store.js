@@ -21,6 +21,9 @@ const onStatus = new Set();
 /** The state of the stream: since when it is stale (0: it is not), and whether the session is over. */
 export const status = { staleSince: 0, refused: false, began: false };
 
+/** What is known of the server. @type {{read_only: boolean, is_file?: boolean, version: string, homes: string[], cwd: string, team?: string}} */
+export const about = { read_only: true, version: "", homes: [], cwd: "" };
+
 /** @type {(message: any) => void} */
 let send = () => undefined;
 let framed = 0;

@@ -61,8 +61,8 @@ function Row({ row }) {
     <span class="state ${look}">${word}</span>
     <span class="cut"><b><${Text} text=${row.team || row.run} /></b> <span class="quiet"><${Text} text=${row.prompt} /></span></span>
     <span class="cut">${row.agents?.length ? html`<${Agents} agents=${row.agents} />` : html`<span class="quiet"><${Text} text=${row.reason || row.words || ""} /></span>`}</span>
-    <span>${row.group === "running" && most ? html`<${Bar} part=${row.done} of=${most} />` : null}<span class="quiet">${turns ?? "…"}</span></span>
-    <span>${money(row.cost)}${row.max_cost ? html` <span class="quiet">of ${money(row.max_cost)}</span>` : null}</span>
+    <span>${row.group === "running" && most ? html`<${Bar} part=${row.done} of=${most} />` : null}<span class="quiet">${turns ?? ""}</span></span>
+    <span>${row.cost === null || row.cost === undefined ? "" : money(row.cost)}${row.max_cost ? html` <span class="quiet">of ${money(row.max_cost)}</span>` : null}</span>
     <span class="quiet">${row.group === "running" ? html`<${Lasted} from=${row.started} />` : row.at ? html`<${Ago} at=${row.at} />` : clock(row.started, Date.now() / 1000)}</span></a>`;
 }
 

@@ -43,10 +43,11 @@ function Team({ state, run, place, turn, select, root }) {
   const team = state.teams[place];
   if (!team) return null;
   const below = run === root ? "" : `${run.slice(root.length + 1)}/`;
+  const wide = Math.max(team.width, ...team.arrows.map((/** @type {any} */ one) => (one.label_at ? one.label_at[0] + one.label_at[2] / 2 + 3.2 * Math.min(60, labelOf(one, state.arrows[`${run}/${one.index}`]).length) : 0)));
   const sentence = team.arrows.map((/** @type {any} */ one) => `${one.source} leads to ${one.target}${one.label ? `, ${one.label}` : ""}`).join("; ");
   return html`<div class="team">
     ${place && html`<h2><${TeamName} team=${team} place=${place} /></h2>`}
-    <div class="scroll" tabindex="0" role="group" aria-label=${`The plan of ${team.name}`}><svg viewBox="-6 -6 ${team.width + 12} ${team.height + 28}" width=${team.width + 12} height=${team.height + 28} role="group" aria-label=${visible(`${team.name}: ${sentence}`)}>
+    <div class="scroll" tabindex="0" role="group" aria-label=${`The plan of ${team.name}`}><svg viewBox="-6 -6 ${wide + 12} ${team.height + 28}" width=${wide + 12} height=${team.height + 28} role="group" aria-label=${visible(`${team.name}: ${sentence}`)}>
       <defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0.5 8 4 0 7.5z" fill="context-stroke"/></marker></defs>
       ${team.arrows.map((/** @type {any} */ one) => html`<${Arrow} key=${one.index} arrow=${one} row=${state.arrows[`${run}/${one.index}`]} />`)}
       ${team.boxes.map((/** @type {any} */ box) => html`<${Box} key=${box.name} box=${box} node=${state.nodes[`${run}/${box.name}`]} state=${state} run=${run} below=${below}
@@ -62,11 +63,20 @@ function Team({ state, run, place, turn, select, root }) {
 /** @param {{team: any, place: string}} given */
 const TeamName = ({ team, place }) => html`${visible(place)} · ${visible(team.name)}`;
 
+/** How often an arrow fired, of how often at most. @param {any} arrow @param {any} row */
+function boundOf(arrow, row) {
+  const fired = row?.fired ?? 0;
+  return arrow.max ? `${fired} of ${arrow.max}` : fired > 1 ? `× ${fired}` : "";
+}
+
+/** @param {any} arrow @param {any} row */
+const labelOf = (arrow, row) => [arrow.max ? arrow.label.replace(/,? ?max \d+$/, "") : arrow.label, boundOf(arrow, row)].filter(Boolean).join(" · ");
+
 /** @param {{arrow: any, row: any}} given */
 function Arrow({ arrow, row }) {
   const fired = row?.fired ?? 0;
-  const bound = arrow.max ? `${fired} of ${arrow.max}` : fired > 1 ? `× ${fired}` : "";
-  const label = [arrow.label, bound].filter(Boolean).join(" · ");
+  const bound = boundOf(arrow, row);
+  const label = labelOf(arrow, row);
   const at = arrow.label_at;
   const words = `${arrow.source} to ${arrow.target}${label ? `: ${label}` : ""}, ${fired ? `fired ${fired === 1 ? "once" : `${fired} times`}` : "has not fired"}${row?.spent ? ", its bound is spent" : ""}`;
   return html`<g class="arrow ${fired ? "fired" : ""} ${arrow.back ? "back" : ""} ${row?.spent ? "spent" : ""}"><title>${visible(words)}</title>

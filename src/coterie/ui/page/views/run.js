@@ -1,9 +1,11 @@
 // One run: its head, and its views with one selection.
 import { html, useEffect } from "../base.js";
 import { go, runPath, useAddress, withQuery } from "../address.js";
+import { ActionButton, forking, guiding, interrupting, resuming, stopping } from "../actions.js";
 import { Ago, Lasted, Problem, State, Text } from "../parts.js";
 import { useTopic } from "../store.js";
 import { money } from "../words.js";
+import { Attention } from "./attention.js";
 import { Plan } from "./plan.js";
 import { Turn } from "./turn.js";
 
@@ -25,7 +27,8 @@ export function Run({ runKey, view }) {
   const select = (/** @type {string} */ address) => go(withQuery({ turn: address }), Boolean(turn));
   return html`
     ${topic.problem && html`<${Problem} text=${topic.problem} />`}
-    <${Head} state=${state} root=${root} />
+    <${Head} state=${state} root=${root} runKey=${runKey} />
+    <${Asked} state=${state} runKey=${runKey} root=${root} />
     <nav class="tabs" aria-label="Views of the run">${VIEWS.map(([one, title]) =>
       html`<a key=${one} href=${withQuery({}, runPath(runKey, one))} aria-current=${one === name ? "page" : null}>${title}</a>`)}</nav>
     <div class=${turn ? "two" : "one"}>
@@ -34,14 +37,39 @@ export function Run({ runKey, view }) {
     </div>`;
 }
 
-/** @param {{state: any, root: any}} given */
-function Head({ state, root }) {
+/** What needs a person in this run. @param {{state: any, runKey: string, root: any}} given */
+function Asked({ state, runKey, root }) {
+  const { owned } = state.here.run;
+  const open = Object.values(state.attention).filter((/** @type {any} */ one) => owned || !["permission", "stall"].includes(one.kind));
+  if (!open.length) return null;
+  return html`<section class="asks" aria-label="Needs you">${open.map((/** @type {any} */ one) =>
+    html`<${Attention} key=${one.run + one.id + one.since} one=${{ ...one, key: runKey, team: root.topology }} inRun=${true} />`)}</section>`;
+}
+
+/** @param {{state: any, root: any, runKey: string}} given */
+function Actions({ state, root, runKey }) {
+  const given = { runKey, epoch: root.epoch };
+  const { owned } = state.here.run;
+  const isOver = ["completed", "failed", "cancelled"].includes(root.state);
+  const agents = [...new Set(Object.values(state.turns).filter((/** @type {any} */ one) => one.run === root.id).map((/** @type {any} */ one) => one.agent))];
+  return html`<span class="actions push">
+    ${owned && html`<${ActionButton} ...${given} label="Guide…" plan=${guiding("")} /><${ActionButton} ...${given} label="Interrupt…" plan=${interrupting("")} />
+      <${ActionButton} ...${given} label="Stop…" hotkey="S" plan=${stopping()} />`}
+    ${!owned && !isOver && html`<${ActionButton} ...${given} label="Resume…" hotkey="S" plan=${resuming(false, root)} />`}
+    ${!owned && root.state === "failed" && html`<${ActionButton} ...${given} label="Retry…" hotkey="S" plan=${resuming(true, root)} />`}
+    <${ActionButton} ...${given} label="Fork…" plan=${forking({ agents })} /></span>`;
+}
+
+/** @param {{state: any, root: any, runKey: string}} given */
+function Head({ state, root, runKey }) {
   const { owned } = state.here.run;
   const shown = root.state === "running" && !owned ? "cut off" : root.state;
   const last = root.halts[root.halts.length - 1];
   const working = Object.values(state.turns).filter((/** @type {any} */ one) => one.state === "running" && !one.children.length);
-  return html`<div class="actions"><h1><${Text} text=${root.topology} /></h1><${State} state=${shown} words=${shown === root.state ? root.words : ""} />
-      <span class="quiet cut prompt"><${Text} text=${root.prompt} /></span></div>
+  return html`<div class="actions"><h1><${Text} text=${root.topology} /></h1><${State} state=${shown} words=${shown === root.state && shown !== "failed" ? root.words : ""} />
+      <span class="quiet cut prompt"><${Text} text=${root.prompt} /></span><${Actions} state=${state} root=${root} runKey=${runKey} /></div>
+    ${shown === "failed" && html`<p class="first"><${Text} text=${root.reason} />${root.failed_first && html` <button data-hotkey="f" onClick=${() => go(runPath(runKey, "failure"))}>First failure <kbd>f</kbd></button>`}</p>`}
+    ${shown === "cut off" && html`<p class="first">The process that drove it is gone. Resume goes on from what it has written.</p>`}
     <div class="facts">
       <div><span>duration</span><b><${Lasted} from=${root.started} to=${root.finished ?? (owned ? null : last?.at ?? root.at)} /></b></div>
       <div><span>turns</span><b>${root.done} of ${root.turns} done${root.max_turns ? `, at most ${root.max_turns}` : ""}</b></div>
