@@ -150,7 +150,8 @@ class _Places:
     def __init__(self, text: str, topology: Topology | None, file: str) -> None:
         self._lines, self._file = text.split("\n"), file
         nodes = topology.nodes if topology is not None else ()
-        self._names = {node.name for node in nodes}
+        groups = topology.flow.groups if topology is not None and topology.flow is not None else ()
+        self._names = {node.name for node in nodes}.union(*({one.source, *one.targets} for one in groups))
         starts = [(node.span.line, node.name) for node in nodes if node.span is not None]
         self._starts = sorted(starts, reverse=True)
 

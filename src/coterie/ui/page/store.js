@@ -22,7 +22,7 @@ const onStatus = new Set();
 export const status = { staleSince: 0, refused: false, began: false };
 
 /** What is known of the server. @type {{read_only: boolean, is_file?: boolean, version: string, homes: string[], cwd: string, team?: string}} */
-export const about = { read_only: true, version: "", homes: [], cwd: "" };
+export const about = { read_only: true, version: "", homes: [], cwd: "", team: "" };
 
 /** @type {(message: any) => void} */
 let send = () => undefined;

@@ -1,4 +1,5 @@
 // The axis of a timeline: time from left to right, with the stretches folded in which nothing works.
+import { duration } from "../words.js";
 
 /**
  * @typedef {{from: number, to: number, x: number, width: number, folded: boolean}} Piece seconds, and its place in parts of the whole
@@ -70,7 +71,7 @@ const STEPS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800
  * @param {number} begin
  * @param {number} pixels of the whole
  * @param {number} every
- * @returns {{at: number, x: number}[]}
+ * @returns {{at: number, x: number, text: string}[]}
  */
 export function ticks(pieces, begin, pixels, every) {
   const found = [];
@@ -83,7 +84,7 @@ export function ticks(pieces, begin, pixels, every) {
       const x = placeOf(open, begin + n * step);
       if (x * pixels - last < every * 0.8) continue;
       last = x * pixels;
-      found.push({ at: begin + n * step, x });
+      found.push({ at: begin + n * step, x, text: step < 1 ? `${(n * step).toFixed(1)} s` : duration(n * step) });
     }
   }
   return found;

@@ -50,11 +50,14 @@ function Both({ value, keys, turn }) {
     ${kept.length > 0 && html`<div class="panel"><div class="pair head quiet" aria-hidden="true"><span>turn</span><span>a</span><span>b</span><span>differs in</span></div>
       <${Windowed} count=${kept.length} height=${28} label="Turns of both runs" choose=${select} shown=${kept.findIndex((/** @type {any} */ pair) => pair.turn === shown)}
         attributes=${(/** @type {number} */ n) => ({ class: `line pair ${kept[n].turn === shown ? "chosen" : ""}`, "data-turn": kept[n].turn })}
-        row=${(/** @type {number} */ n) => html`<b class="cut"><${Text} text=${kept[n].turn} /></b>${[kept[n].a, kept[n].b].map((side, at) => html`<span key=${at} class="cut">${side ? html`<${State} state=${side.state} /> <span class="quiet">${money(side.cost)}</span>` : html`<span class="quiet">not there</span>`}</span>`)}
+        row=${(/** @type {number} */ n) => html`<b class="cut"><${Text} text=${kept[n].turn} /></b>${[kept[n].a, kept[n].b].map((side, at) => html`<span key=${at} class="cut">${side ? html`<${State} state=${side.state} /> <span class="quiet">${money(costOf(side))}</span>` : html`<span class="quiet">not there</span>`}</span>`)}
           <span class="cut quiet">${kept[n].differs.length ? kept[n].differs.join(", ") : "the same"}</span>`} /></div>`}
     ${shown && html`<${Pair} key=${shown} pair=${pairs.find((/** @type {any} */ pair) => pair.turn === shown)} prompts=${shown === first ? value.prompts : null} keys=${keys} isFirst=${shown === first} />`}
     <${Command} line=${`coterie runs diff ${quoted(value.a.id)} ${quoted(value.b.id)}`} />`;
 }
+
+/** @param {any} side a turn */
+const costOf = (side) => side.cost ?? side.usage?.cost ?? null;
 
 /** @param {any} value */
 function verdict({ differs, same, first, pairs }) {
@@ -74,7 +77,7 @@ function Pair({ pair, prompts, keys, isFirst }) {
   const answers = [pair.a, pair.b].map((side) => (side ? side.reason && side.state !== "finished" ? side.reason : side.text ?? "" : ""));
   const parts = /** @type {[string, string[]][]} */ ([["Prompt", texts], ["Answer", answers], ["Outputs", outputs]]);
   return html`<section aria-label=${`Turn ${pair.turn} in both runs`} class="panel difference"><h2><${Text} text=${pair.turn} />${isFirst ? ": the first that differs" : ""}</h2>
-    <div class="sides facts">${[pair.a, pair.b].map((side, n) => html`<div key=${n}><span>${"ab"[n]}</span>${side ? html`<b><a href=${runPath(keys[n], "", pair.turn)}><${State} state=${side.state} /></a> · ${money(side.cost)} · ${count(side.attempts.length ?? side.attempts, "attempt")}</b>` : html`<b class="quiet">not there</b>`}</div>`)}</div>
+    <div class="sides">${[pair.a, pair.b].map((side, n) => html`<div key=${n}><b>${"ab"[n]}</b> · ${side ? html`<span><a href=${runPath(keys[n], "", pair.turn)}><${State} state=${side.state} /></a> · ${money(costOf(side))} · ${count(side.attempts.length ?? side.attempts, "attempt")}</span>` : html`<span class="quiet">not there</span>`}</div>`)}</div>
     ${parts.map(([title, [one, other]]) => (one || other) && html`<h3 key=${title}>${title}${one === other ? " · the same" : ""}</h3>${one === other ? html`<pre class="text" key=${`${title}=`} tabindex="0"><${Text} text=${one} /></pre>`
       : html`<${Lines} key=${`${title}≠`} one=${one} other=${other} title=${title} />`}`)}</section>`;
 }

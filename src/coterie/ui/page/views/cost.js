@@ -18,7 +18,7 @@ export function Cost({ state, runKey, turn, select }) {
     <div class="facts">
       <div><span>spent</span><b>${money(total.cost)}</b></div>
       <div><span>budget</span><b>${budget === null ? "none" : `${money(budget)}${total.cost ? `, ${Math.round((100 * total.cost) / budget)} % spent` : ""}`}</b></div>
-      <div><span>at most, proved</span><b>${worst ? `${count(worst.turns, "turn")}, ${money(worst.cost)}${worst.is_exact ? "" : " or less"}` : "no bound"}</b></div>
+      <div><span>at most, proved</span><b>${worst && worst.turns !== null ? `${count(worst.turns, "turn")}${worst.cost === null ? "" : `, ${money(worst.cost)}`}` : "no bound"}</b></div>
       <div><span>tokens in · out</span><b>${total.input_tokens.toLocaleString("en")} · ${total.output_tokens.toLocaleString("en")}</b></div>
       <div><span>attempts</span><b>${total.attempts.toLocaleString("en")}</b></div>
       ${total.unpriced > 0 && html`<div><span>without a price</span><b class="wait">${count(total.unpriced, "attempt")}</b></div>`}</div>
@@ -40,13 +40,13 @@ function Table({ title, rows, total, turn = "", select }) {
   if (more.length) order.current = [...order.current.filter((name) => rows[name]), ...more];
   const names = order.current;
   const by = total.cost ? "cost" : total.output_tokens ? "output_tokens" : "seconds";
-  return html`<section aria-label=${title}><h3>${title}${names.length > 8 ? ` · ${names.length}` : ""}</h3>
+  return html`<section aria-label=${title}><h2>${title}${names.length > 8 ? ` · ${names.length}` : ""}</h2>
     <div class="spent head quiet" aria-hidden="true"><span></span><span class="number">cost</span><span class="number">tokens</span><span class="number">time</span></div>
     <${Windowed} count=${names.length} height=${28} label=${`${title}: cost, tokens in and out, time`} shown=${turn ? names.indexOf(turn) : -1} choose=${select && ((/** @type {number} */ n) => select(names[n]))}
       attributes=${(/** @type {number} */ n) => ({ class: `line spent ${turn && names[n] === turn ? "chosen" : ""}` })}
       row=${(/** @type {number} */ n) => {
         const one = rows[names[n]];
-        return html`<span class="share" aria-hidden="true" style=${{ width: `${total[by] ? (100 * one[by]) / total[by] : 0}%` }}></span><span class="cut" title=${visible(names[n])}><${Text} text=${names[n]} />${one.attempts > 1 ? html` <span class="quiet">×${one.attempts}</span>` : null}</span>
+        return html`<span class="share" aria-hidden="true" style=${{ width: `${total[by] ? (100 * one[by]) / total[by] : 0}%` }}></span><span class="cut" title=${visible(names[n])}><${Text} text=${names[n] === "(none)" ? "no model" : names[n]} />${one.attempts > 1 ? html` <span class="quiet">×${one.attempts}</span>` : null}</span>
           <span class="number">${money(one.cost)}</span><span class="number quiet">${`${thousands(one.input_tokens)} · ${thousands(one.output_tokens)}`}</span><span class="number">${duration(one.seconds)}</span>`;
       }} /></section>`;
 }
@@ -71,7 +71,7 @@ function OverTime({ points, begin, budget, worst }) {
   });
   const lines = /** @type {[string, number|null, string][]} */ ([["budget", budget, "wait"], ["proved worst case", worst, "fail"]]);
   const words = `Cost over time: ${money(total)} after ${duration(end - begin)}${lines.map(([name, usd]) => (usd === null ? "" : `; ${name} ${money(usd)}`)).join("")}`;
-  return html`<div class="chart" ref=${box}><h3>Over time</h3>${width > 0 && html`<svg width=${width} height=${height} role="img" aria-label=${words}>
+  return html`<div class="chart" ref=${box}><h2>Over time</h2>${width > 0 && html`<svg width=${width} height=${height} role="img" aria-label=${words}>
     <path class="ground" d="M0 ${y(0)}H${width}" /><path class="spent-area" d=${`${path}V${y(0)}Z`} /><path class="spent-line" d=${path} />
     ${lines.map(([name, usd, look]) => usd !== null && (usd <= top ? html`<g key=${name} class=${look}><path class="limit" d="M0 ${y(usd)}H${width}" /><text x="6" y=${Math.max(11, y(usd) - 4)}>${name} ${money(usd)}</text></g>` : null))}
     <text class="axis" x="4" y=${height - 4}>start</text><text class="axis" x=${width - 4} y=${height - 4} text-anchor="end">${duration(end - begin)}, ${money(total)}</text></svg>`}

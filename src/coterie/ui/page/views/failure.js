@@ -22,21 +22,13 @@ export function Failure({ state, runKey, turn, select }) {
   const isFailed = run.state === "failed";
   const { value, problem } = useFetched(isFailed ? `/api/runs/${encodeURIComponent(runKey)}/failure` : "", run.seq);
   const address = failedFirst(state);
-  useEffect(() => {
-    if (!isFailed) return undefined;
-    const key = (/** @type {KeyboardEvent} */ event) => {
-      const at = /** @type {HTMLElement} */ (event.target);
-      if (event.key !== "f" || event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName) || at.isContentEditable) return;
-      event.preventDefault();
-      if (address) select(address);
-      requestAnimationFrame(() => {
-        (box.current?.querySelector("pre") ?? box.current)?.focus();
-        box.current?.scrollIntoView({ block: "nearest" });
-      });
-    };
-    addEventListener("keydown", key);
-    return () => removeEventListener("keydown", key);
-  }, [isFailed, address]);
+  const show = () => {
+    if (address) select(address);
+    requestAnimationFrame(() => {
+      (box.current?.querySelector("pre") ?? box.current)?.focus();
+      box.current?.scrollIntoView({ block: "nearest" });
+    });
+  };
   useEffect(() => {
     for (const one of box.current?.querySelectorAll("pre") ?? []) one.scrollTop = one.scrollHeight; // the end says why
   }, [value]);
@@ -45,10 +37,10 @@ export function Failure({ state, runKey, turn, select }) {
   const printed = /** @type {[string, string][]} */ (value ? [["printed", value.output], ["printed as errors", value.log]].filter(([, text]) => text) : []);
   return html`<section class="panel failure" ref=${box} tabindex="-1" aria-label="What went wrong first">
     <div class="actions"><span class="state fail">failed first</span>
-      ${address ? html`<button onClick=${() => select(address)} aria-pressed=${turn === address}><b><${Text} text=${address} /></b></button>` : html`<b>the run itself</b>`}
-      ${value && html`<span class="quiet">${how}${how ? " · " : ""}<${Ago} at=${value.at} /></span>`}<span class="push quiet"><kbd>f</kbd></span></div>
+      ${address ? html`<button data-hotkey="f" onClick=${show} aria-pressed=${turn === address}><b><${Text} text=${address} /></b> <kbd>f</kbd></button>` : html`<b>the run itself</b><button class="small" data-hotkey="f" onClick=${show}>look <kbd>f</kbd></button>`}
+      ${value && html`<span class="quiet">${how}${how ? " · " : ""}<${Ago} at=${value.at} /></span>`}</div>
     ${problem && html`<${Problem} text=${problem} />`}
     ${value && html`<p class="reason"><${Text} text=${value.reason} /></p>`}
-    ${printed.map(([title, text]) => html`<div key=${title}><h3>${`The end of what it ${title}`}</h3><pre class="text" tabindex="0" data-failure>${visible(text)}</pre></div>`)}
+    ${printed.map(([title, text]) => html`<div key=${title}><h2>${`The end of what it ${title}`}</h2><pre class="text" tabindex="0" data-failure>${visible(text)}</pre></div>`)}
     ${value && address && !printed.length && html`<p class="quiet">Its process printed nothing.</p>`}</section>`;
 }

@@ -17,7 +17,7 @@ export function Records({ state, runKey, turn, select }) {
   const [below, kind, text, only] = ["in", "kind", "find", "only"].map((name) => query.get(name) ?? "");
   const run = below ? `${root}/${below}` : root;
   const chosen = turn ? located(root, turn) : null;
-  const wanted = only && chosen?.run === run ? chosen.id : "";
+  const wanted = only && chosen && chosen.run === run ? chosen.id : "";
   const set = (/** @type {Record<string, string>} */ values) => go(withQuery({ record: "", ...values }), true);
   const asked = new URLSearchParams({ run: below, topic: kind, q: text, turn: wanted, limit: String(PAGE) }).toString();
   const { lines, of, topics, problem, show } = usePages(`/api/runs/${encodeURIComponent(runKey)}/records?${asked}`, state.position[run] ?? 0);
@@ -70,7 +70,7 @@ function Line({ line, began }) {
 function Raw({ runKey, below, run, option, seq, close }) {
   const query = new URLSearchParams({ run: below, seq: String(seq) });
   const { value, problem } = useFetched(`/api/runs/${encodeURIComponent(runKey)}/record?${query}`);
-  return html`<section class="raw" aria-label=${`Record ${seq}`}><div class="actions"><h3>Record ${seq}</h3><button class="small push" onClick=${close}>close <kbd>r</kbd></button></div>
+  return html`<section class="raw" aria-label=${`Record ${seq}`}><div class="actions"><h2>Record ${seq}</h2><button class="small push" onClick=${close}>close <kbd>r</kbd></button></div>
     ${problem && html`<${Problem} text=${problem} />`}
     ${value && html`<pre class="text" tabindex="0" data-raw>${visible(JSON.stringify(value, null, 2))}</pre>`}
     <${Command} line=${`coterie inspect ${quoted(run)} journal --from ${seq} --limit 1 --json${option}`} /></section>`;

@@ -26,7 +26,7 @@ export function System({ state, turn, select }) {
   const end = state.runs[root].finished ?? (owned ? null : state.runs[root].at);
   const sum = (/** @type {(one: any) => number} */ of) => rows.reduce((all, one) => all + of(one), 0);
   const lost = sum((one) => letters(one));
-  return html`<div class="panel system"><p role="status">${[count(rows.filter((one) => one.state === "running").length, "actor is", "actors are")].join("")} running; ${
+  return html`<div class="panel system"><p role="status">${end !== null && state.runs[root].finished ? "The system has stopped" : `${count(rows.filter((one) => one.state === "running").length, "actor is", "actors are")} running`}; ${
       count(sum((one) => one.restarts), "restart")}, ${count(sum((one) => one.crashes), "crash", "crashes")}, ${count(lost, "message")} not handled.</p>
     <div class="scroll" tabindex="0" role="group" aria-label="Actors"><table><thead><tr><th scope="col">actor</th><th scope="col">state</th><th scope="col" class="number">for</th><th scope="col" class="number">restarts</th><th scope="col" class="number">crashes</th><th scope="col" class="number">not handled</th><th scope="col">process</th><th scope="col">last</th></tr></thead>
       <tbody>${rows.map((one) => html`<${Actor} key=${one.name} one=${one} work=${last.get(one.name)} end=${end} root=${root} turn=${turn} select=${select} />`)}</tbody></table></div></div>`;
@@ -41,7 +41,7 @@ function Actor({ one, work, end, root, turn, select }) {
   const why = Object.entries(one.letters).map(([reason, n]) => `${n} × ${reason}`).join("\n");
   return html`<tr class=${address && address === turn ? "chosen" : ""} data-actor=${one.name}>
     <th scope="row" style=${{ paddingLeft: `${8 + one.depth * 18}px` }}><${Text} text=${one.name} /> <span class="quiet"><${Text} text=${one.kind === "agent" ? one.type : one.kind} /></span></th>
-    <td><${State} state=${one.state} /></td><td class="number">${one.started === null ? "–" : html`<${Lasted} from=${one.started} to=${one.finished ?? end} />`}</td>
+    <td><${State} state=${one.state} /></td><td class="number">${!one.started ? "–" : html`<${Lasted} from=${one.started} to=${one.finished ?? end} />`}</td>
     <td class="number ${one.restarts ? "wait" : ""}">${one.restarts}</td><td class="number ${one.crashes ? "fail" : ""}">${one.crashes}</td>
     <td class="number ${why ? "wait" : ""}" title=${visible(why)}>${letters(one)}</td><td class="quiet"><${Text} text=${one.process || "own"} /></td>
     <td class="last">${one.reason ? html`<span class="quiet"><${Text} text=${one.reason} /></span> ` : null}${address && html`<button class="small" data-row data-turn=${address} onClick=${() => select(address)} aria-pressed=${address === turn}><${Text} text=${address} /></button>`}</td></tr>`;

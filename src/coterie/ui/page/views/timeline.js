@@ -34,8 +34,8 @@ export function Timeline({ state, version, turn, select }) {
   }, [lanes, still, still === null ? roundedEnd(begin, now) : 0, still === null ? Math.floor(now / 5) : 0]);
   if (!lanes.length) return html`<${Empty}>No turn has begun yet. It appears here once one does.<//>`;
   const wide = width >= 520;
-  const names = wide ? Math.min(190, 20 + 7.2 * Math.max(...lanes.map((lane) => lane.path.length))) : 0;
-  const track = Math.max(60, width - names - 2);
+  const names = wide ? Math.min(210, 26 + 8 * Math.max(...lanes.map((lane) => lane.path.length))) : 0;
+  const track = Math.max(60, width - names);
   /** The pixel of a time. @param {number} at */
   const pixel = (at) => (placeOf(pieces, at) - zoom.left) * zoom.size * track;
   const marks = run.owners.slice(1);
@@ -55,7 +55,7 @@ export function Timeline({ state, version, turn, select }) {
     if (zoom.size > 1 && (x < zoom.left || x > zoom.left + 1 / zoom.size)) zoomTo(zoom.size, x);
   };
   const onKey = (/** @type {number} */ n, /** @type {KeyboardEvent} */ event) => {
-    const by = { ArrowRight: 1, ArrowLeft: -1, l: 1, h: -1 }[event.key];
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (by) step(lanes[n], by);
     else if (event.key === "+" || event.key === "-") zoomTo(zoom.size * (event.key === "+" ? 2 : 0.5), middle);
     else if (event.key === "0") zoomTo(1, 0.5);
@@ -69,16 +69,17 @@ export function Timeline({ state, version, turn, select }) {
     ${marks.map((/** @type {any} */ one) => html`<path class="owner" key=${one.epoch} d="M${pixel(one.at)} 0V${HEIGHT}" />`)}
     ${still === null && html`<path class="now" d="M${pixel(now)} 0V${HEIGHT}" />`}`;
   const shown = lanes.reduce((sum, lane) => sum + lane.turns.length, 0);
-  return html`<div class="panel timeline ${wide ? "" : "tight"}" ref=${box}>
-    <div class="choices"><${Legend} />
+  return html`<div class="panel timeline ${wide ? "" : "tight"}"><${Patterns} />
+    <div class="choices"><${Legend} looks=${new Set(lanes.flatMap((lane) => lane.bars.map((bar) => bar.look)))} folds=${folds.length} />
       <span class="push quiet" role="group" aria-label="Zoom"><button class="small" aria-label="Earlier" disabled=${zoom.left <= 0} onClick=${() => zoomTo(zoom.size, middle - 0.5 / zoom.size)}>←</button>
         <button class="small" aria-label="Zoom out" disabled=${zoom.size <= 1} onClick=${() => zoomTo(zoom.size / 2, middle)}>−</button>
         <button class="small" aria-label="Zoom in" onClick=${() => zoomTo(zoom.size * 2, middle)}>+</button>
         <button class="small" aria-label="Later" disabled=${zoom.left + 1 / zoom.size >= 1} onClick=${() => zoomTo(zoom.size, middle + 0.5 / zoom.size)}>→</button>
         <button class="small" disabled=${zoom.size <= 1} onClick=${() => zoomTo(1, 0.5)}>all</button></span></div>
+    <div ref=${box}></div>
     ${width > 0 && html`<div class="lane axis" style=${{ paddingLeft: `${names}px` }}>${frame([
-      ticks(pieces, begin, zoom.size * track, 90).map(({ at }) => [pixel(at), at]).filter(([x]) => x >= -1 && x <= track).map(([x, at]) =>
-        html`<text key=${at} x=${Math.max(1, Math.min(track - 8, x))} y="11" text-anchor=${x < 20 ? "start" : x > track - 40 ? "end" : "middle"}><title>${absolute(at)}</title>${duration(at - begin)}</text>`),
+      ticks(pieces, begin, zoom.size * track, 90).map(({ at, text }) => ({ x: pixel(at), at, text })).filter(({ x }) => x >= -1 && x <= track).map(({ x, at, text }) =>
+        html`<text key=${at} x=${Math.max(1, Math.min(track - 8, x))} y="11" text-anchor=${x < 20 ? "start" : x > track - 40 ? "end" : "middle"}><title>${absolute(at)}</title>${text}</text>`),
       folds.map((one) => [one, pixel(one.from), pixel(one.to)]).filter(([, a, b]) => Number(b) > 0 && Number(a) < track).map(([one, a, b]) => {
         const middle = (Math.max(0, Number(a)) + Math.min(track, Number(b))) / 2;
         const text = `idle ${short(/** @type {any} */ (one).to - /** @type {any} */ (one).from)}`;
@@ -96,20 +97,25 @@ export function Timeline({ state, version, turn, select }) {
 
 /** @param {{bar: any, chosen: boolean, select: (turn: string) => void}} given */
 function Bars({ bar, chosen, select }) {
-  const waits = ["person", "quota", "retry"].includes(bar.look);
+  const thin = bar.look === "retry";
   const choose = (/** @type {Event} */ event) => {
     event.stopPropagation();
     select(bar.turns[0]);
   };
   return html`<g class="piece ${bar.look} ${chosen ? "chosen" : ""}" data-turn=${bar.turns[0]} onClick=${choose}><title>${visible(bar.words)}</title>
-    <rect x=${bar.x} y=${waits ? 11 : 8} width=${bar.width} height=${waits ? 8 : 14} rx=${bar.width > 6 ? 3 : 0} />
+    <rect x=${bar.x} y=${thin ? 12 : 8} width=${bar.width} height=${thin ? 6 : 14} rx=${bar.width > 6 ? 3 : 0} />
     ${bar.look === "fail" && bar.width > 9 && html`<path class="cross" d="M${bar.x + bar.width - 8} 12l5 5m0-5l-5 5" />`}</g>`;
 }
 
-function Legend() {
-  const words = /** @type {[string, string][]} */ ([["done", "done"], ["work", "working"], ["fail", "failed"], ["next", "cancelled"], ["person", "waits for a person"], ["quota", "waits for a quota"], ["retry", "pause"]]);
-  return html`<span class="legend">${words.map(([look, word]) => html`<span key=${look}><svg width="18" height="12" aria-hidden="true"><g class="piece ${look}"><rect x="0" y="0" width="18" height="12" rx="3" />${
-    look === "fail" && html`<path class="cross" d="M7 3.5l5 5m0-5l-5 5" />`}</g></svg> ${word}</span>`)}<span><svg width="18" height="12" aria-hidden="true"><rect class="fold" width="18" height="12" /></svg> idle, folded</span></span>`;
+/** The stripes of what waits: seen without colour, too. */
+const Patterns = () => html`<svg class="patterns" aria-hidden="true"><defs>${[["person", "M-2 8L8 -2M4 12L12 4"], ["quota", "M4 0V8"]].map(([name, path]) =>
+  html`<pattern key=${name} id=${`for-${name}`} width=${name === "person" ? 8 : 5} height="8" patternUnits="userSpaceOnUse"><rect class="ground" width="8" height="8" /><path class=${`stripe-${name}`} d=${path} /></pattern>`)}</defs></svg>`;
+
+/** @param {{looks: Set<string>, folds: number}} given */
+function Legend({ looks, folds }) {
+  const words = /** @type {[string, string][]} */ ([["done", "done"], ["work", "working"], ["fail", "failed"], ["next", "cancelled"], ["person", "waits for a person"], ["quota", "waits for a quota"], ["retry", "pause before the next attempt"]]);
+  return html`<span class="legend">${words.filter(([look]) => looks.has(look)).map(([look, word]) => html`<span key=${look}><svg width="18" height="12" aria-hidden="true"><g class="piece ${look}"><rect x="0" y="0" width="18" height="12" rx="3" />${
+    look === "fail" && html`<path class="cross" d="M7 3.5l5 5m0-5l-5 5" />`}</g></svg> ${word}</span>`)}${folds > 0 && html`<span><svg width="18" height="12" aria-hidden="true"><rect class="fold" width="18" height="12" /></svg> idle, folded</span>`}</span>`;
 }
 
 /** The lanes, in the order in which agents began. @param {any} state @param {string} root @returns {Lane[]} */
@@ -150,7 +156,7 @@ function stopped(state, row) {
 function drawn(lane, pixel, end, track) {
   /** @type {any[]} */ const found = [];
   const attempts = lane.bars.filter((one) => !WAITS[one.look]);
-  for (const bars of [lane.bars.filter((one) => WAITS[one.look]), attempts]) {
+  for (const bars of [attempts, lane.bars.filter((one) => WAITS[one.look])]) {
     /** @type {any} */ let last = null;
     for (const bar of bars) {
       const x = pixel(bar.from), to = pixel(bar.to ?? end);
@@ -165,7 +171,7 @@ function drawn(lane, pixel, end, track) {
       } else found.push((last = { ...bar, x: Math.max(-2, x), width, turns: [bar.turn] }));
     }
   }
-  return found.sort((a, b) => Number(Boolean(WAITS[b.look])) - Number(Boolean(WAITS[a.look])) || 0);
+  return found; // what waits lies above the attempt that waits
 }
 
 /** @param {Lane} lane */

@@ -45,7 +45,7 @@ export function Tree({ state, version, turn, select }) {
     event.preventDefault();
     event.stopPropagation();
   };
-  return html`<div class="panel tree">
+  return html`<div class=${`panel tree ${all.some((row) => row.cost) ? "" : "free"}`}>
     <div class="choices"><label>find <${Typed} value=${query.get("find") ?? ""} set=${(/** @type {string} */ text) => go(withQuery({ find: text }), true)} label="Find in the tree" /></label>
       <button class="small" onClick=${() => setClosed({})}>open all</button>
       <button class="small" onClick=${() => setClosed(Object.fromEntries(all.filter((row) => row.below && row.depth > 0).map((row) => [row.key, true])))}>close all</button>
@@ -63,7 +63,7 @@ function Line({ row, isClosed, toggle }) {
     event.stopPropagation();
     toggle(row, !isClosed);
   };
-  return html`<span class="branch" style=${{ paddingLeft: `${Math.min(row.depth, 12) * 18}px` }}><span class="twist" aria-hidden="true" onClick=${row.below ? fold : undefined}>${row.below ? (isClosed ? "▸" : "▾") : ""}</span>
+  return html`<span class="branch" style=${{ paddingLeft: `calc(${Math.min(row.depth, 12)} * var(--indent))` }}><span class="twist" aria-hidden="true" onClick=${row.below ? fold : undefined}>${row.below ? (isClosed ? "▸" : "▾") : ""}</span>
       <b class="cut"><${Text} text=${row.label} /></b></span>
     ${row.state ? html`<${State} state=${row.state} />` : html`<span></span>`}
     <span class="cut detail" title=${visible(row.detail)}><${Text} text=${row.detail} /></span>
@@ -129,7 +129,7 @@ function rowsOf(state) {
         addActors(id, one.name, depth + 1, own, over);
       });
     }
-    if (!above) for (const row of own) if (!(actors.get(id) ?? []).some((one) => one.name === row.agent)) addTurn(row, depth, over);
+    if (!above) for (const row of own) if (!(actors.get(id) ?? []).some((/** @type {any} */ one) => one.name === row.agent)) addTurn(row, depth, over);
   };
   addRun(root, 0);
   return found;

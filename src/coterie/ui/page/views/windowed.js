@@ -24,6 +24,7 @@ export function Windowed({ count, height, row, label, role = "list", rowRole = "
   const [room, setRoom] = useState(400);
   const [focused, setFocused] = useState(-1);
   const wasAtEnd = useRef(true);
+  const began = useRef(0);
   useLayoutEffect(() => {
     const watched = new ResizeObserver(() => setRoom(box.current?.clientHeight ?? 400));
     watched.observe(box.current);
@@ -47,6 +48,9 @@ export function Windowed({ count, height, row, label, role = "list", rowRole = "
   };
   const keys = (/** @type {KeyboardEvent} */ event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const afterG = Date.now() - began.current < 1200; // `g r` leads to another view
+    began.current = event.key === "g" ? Date.now() : 0;
+    if (afterG) return;
     const n = Number(/** @type {HTMLElement} */ (event.target).dataset.n ?? -1);
     if (n < 0) return;
     const page = Math.max(1, Math.floor(room / height) - 1);
