@@ -40,7 +40,7 @@ def ui(
     """
     from coterie.cli.signals import drive
     from coterie.errors import UsageError
-    from coterie.formats import SUFFIXES
+    from coterie.formats.files import SUFFIXES
     from coterie.runs.repository import LocalRuns, find
     from coterie.ui.serve import PageOptions, serve
 

@@ -1,6 +1,8 @@
 """The JSON API of the page, which others may use: values as `--json` prints them."""
 
 import asyncio
+import os
+import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import islice
@@ -16,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from coterie import __version__
-from coterie.errors import CoterieError, NoSuchRun, NoSuchTurn, UsageError
+from coterie.errors import CoterieError, NoSuchRun, NoSuchTurn, UsageError, error_line
 from coterie.planning.plan import Plan
 from coterie.proofs.worst_case import WorstCase, worst_case
 from coterie.runs.changed_files import changed_files
@@ -255,6 +257,10 @@ async def _answer(value: Value, request: Request) -> Response:
         return _json({"error": str(error)}, 409)
     except (OSError, CoterieError) as error:
         return _json({"error": str(error)}, 500)
+    except Exception as error:  # a defect, which the page shows as one
+        if os.environ.get("COTERIE_DEBUG"):
+            sys.excepthook(type(error), error, error.__traceback__)
+        return _json({"error": f"this is a bug in coterie: {error_line(error)}; please report it"}, 500)
 
 
 async def _unknown(request: Request) -> Any:
