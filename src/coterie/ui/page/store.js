@@ -106,6 +106,7 @@ export function useStatus() {
   useEffect(() => {
     const one = () => again((n) => n + 1);
     onStatus.add(one);
+    one(); // it may have changed since this was rendered
     return () => void onStatus.delete(one);
   }, []);
   return status;
@@ -125,6 +126,7 @@ export function useTopic(name) {
     const all = readers.get(name) ?? new Set();
     all.add(one);
     readers.set(name, all);
+    one(); // it may have come since this was rendered
     rewatch();
     return () => {
       all.delete(one);
