@@ -28,6 +28,7 @@ from coterie.runs.turn_detail import detail
 from coterie.ui.access import Access
 from coterie.ui.actions import ANY, Action, act, preview
 from coterie.ui.places import Place
+from coterie.ui.single_file import page_of
 from coterie.ui.stream import Feeds, events
 from coterie.views.costs import costs, dearest
 from coterie.views.failure import first_failure
@@ -76,6 +77,7 @@ class Api:
             "/api/runs/{key}/record": self._record,
             "/api/runs/{key}/cost": self._cost,
             "/api/runs/{key}/failure": self._failure,
+            "/api/runs/{key}/html": self._html,
             "/api/diff": self._diff,
         }
         acts: dict[str, Value] = {"/api/runs/{key}/preview": self._preview, "/api/runs/{key}/act": self._act}
@@ -180,6 +182,11 @@ class Api:
 
     async def _failure(self, request: Request) -> Any:
         return await (await self._feeds.run(request.path_params["key"])).with_live(first_failure)
+
+    async def _html(self, request: Request) -> Any:
+        """The run as one page that opens without a server."""
+        place = await asyncio.to_thread(self._feeds.places.find, request.path_params["key"])
+        return {"html": await asyncio.to_thread(page_of, place.runs, place.run)}
 
     async def _diff(self, request: Request) -> Any:
         sides = []
