@@ -2,7 +2,11 @@
 
 import asyncio
 import inspect
+import signal
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from command_line import Place, make
@@ -20,10 +24,30 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
+class EndingPlace(Place):
+    """A place whose processes do not outlive the test."""
+
+    processes: "ClassVar[list[subprocess.Popen[str]]]" = []
+
+    def start(self, *words: str, **options: object) -> "subprocess.Popen[str]":
+        self.processes.append(process := super().start(*words, **options))
+        return process
+
+
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> Iterator[Place]:
     """A folder with small teams."""
-    return make(tmp_path)
+    make(tmp_path)
+    yield EndingPlace(tmp_path)
+    for process in EndingPlace.processes:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        try:
+            process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+    EndingPlace.processes.clear()
 
 
 @pytest.fixture

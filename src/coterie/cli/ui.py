@@ -40,7 +40,8 @@ def ui(
     """
     from coterie.cli.signals import drive
     from coterie.errors import UsageError
-    from coterie.formats import SUFFIXES
+    from coterie.formats.files import SUFFIXES
+    from coterie.formats.folders import loop_folder
     from coterie.runs.repository import LocalRuns, find
     from coterie.ui.serve import PageOptions, serve
 
@@ -49,7 +50,9 @@ def ui(
     where = home.where
     local = LocalRuns(where if isinstance(where, Path) else STATE_DIR)
     homes = [local] if isinstance(where, Path) else [where, local]
-    file = Path(target) if target is not None and Path(target).suffix in SUFFIXES else None
+    named = Path(target) if target is not None else None
+    is_team = named is not None and (named.suffix in SUFFIXES or (named.is_dir() and loop_folder(named) is not None))
+    file = named if is_team else None
     run = find(target, where)[1] if target is not None and file is None else ""
     options = PageOptions(
         host=host,

@@ -12,6 +12,7 @@ from coterie.backends.base import Text as Said
 from coterie.cli.text import plan_run, plans
 from coterie.cli.text import runs as text
 from coterie.journal.records import TurnStarted
+from coterie.journal.rules import root_of
 from coterie.kinds import kind_of
 from coterie.planning.plan import Plan
 from coterie.runs import control, statistics, turn_detail
@@ -135,6 +136,14 @@ def _inherited(runs: Runs, run: str) -> Plan | None:
     return runs.plan(run) if "/" in run else None
 
 
+def html(runs: Runs, run: str) -> Shown:
+    """The run as one page."""
+    from coterie.ui.single_file import page_of
+
+    page = page_of(runs, root_of(run))
+    return page, page
+
+
 def why(runs: Runs, run: str, turn: str) -> Shown:
     """The causes of a turn."""
     reasons = why_view.why(runs.read(run), turn)
@@ -227,6 +236,7 @@ OF_RUNS: Mapping[str, Callable[[Runs, str], Shown]] = {
     "memory": memory,
     "tasks": tasks,
     "journal": journal,
+    "html": html,
 }
 OF_TURNS: Mapping[str, Callable[[Runs, str, str], Shown]] = {
     "turn": turn,

@@ -48,9 +48,9 @@ class Access:
         self._codes: dict[str, float] = {}
 
     def new_code(self) -> str:
-        """A code that one trade within `VALID_FOR` seconds accepts; earlier ones are void."""
-        code = secrets.token_urlsafe(24)
-        self._codes = {code: self._now() + VALID_FOR}
+        """A code that one trade within `VALID_FOR` seconds accepts."""
+        code, now = secrets.token_urlsafe(24), self._now()
+        self._codes = {known: until for known, until in self._codes.items() if until >= now} | {code: now + VALID_FOR}
         return code
 
     def trade(self, code: str) -> str:

@@ -335,7 +335,8 @@ def start(place: Place, words: list[str]) -> Verdict:
     state_dir = ["--state-dir", str(place.runs.root.resolve())] if place.runs.is_here else shlex.split(place.option)
     arguments = [sys.executable, "-m", "coterie", *words, *state_dir]
     before = place.runs.store.status(place.run) if place.runs.has(place.run) else None
-    with files.open_private(log, "wb") as out:
+    files.write(log, b"")
+    with files.open_private(log, "ab") as out:
         process = subprocess.Popen(
             arguments,
             stdin=subprocess.DEVNULL,

@@ -1,6 +1,8 @@
 """The JSON API of the page, which others may use: values as `--json` prints them."""
 
 import asyncio
+import os
+import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import islice
@@ -16,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from coterie import __version__
-from coterie.errors import CoterieError, NoSuchRun, NoSuchTurn, UsageError
+from coterie.errors import CoterieError, NoSuchRun, NoSuchTurn, UsageError, error_line
 from coterie.planning.plan import Plan
 from coterie.proofs.worst_case import WorstCase, worst_case
 from coterie.runs.changed_files import changed_files
@@ -26,6 +28,7 @@ from coterie.runs.turn_detail import detail
 from coterie.ui.access import Access
 from coterie.ui.actions import ANY, Action, act, preview
 from coterie.ui.places import Place
+from coterie.ui.single_file import page_of
 from coterie.ui.stream import Feeds, events
 from coterie.views.costs import costs, dearest
 from coterie.views.failure import first_failure
@@ -74,6 +77,7 @@ class Api:
             "/api/runs/{key}/record": self._record,
             "/api/runs/{key}/cost": self._cost,
             "/api/runs/{key}/failure": self._failure,
+            "/api/runs/{key}/html": self._html,
             "/api/diff": self._diff,
             "/api/team": self._team,
         }
@@ -180,6 +184,11 @@ class Api:
     async def _failure(self, request: Request) -> Any:
         return await (await self._feeds.run(request.path_params["key"])).with_live(first_failure)
 
+    async def _html(self, request: Request) -> Any:
+        """The run as one page that opens without a server."""
+        place = await asyncio.to_thread(self._feeds.places.find, request.path_params["key"])
+        return {"html": await asyncio.to_thread(page_of, place.runs, place.run)}
+
     async def _diff(self, request: Request) -> Any:
         sides = []
         for name in ("a", "b"):
@@ -264,6 +273,10 @@ async def _answer(value: Value, request: Request) -> Response:
         return _json({"error": str(error)}, 409)
     except (OSError, CoterieError) as error:
         return _json({"error": str(error)}, 500)
+    except Exception as error:  # a defect, which the page shows as one
+        if os.environ.get("COTERIE_DEBUG"):
+            sys.excepthook(type(error), error, error.__traceback__)
+        return _json({"error": f"this is a bug in coterie: {error_line(error)}; please report it"}, 500)
 
 
 async def _unknown(request: Request) -> Any:

@@ -1,6 +1,6 @@
 // The page: its head, and the view that the address names.
 import { html, render, useErrorBoundary, useRef } from "./base.js";
-import { go, takeLinks, useAddress, withQuery } from "./address.js";
+import { go, here, takeLinks, useAddress, withQuery } from "./address.js";
 import { Problem } from "./parts.js";
 import { begin } from "./session.js";
 import { Keys } from "./keys.js";
@@ -19,7 +19,7 @@ function App() {
       <nav aria-label="Page"><a href="/" aria-current=${first === "" ? "page" : null}>Runs</a>
         ${about.team && html`<a href="/team" aria-current=${first === "team" ? "page" : null}>Team</a>`}</nav>
       <${Search} query=${query.get("q") ?? ""} isHome=${first === ""} /><${Live} /></header>
-    <main id="main" tabindex="-1"><${Guarded} key=${location.pathname}>${
+    <main id="main" tabindex="-1"><${Guarded} key=${here().pathname}>${
       first === "runs" && key ? html`<${Run} key=${key} runKey=${key} view=${view} />` : first === "compare" ? html`<${Compare} />` : first === "team" ? html`<${TeamFile} />` : html`<${Home} />`}<//></main>
     <${Keys} /><div id="announcer" class="unseen" role="status" aria-live="polite"></div>`;
 }

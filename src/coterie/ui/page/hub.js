@@ -22,6 +22,7 @@ export class Hub {
     this.open = "";
     this.tries = 0;
     this.staleSince = 0;
+    this.isLive = false;
     /** @type {any} */ this.timer = 0;
     setInterval(() => this.sweep(), 30_000);
   }
@@ -32,6 +33,7 @@ export class Hub {
       this.tabs.delete(key);
     } else {
       const tab = this.tabs.get(key) ?? { post, topics: new Set(), seen: 0 };
+      if (!this.tabs.has(key) && this.isLive) post({ kind: "live" });
       tab.seen = Date.now();
       this.tabs.set(key, tab);
       if (message.do === "session" && message.secret !== this.secret) {
@@ -89,6 +91,7 @@ export class Hub {
     this.read(topics, reading).catch(() => undefined).finally(() => {
       if (this.reading !== reading) return;
       this.reading = null;
+      this.isLive = false;
       this.staleSince ||= Date.now();
       this.tell({ kind: "stale", since: this.staleSince });
       this.plan(WAITS[Math.min(this.tries++, WAITS.length - 1)]);
@@ -111,6 +114,7 @@ export class Hub {
     if (!response.ok || !response.body) return;
     this.tries = 0;
     this.staleSince = 0;
+    this.isLive = true;
     this.tell({ kind: "live" });
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";

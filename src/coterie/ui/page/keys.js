@@ -1,6 +1,6 @@
 // The keys of the page: everything can be done with them. `?` lists them.
 import { html, useEffect, useRef, useState } from "./base.js";
-import { go } from "./address.js";
+import { go, here } from "./address.js";
 
 export const KEYS = /** @type {[string, string][]} */ ([
   ["?", "this list"], ["/", "search"], ["g h", "all runs"], ["g p", "plan"], ["g t", "timeline"], ["g e", "tree"], ["g r", "records"], ["g c", "cost"],
@@ -44,15 +44,15 @@ function escape(target, typing) {
   else {
     const close = /** @type {HTMLElement|null} */ (document.querySelector("[data-close]"));
     if (close) close.click();
-    else if (location.pathname !== "/") go("/");
+    else if (here().pathname !== "/") go("/");
   }
 }
 
 /** @param {string} key after g @returns {boolean} */
 function leave(key) {
-  const match = location.pathname.match(/^\/runs\/[^/]+/);
+  const match = here().pathname.match(/^\/runs\/[^/]+/);
   if (key === "h") go("/");
-  else if (match && VIEWS[key]) go(`${match[0]}/${VIEWS[key]}${location.search}`);
+  else if (match && VIEWS[key]) go(`${match[0]}/${VIEWS[key]}${here().search}`);
   else return false;
   return true;
 }

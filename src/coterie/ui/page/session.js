@@ -1,11 +1,11 @@
 // The secret of this session: traded for the code in the address, kept for this tab and origin, shared with other tabs.
 
 const KEY = "coterie.secret";
-const channel = new BroadcastChannel("coterie");
+const channel = typeof BroadcastChannel === "function" ? new BroadcastChannel("coterie") : { postMessage: () => undefined, onmessage: null };
 /** @type {Set<(secret: string) => void>} */
 const listeners = new Set();
 
-channel.onmessage = (event) => {
+channel.onmessage = (/** @type {MessageEvent} */ event) => {
   const own = sessionStorage.getItem(KEY);
   if (event.data.ask && own && !event.data.not?.includes(own)) channel.postMessage({ secret: own });
   if (event.data.secret && event.data.secret !== own) {

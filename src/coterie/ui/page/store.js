@@ -1,5 +1,6 @@
 // What this tab shows, and its newest state: topics of the stream, and values that are fetched once.
-import { useEffect, useState } from "./base.js";
+import { useEffect, useMemo, useState } from "./base.js";
+import { embedded, topicOf, valueOf } from "./embedded.js";
 import { Hub } from "./hub.js";
 import { append, merge } from "./merge.js";
 import { onSecret, refuse, secret } from "./session.js";
@@ -106,6 +107,7 @@ export function useStatus() {
   useEffect(() => {
     const one = () => again((n) => n + 1);
     onStatus.add(one);
+    one(); // it may have changed since this was rendered
     return () => void onStatus.delete(one);
   }, []);
   return status;
@@ -118,6 +120,7 @@ export function useStatus() {
  */
 export function useTopic(name) {
   const [, again] = useState(0);
+  if (name && !topics.has(name) && embedded.data) topics.set(name, { state: topicOf(name), version: 1, problem: "", gone: false });
   if (name && !topics.has(name)) topics.set(name, { state: null, version: 0, problem: "", gone: false });
   useEffect(() => {
     if (!name) return undefined;
@@ -125,6 +128,7 @@ export function useTopic(name) {
     const all = readers.get(name) ?? new Set();
     all.add(one);
     readers.set(name, all);
+    one(); // it may have come since this was rendered
     rewatch();
     return () => {
       all.delete(one);
@@ -146,6 +150,11 @@ export class ApiError extends Error {}
  * @returns {Promise<any>}
  */
 export async function api(path, body) {
+  if (embedded.data) {
+    const { value, problem } = valueOf(path);
+    if (problem) throw new ApiError(problem);
+    return value;
+  }
   /** @type {Record<string, string>} */ const headers = { authorization: `Bearer ${secret()}` };
   if (body !== undefined) Object.assign(headers, { "content-type": "application/json", "x-coterie": "1" });
   let response;
@@ -173,7 +182,7 @@ export async function api(path, body) {
 export function useFetched(path, sign) {
   const [found, set] = useState(/** @type {{value: any, problem: string, path: string}} */ ({ value: null, problem: "", path: "" }));
   useEffect(() => {
-    if (!path) return undefined;
+    if (!path || embedded.data) return undefined;
     let left = false;
     api(path).then(
       (value) => left || set({ value, problem: "", path }),
@@ -183,5 +192,7 @@ export function useFetched(path, sign) {
       left = true;
     };
   }, [path, sign]);
+  const given = useMemo(() => (embedded.data && path ? { ...valueOf(path), path } : null), [path]);
+  if (given) return given;
   return found.path === path ? found : { value: null, problem: "", path };
 }

@@ -2,8 +2,8 @@
 import { html, useEffect } from "../base.js";
 import { go, runPath, useAddress, withQuery } from "../address.js";
 import { ActionButton, forking, guiding, interrupting, resuming, stopping } from "../actions.js";
-import { Ago, Lasted, Problem, State, Text } from "../parts.js";
-import { useTopic } from "../store.js";
+import { Ago, announce, Lasted, Problem, State, Text } from "../parts.js";
+import { about, api, useTopic } from "../store.js";
 import { money } from "../words.js";
 import { Attention } from "./attention.js";
 import { Cost } from "./cost.js";
@@ -54,6 +54,20 @@ function Asked({ state, runKey, root }) {
     html`<${Attention} key=${one.run + one.id + one.since} one=${{ ...one, key: runKey, team: root.topology }} inRun=${true} />`)}</section>`;
 }
 
+/** Download the run as one page that opens without a server. @param {string} key */
+async function save(key) {
+  try {
+    const found = await api(`/api/runs/${encodeURIComponent(key)}/html`);
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([found.html], { type: "text/html" }));
+    link.download = `${key}.html`;
+    link.click();
+    URL.revokeObjectURL(link.href);
+  } catch (error) {
+    announce(/** @type {Error} */ (error).message);
+  }
+}
+
 /** @param {{state: any, root: any, runKey: string}} given */
 function Actions({ state, root, runKey }) {
   const given = { runKey, epoch: root.epoch };
@@ -66,7 +80,7 @@ function Actions({ state, root, runKey }) {
     ${!owned && !isOver && html`<${ActionButton} ...${given} label="Resume…" hotkey="S" plan=${resuming(false, root)} />`}
     ${!owned && root.state === "failed" && html`<${ActionButton} ...${given} label="Retry…" hotkey="S" plan=${resuming(true, root)} />`}
     <${ActionButton} ...${given} label="Fork…" plan=${forking({ agents })} />
-    <a class="button" href=${`/compare?a=${encodeURIComponent(runKey)}`}>Compare…</a></span>`;
+    ${!about.is_file && html`<a class="button" href=${`/compare?a=${encodeURIComponent(runKey)}`}>Compare…</a><button onClick=${() => save(runKey)}>Save as a file</button>`}</span>`;
 }
 
 /** @param {{state: any, root: any, runKey: string}} given */

@@ -132,6 +132,7 @@ const ORIGINS = /** @type {Record<string, string>} */ ({
 
 /** The prompt with the origin of each part. @param {{value: any}} given */
 function Prompt({ value }) {
+  if (!value.prompt) return html`<h3>Prompt</h3><p class="quiet">It got no prompt.</p>`;
   const parts = value.parts.length ? value.parts : [{ text: value.prompt, origin: "", name: "" }];
   return html`<h3>Prompt ${!value.prompt_is_exact && html`<span class="state wait">made again from today's files; it may differ from what was sent</span>`}</h3>
     <div class="text prompt-parts" tabindex="0" role="group" aria-label="Prompt">${parts.map((/** @type {any} */ one, /** @type {number} */ n) => html`<div key=${n} class="part">
