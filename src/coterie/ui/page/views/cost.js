@@ -22,11 +22,11 @@ export function Cost({ state, runKey, turn, select }) {
       <div><span>tokens in · out</span><b>${total.input_tokens.toLocaleString("en")} · ${total.output_tokens.toLocaleString("en")}</b></div>
       <div><span>attempts</span><b>${total.attempts.toLocaleString("en")}</b></div>
       ${total.unpriced > 0 && html`<div><span>without a price</span><b class="wait">${count(total.unpriced, "attempt")}</b></div>`}</div>
-    ${total.cost > 0 ? html`<${OverTime} points=${found.points} begin=${run.started} budget=${budget} worst=${worst?.cost ?? null} />`
+    ${total.attempts === 0 ? html`<${Empty}>No attempt has used anything yet: money, tokens and time appear here as attempts end.<//>` : total.cost > 0 ? html`<${OverTime} points=${found.points} begin=${run.started} budget=${budget} worst=${worst?.cost ?? null} />`
       : html`<${Empty}>Nothing has cost money yet: programs and local models are free. Tokens and time are below.<//>`}
-    <div class="tables"><${Table} title="By agent" rows=${found.by_agent} total=${total} />
+    ${total.attempts > 0 && html`<div class="tables"><${Table} title="By agent" rows=${found.by_agent} total=${total} />
       <${Table} title="By model" rows=${found.by_model} total=${total} />
-      <${Table} title="By turn" rows=${found.by_turn} total=${total} turn=${turn} select=${select} /></div>
+      <${Table} title="By turn" rows=${found.by_turn} total=${total} turn=${turn} select=${select} /></div>`}
     <${Command} line=${`coterie inspect ${quoted(run.id)} cost${state.here.run.option}`} /></div>`;
 }
 

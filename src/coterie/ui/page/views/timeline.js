@@ -8,7 +8,7 @@ import { useWidth, Windowed } from "./windowed.js";
 
 /**
  * @typedef {{from: number, to: number|null, look: string, turn: string, words: string}} Bar
- * @typedef {{path: string, bars: Bar[], turns: string[]}} Lane
+ * @typedef {{path: string, bars: Bar[], turns: string[], waits: Map<string, Bar[]>}} Lane of `waits` those for a person or a quota, by turn
  */
 
 const WAITS = /** @type {Record<string, string>} */ ({ person: "waited for a person", quota: "waited for a quota", retry: "paused before the next attempt" });
@@ -29,7 +29,7 @@ export function Timeline({ state, version, turn, select }) {
   const end = still ?? now;
   const pieces = useMemo(() => {
     /** @type {[number, number][]} */ const busy = [];
-    for (const lane of lanes) for (const bar of lane.bars) if (!["person", "quota"].includes(bar.look)) busy.push([bar.from, bar.to ?? end]);
+    for (const lane of lanes) for (const bar of lane.bars) if (!isWait(bar)) busy.push(...without(bar, lane.waits.get(bar.turn) ?? [], end));
     return axis(busy, begin, still ?? roundedEnd(begin, now));
   }, [lanes, still, still === null ? roundedEnd(begin, now) : 0, still === null ? Math.floor(now / 5) : 0]);
   if (!lanes.length) return html`<${Empty}>No turn has begun yet. It appears here once one does.<//>`;
@@ -95,6 +95,24 @@ export function Timeline({ state, version, turn, select }) {
     <p class="quiet keys"><kbd>←</kbd> <kbd>→</kbd> turn, <kbd>↑</kbd> <kbd>↓</kbd> agent, <kbd>+</kbd> <kbd>−</kbd> <kbd>0</kbd> zoom</p></div>`;
 }
 
+/** @param {Bar} bar */
+const isWait = (bar) => bar.look in WAITS;
+
+/**
+ * When an attempt was at work: not while it waited.
+ * @param {Bar} bar @param {Bar[]} waits of its turn, in the order of time @param {number} end
+ */
+function without(bar, waits, end) {
+  /** @type {[number, number][]} */ const found = [];
+  let at = bar.from;
+  for (const wait of waits) {
+    if (wait.from > at) found.push([at, Math.min(wait.from, bar.to ?? end)]);
+    at = Math.max(at, wait.to ?? end);
+  }
+  if ((bar.to ?? end) > at) found.push([at, bar.to ?? end]);
+  return found;
+}
+
 /** @param {{bar: any, chosen: boolean, select: (turn: string) => void}} given */
 function Bars({ bar, chosen, select }) {
   const thin = bar.look === "retry";
@@ -125,7 +143,7 @@ function lanesOf(state, root) {
     if (row.state === "pending" && !row.attempts.length && !row.waits.length) continue;
     const path = pathOf(state, row);
     let lane = lanes.get(path);
-    if (!lane) lanes.set(path, (lane = { path, bars: [], turns: [] }));
+    if (!lane) lanes.set(path, (lane = { path, bars: [], turns: [], waits: new Map() }));
     const turn = addressOf(root, row.run, row.id);
     lane.turns.push(turn);
     for (const one of row.attempts) {
@@ -136,7 +154,9 @@ function lanesOf(state, root) {
     }
     for (const one of row.waits) {
       const words = `${turn} ${WAITS[one.why] ?? one.why}${one.end === null ? "" : ` for ${duration(one.end - one.begin)}`}`;
-      lane.bars.push({ from: one.begin, to: one.end ?? stopped(state, row), look: one.why, turn, words });
+      const bar = { from: one.begin, to: one.end ?? stopped(state, row), look: one.why, turn, words };
+      lane.bars.push(bar);
+      if (one.why !== "retry") lane.waits.set(turn, [...(lane.waits.get(turn) ?? []), bar]);
     }
   }
   return [...lanes.values()];
@@ -155,12 +175,12 @@ function stopped(state, row) {
  */
 function drawn(lane, pixel, end, track) {
   /** @type {any[]} */ const found = [];
-  const attempts = lane.bars.filter((one) => !WAITS[one.look]);
-  for (const bars of [attempts, lane.bars.filter((one) => WAITS[one.look])]) {
+  const attempts = lane.bars.filter((one) => !isWait(one));
+  for (const bars of [attempts, lane.bars.filter(isWait)]) {
     /** @type {any} */ let last = null;
     for (const bar of bars) {
       const x = pixel(bar.from), to = pixel(bar.to ?? end);
-      if (to < 0 || x > track) continue;
+      if (to < 0 || x > track || (bar.look === "retry" && to - x < 2)) continue;
       const width = Math.max(1.5, Math.min(track + 2, to) - Math.max(-2, x));
       const dense = last && x < last.x + last.width + 0.5 && last.width < 3 && width < 3;
       if (dense) {
@@ -176,7 +196,7 @@ function drawn(lane, pixel, end, track) {
 
 /** @param {Lane} lane */
 function laneWords(lane) {
-  const attempts = lane.bars.filter((one) => !WAITS[one.look]);
+  const attempts = lane.bars.filter((one) => !isWait(one));
   const failed = attempts.filter((one) => one.look === "fail").length;
   const waits = lane.bars.filter((one) => one.look === "person" || one.look === "quota").length;
   const last = attempts[attempts.length - 1];
