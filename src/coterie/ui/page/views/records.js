@@ -79,13 +79,23 @@ function Raw({ runKey, below, run, option, seq, close }) {
 /** A text that is taken when typing pauses. @param {{value: string, set: (text: string) => void, label: string}} given */
 export function Typed({ value, set, label }) {
   const waiting = useRef(/** @type {any} */ (0));
+  const taken = useRef(value);
+  const [text, setText] = useState(value);
+  if (value !== taken.current) { // set from elsewhere
+    taken.current = value;
+    setText(value);
+  }
   const typed = (/** @type {any} */ event) => {
     clearTimeout(waiting.current);
-    const text = event.target.value;
-    waiting.current = setTimeout(() => set(text), 200);
+    const now = event.target.value;
+    setText(now); // a render in between must not undo what is typed
+    waiting.current = setTimeout(() => {
+      taken.current = now;
+      set(now);
+    }, 200);
   };
   useEffect(() => () => clearTimeout(waiting.current), []);
-  return html`<input type="search" data-search value=${value} aria-label=${label} onInput=${typed} />`;
+  return html`<input type="search" data-search value=${text} aria-label=${label} onInput=${typed} />`;
 }
 
 /** Kinds of records, and what they have in common: `turn.`. @param {string[]} topics */
