@@ -70,7 +70,7 @@ function Line({ line, began }) {
 function Raw({ runKey, below, run, option, seq, close }) {
   const query = new URLSearchParams({ run: below, seq: String(seq) });
   const { value, problem } = useFetched(`/api/runs/${encodeURIComponent(runKey)}/record?${query}`);
-  return html`<section class="raw" aria-label=${`Record ${seq}`}><div class="actions"><h2>Record ${seq}</h2><button class="small push" onClick=${close}>close <kbd>r</kbd></button></div>
+  return html`<section class="raw" aria-label=${`Record ${seq}`}><div class="actions"><h2>Record ${seq}</h2><button class="small push" data-close onClick=${close}>close <kbd>r</kbd></button></div>
     ${problem && html`<${Problem} text=${problem} />`}
     ${value && html`<pre class="text" tabindex="0" data-raw>${visible(JSON.stringify(value, null, 2))}</pre>`}
     <${Command} line=${`coterie inspect ${quoted(run)} journal --from ${seq} --limit 1 --json${option}`} /></section>`;
