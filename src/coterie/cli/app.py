@@ -289,9 +289,12 @@ def _report(error: Exception, *, as_json: bool) -> int:
 
 def _explained(error: Exception) -> tuple[int, str]:
     """The exit status and the message of *error*."""
-    from coterie.errors import CoterieError, UsageError, shortage
+    from coterie.errors import CoterieError, ExtraMissing, UsageError, shortage
+    from coterie.options.extras import extra_with
 
     status = 3 if shortage(error) else 1
+    if isinstance(error, ModuleNotFoundError) and (extra := extra_with(error.name or "")):
+        error = ExtraMissing(extra, str(error.name), "this command")
     if isinstance(error, CoterieError):
         return 2 if isinstance(error, UsageError) else status, str(error)
     if isinstance(error, OSError):

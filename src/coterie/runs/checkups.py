@@ -28,6 +28,7 @@ from coterie.errors import CoterieError
 from coterie.formats.files import SYSTEM_FILES
 from coterie.journal.lock import RunLock
 from coterie.journal.status import ENDS
+from coterie.options.extras import EXTRAS
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.providers import APIS
 from coterie.runs import index
@@ -39,11 +40,6 @@ from coterie.views.words import plural
 from coterie.waits import waiting
 
 OLDEST_PYTHON = (3, 11)
-EXTRAS = {
-    "models": ("pydantic-ai-slim", "to use models (`backend: model`)"),
-    "lsp": ("pygls", "to show diagnostics in editors (`coterie topology lsp`)"),
-}
-"""What can be installed beside coterie: the library to look for, and what it is for."""
 SLOW_SYNC = 0.02
 """Seconds; a disk that takes longer to make a write safe holds every turn up."""
 SYNCS = 7
@@ -112,12 +108,15 @@ def installed(context: DoctorContext) -> Iterator[CheckResult]:
     from importlib.metadata import PackageNotFoundError, version
 
     yield CheckResult(check="coterie", status="ok", found=context.version)
-    for extra, (library, purpose) in EXTRAS.items():
+    for name, extra in EXTRAS.items():
+        first, *_ = libraries = extra.libraries.values()
         try:
-            yield CheckResult(check=f"extra {extra}", status="ok", found=f"{library} {version(library)}")
-        except PackageNotFoundError:
-            hint = f"pip install 'coterie[{extra}]', {purpose}"
-            yield CheckResult(check=f"extra {extra}", status="note", found="not installed", next=hint)
+            found = [f"{library} {version(library)}" for library in libraries]
+            yield CheckResult(check=f"extra {name}", status="ok", found=found[0])
+        except PackageNotFoundError as missing:
+            what = "not installed" if missing.name == first else f"incomplete: {missing.name} is not installed"
+            hint = f"pip install 'coterie[{name}]', {extra.purpose}"
+            yield CheckResult(check=f"extra {name}", status="note", found=what, next=hint)
 
 
 def git(context: DoctorContext) -> Iterator[CheckResult]:
