@@ -293,8 +293,9 @@ def _explained(error: Exception) -> tuple[int, str]:
     from coterie.options.extras import extra_with
 
     status = 3 if shortage(error) else 1
-    if isinstance(error, ModuleNotFoundError) and (extra := extra_with(error.name or "")):
-        error = ExtraMissing(extra, str(error.name), "this command")
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if extra := extra_with(package):
+        error = ExtraMissing(extra, package, "this command")
     if isinstance(error, CoterieError):
         return 2 if isinstance(error, UsageError) else status, str(error)
     if isinstance(error, OSError):

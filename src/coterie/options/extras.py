@@ -46,7 +46,6 @@ EXTRAS: Mapping[str, Extra] = {
 """Every extra for users, by name."""
 
 
-def extra_with(module: str) -> str:
-    """The name of the extra that installs *module* or the package it is in; empty if none does."""
-    package = module.partition(".")[0]
+def extra_with(package: str) -> str:
+    """The name of the extra that installs *package*, a module without its submodules; empty if none does."""
     return next((name for name, extra in EXTRAS.items() if package in extra.libraries), "")
