@@ -98,7 +98,8 @@ def test_extras_that_are_not_installed_are_named_with_how_to_get_them(
 
 def test_configured_servers_are_reachable_or_not(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the cluster that the environment names, and of a system in this folder; each is only connected to."""
-    system = "transport: {type: nats, servers: [nats://127.0.0.1:1]}\nsupervision: {name: root, children: [{type: dynamic_supervisor, name: pool}]}\n"
+    pool = "{name: root, children: [{type: dynamic_supervisor, name: pool}]}"
+    system = f"transport: {{type: nats, servers: [nats://127.0.0.1:1]}}\nsupervision: {pool}\n"
     (place.folder / "topology.yaml").write_text(system)
     with socket.create_server(("127.0.0.1", 0)) as temporal:
         here = f"127.0.0.1:{temporal.getsockname()[1]}"
