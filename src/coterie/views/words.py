@@ -27,6 +27,14 @@ def pairs(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {_short(value)}" for name, value in values.items())
 
 
+def dollars(amount: float) -> str:
+    """An amount of money with two or three decimals: `$0.10`, `$0.004`; below a tenth of a cent `under $0.001`."""
+    if 0 < amount < 0.0005:
+        return "under $0.001"
+    text = f"{amount:.3f}"
+    return f"${text.removesuffix('0')}"
+
+
 def duration(seconds: float) -> str:
     """A stretch of time as people say it: `0.4 s`, `12 s`, `3 min 05 s`, `2 h 10 min`."""
     if seconds < 9.95:

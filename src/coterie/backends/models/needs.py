@@ -25,9 +25,8 @@ def missing(
         return [error("no-models", message, hint="pip install 'coterie[models]'")]
     wanting: dict[str, list[str]] = {}
     for name, agent in agents:
-        chosen = choose_provider(agent.model, agent.options)
-        if isinstance(chosen, Chosen) and not offline and chosen.variable and not environment.get(chosen.variable):
-            wanting.setdefault(chosen.variable, []).append(name)
+        if not offline and (variable := variable_of(agent)) and not environment.get(variable):
+            wanting.setdefault(variable, []).append(name)
     return [
         error(
             "no-api-key",
@@ -37,6 +36,12 @@ def missing(
         )
         for variable, names in wanting.items()
     ]
+
+
+def variable_of(agent: AgentPlan) -> str:
+    """The environment variable with the key for the model of *agent*; empty if it needs none, or is not known."""
+    chosen = chosen_of(agent)
+    return "" if isinstance(chosen, Unclear) else chosen.variable
 
 
 def chosen_of(agent: AgentPlan) -> Chosen | Unclear:
