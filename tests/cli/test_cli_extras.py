@@ -7,6 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+from record_model_team import TASK
+
 from coterie.options.extras import EXTRAS
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +53,7 @@ SYSTEM = (
 
 
 def test_a_missing_library_is_never_a_bug_in_coterie(tmp_path: Path) -> None:
-    """Each command ends with status 1 and the line that installs what it lacks."""
+    """Each command ends with status 1 and the line that installs what it lacks; a cassette is played without any."""
     (tmp_path / "team.at").write_text("topology t : [pipeline] { agent a { model: sonnet } flow { a } }")
     (tmp_path / "zmq.yaml").write_text(SYSTEM.format(transport="{type: zmq}", child=""))
     (tmp_path / "nats.yaml").write_text(SYSTEM.format(transport="{type: nats, jetstream: true}", child=""))
@@ -61,13 +63,17 @@ def test_a_missing_library_is_never_a_bug_in_coterie(tmp_path: Path) -> None:
     modules = ",".join(module for extra in EXTRAS.values() for module in extra.libraries)
     cluster = f"temporal://127.0.0.1:1/x?export={tmp_path}/export"
     database = "temporal://127.0.0.1:1/x?export=postgresql://127.0.0.1:1/runs"
-    words = [command.format(cluster=cluster, database=database).split() for command in COMMANDS]
+    example = ROOT / "examples" / "model-team"
+    replay = ["run", f"{example}/team.at", TASK, "--cassette", f"{example}/cassette.jsonl"]
+    words = [replay, *(command.format(cluster=cluster, database=database).split() for command in COMMANDS)]
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT, modules, json.dumps(words)], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
 
-    said = dict(zip(COMMANDS, json.loads(done.stdout), strict=True))
+    (status, replayed), *others = json.loads(done.stdout)
+    assert (status, "completed: 4 turns" in replayed) == (0, True), replayed
+    said = dict(zip(COMMANDS, others, strict=True))
     wrong = {
         command: (status, text)
         for (command, (status, text)), extra in zip(said.items(), COMMANDS.values(), strict=True)

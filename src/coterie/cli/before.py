@@ -45,6 +45,7 @@ class Beginning:
         asks: Whether the user can be asked.
         yes: Do not ask: the default answer counts.
         limits: Those of the run.
+        is_recorded: All models answer from a cassette.
         home: Where the run of a plan is kept.
         replan: Plans the target again, with a backend and a further setting; each may be empty.
     """
@@ -52,6 +53,7 @@ class Beginning:
     asks: bool
     yes: bool
     limits: "Limits"
+    is_recorded: bool
     home: Callable[["Plan"], Path]
     replan: Callable[[str, str], "Plan"]
 
@@ -80,7 +82,7 @@ class Beginning:
         from coterie.cli.text.preflight import before
         from coterie.proofs.preflight import preflight
 
-        found = preflight(plan, self.limits, Path(), self.home(plan))
+        found = preflight(plan, self.limits, Path(), self.home(plan), is_recorded=self.is_recorded)
         if found.spends or (found.acts and self.asks):
             complain(before(found))
         return found

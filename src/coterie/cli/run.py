@@ -112,7 +112,12 @@ def run(
         return plan_for(target, again, system.applied, found.warnings)[0]
 
     beginning = Beginning(
-        asks=asks, yes=yes, limits=limits.limits(), home=lambda plan: home(plan, loop.state_dir), replan=replan
+        asks=asks,
+        yes=yes,
+        limits=limits.limits(),
+        is_recorded=tape is not None and tape.replays,
+        home=lambda plan: home(plan, loop.state_dir),
+        replan=replan,
     )
     plan, before = beginning.ready(plan, is_preset=is_preset(target))
     state_dir = home(plan, loop.state_dir)

@@ -62,8 +62,12 @@ class Preflight(Struct, frozen=True, kw_only=True):
     results: str = ""
 
 
-def preflight(plan: Plan, limits: Limits, folder: Path, state_dir: Path) -> Preflight:
-    """Collect what a run of *plan* in *folder* may do under *limits*; no backend is called."""
+def preflight(plan: Plan, limits: Limits, folder: Path, state_dir: Path, *, is_recorded: bool = False) -> Preflight:
+    """Collect what a run of *plan* in *folder* may do under *limits*; no backend is called.
+
+    Args:
+        is_recorded: All models answer from a cassette, and cost nothing.
+    """
     agents = list(agents_of(plan))
     acting = [(name, agent) for name, agent in agents if agent.backend not in NOTHING_DONE]
     loop = plan.coordination if isinstance(plan.coordination, LoopPlan) else None
@@ -77,7 +81,7 @@ def preflight(plan: Plan, limits: Limits, folder: Path, state_dir: Path) -> Pref
     return Preflight(
         team=plan.name,
         backends=_grouped((_backend(agent), name) for name, agent in agents),
-        spends=any(agent.backend in (*CODING, "model") for _, agent in agents),
+        spends=any(agent.backend in CODING or (agent.backend == "model" and not is_recorded) for _, agent in agents),
         acts=bool(acting),
         sandbox=_grouped((_sandbox(agent), name) for name, agent in acting if REGISTRY[agent.backend].uses_files),
         permissions=_grouped((_permissions(agent), name) for name, agent in acting if agent.backend in CODING),

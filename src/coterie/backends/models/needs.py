@@ -20,8 +20,10 @@ def missing(
         offline: All answers come from a cassette: keys are not needed.
     """
     agents = list(agents)
-    if agents and find_spec("pydantic_ai") is None:
+    live = [name for name, agent in agents if not offline or needs_library(agent)]
+    if live and find_spec("pydantic_ai") is None:
         message = "the library that calls models is not installed"
+        message += f", which the tools of {', '.join(live)} need" if offline else ""
         return [error("no-models", message, hint="pip install 'coterie[models]'")]
     wanting: dict[str, list[str]] = {}
     for name, agent in agents:
@@ -36,6 +38,11 @@ def missing(
         )
         for variable, names in wanting.items()
     ]
+
+
+def needs_library(agent: AgentPlan) -> bool:
+    """Whether *agent* has tools that only the library can offer, even if its answers come from a cassette."""
+    return any(agent.options.get(name) for name in ("built_in_tools", "mcp_servers"))
 
 
 def variable_of(agent: AgentPlan) -> str:
