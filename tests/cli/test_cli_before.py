@@ -225,5 +225,5 @@ def test_the_block_is_short_and_fits_a_terminal(at: Place) -> None:
     text = before(large)
     assert max(map(len, text.splitlines())) <= 80
     assert "NO SANDBOX works here (agent-0), sandbox bwrap (agent-1," in " ".join(text.split())
-    assert "you are asked for permission (agent-0), none is granted (agent-1)" in " ".join(text.split())
+    assert "asks you for permission (agent-0), none is granted (agent-1)" in " ".join(text.split())
     assert "work tree of its own, from /srv/work\n  turns without limit and $0.123\n" in text

@@ -14,14 +14,11 @@ from coterie.options.extras import EXTRAS
 ROOT = Path(__file__).parents[2]
 
 WITHOUT = """
-import contextlib, io, json, os, sys
+import contextlib, io, json, sys
+from importlib.machinery import PathFinder
 
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in sys.argv[1].split(","):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Absent())
+absent, find = set(sys.argv[1].split(",")), PathFinder.find_spec
+PathFinder.find_spec = lambda name, *others: None if name.partition(".")[0] in absent else find(name, *others)
 from coterie.cli.app import main
 said = []
 for words in json.loads(sys.argv[2]):

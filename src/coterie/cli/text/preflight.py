@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 _SANDBOX = {"off": "no sandbox", "none": "NO SANDBOX works here"}
-_PERMISSIONS = {"granted": "all tools allowed", "person": "you are asked for permission", "denied": "none is granted"}
+_PERMISSIONS = {"granted": "all tools allowed", "person": "asks you for permission", "denied": "none is granted"}
 _KINDS = {"command": "programs", "actor": "Python", "human": "people"}
 
 
