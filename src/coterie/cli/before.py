@@ -69,8 +69,7 @@ class Beginning:
         if without := [(name, agent) for name, agent in agents_of(plan) if not agent.backend]:
             return self._with_backend(without)
         found = self._shown(plan)
-        offers_tree = found.worktree is None and found.uncommitted and found.has_commit
-        if is_preset and offers_tree and self.asks and not self.yes:
+        if is_preset and found.worktree is None and found.uncommitted and self.asks and not self.yes:
             choices = {"": "work in these files, uncommitted changes included"}
             choices |= {"w": "work in a git work tree of its own, which begins at the last commit"}
             if _choose(choices) == "w":

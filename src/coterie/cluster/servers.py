@@ -6,7 +6,7 @@ It only connects and sends nothing, so it needs no library, login or key.
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import suppress
 from urllib.parse import parse_qs, urlsplit
 
 from coterie import formats, planning
@@ -46,7 +46,8 @@ def _of_cluster(address: ClusterAddress) -> Iterator[Server]:
     yield "Temporal", f"temporal://{where}", *_place(f"//{where}", 7233)
     if folder_of(address.export) is None:
         asked = parse_qs(urlsplit(address.export).query)
-        host, port = _place(address.export, int(os.environ.get("PGPORT") or 5432))
+        usual = os.environ.get("PGPORT", "")
+        host, port = _place(address.export, int(usual) if usual.isdecimal() else 5432)
         host = (asked.get("host") or [host or os.environ.get("PGHOST") or "localhost"])[0]
         yield "PostgreSQL", shown_export(address.export), host, port
 
@@ -66,17 +67,17 @@ def _of_systems(context: DoctorContext) -> Iterator[Server]:
 
 def _place(url: str, port: int) -> tuple[str, int]:
     """The host of *url*, of several the first, and its port."""
-    parts = urlsplit(url)
-    first = urlsplit(f"//{parts.netloc.partition(',')[0]}")
-    return first.hostname or "", first.port or port
+    first = urlsplit(f"//{urlsplit(url).netloc.partition(',')[0]}")
+    with suppress(ValueError):
+        port = first.port or port
+    return first.hostname or "", port
 
 
 def _refusal(host: str, port: int) -> str:
     """Why no server accepts a connection; empty if one does."""
     try:
-        if host.startswith("/"):
-            with closing(socket.socket(socket.AF_UNIX)) as link:
-                link.settimeout(PATIENCE)
+        if host.startswith("/"):  # a folder with the sockets of PostgreSQL
+            with socket.socket(socket.AF_UNIX) as link:
                 link.connect(f"{host}/.s.PGSQL.{port}")
         else:
             socket.create_connection((host, port), PATIENCE).close()

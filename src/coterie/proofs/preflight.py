@@ -1,6 +1,6 @@
 """What a run may do, change and cost, collected before its first turn."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -8,11 +8,10 @@ from msgspec import Struct
 from coterie.backends.models.needs import chosen_of
 from coterie.backends.needs import sandbox_of
 from coterie.backends.sandbox import choice
-from coterie.errors import GitFailed
 from coterie.options.backends import CODING, REGISTRY
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import NO_LIMIT, AgentPlan, Limits, Plan
-from coterie.planning.providers import Unclear
+from coterie.planning.providers import Chosen
 from coterie.proofs.dispatch import check
 from coterie.runs.backend_setup import agents_of
 from coterie.waits import waiting
@@ -34,12 +33,10 @@ class Preflight(Struct, frozen=True, kw_only=True):
         sandbox: Agents by what confines their programs: `bwrap`, `landlock`, `off`, or `none` because none works here.
         permissions: Agents by what answers their permission requests: `granted`, `person`, `denied`; a model has none.
         tools: What models may call: built-in tools, Python functions and MCP servers.
-        folder: Where it works.
-        branch: The branch that is checked out there; empty: none, or no git work tree.
-        uncommitted: Files with uncommitted changes there, new ones included.
+        branch: The branch that is checked out in *folder*, where it works; empty: none, or no git work tree.
+        uncommitted: Files there with uncommitted changes, new ones included; None: there is no commit, or no work tree.
         worktree: Whether it gets a separate git work tree: as its settings say, or None: if another run is live.
-        turns: The most turns; None: not known or unbounded.
-        agents: The most turns of each agent.
+        turns: The most turns, and the most of each of *agents*; None: not known or unbounded.
         max_cost: The budget in US dollars; None: no limit.
         results: Where the run is kept.
     """
@@ -53,8 +50,7 @@ class Preflight(Struct, frozen=True, kw_only=True):
     tools: list[str]
     folder: str
     branch: str = ""
-    uncommitted: int = 0
-    has_commit: bool = False
+    uncommitted: int | None = None
     worktree: bool | None = False
     turns: int | None = None
     agents: dict[str, int] = {}
@@ -73,11 +69,11 @@ def preflight(plan: Plan, limits: Limits, folder: Path, state_dir: Path, *, is_r
     loop = plan.coordination if isinstance(plan.coordination, LoopPlan) else None
     with waiting("the proof of the worst case"):
         worst = check(plan, states=STATES).worst if acting else None
-    turns = worst.turns if worst else None
+    turns, most = (worst.turns, worst.agents) if worst else (None, {})
     if limits.max_turns not in (None, NO_LIMIT) and (turns is None or limits.max_turns < turns):
-        turns, worst = limits.max_turns, None
+        turns, most = limits.max_turns, {}
     costs = [limit for limit in (limits.max_cost, loop.max_cost if loop else 0.0) if limit and limit != NO_LIMIT]
-    branch, uncommitted, has_commit = _git(folder) if acting else ("", 0, False)
+    branch, uncommitted = _git(folder) if acting else ("", None)
     return Preflight(
         team=plan.name,
         backends=_grouped((_backend(agent), name) for name, agent in agents),
@@ -89,10 +85,9 @@ def preflight(plan: Plan, limits: Limits, folder: Path, state_dir: Path, *, is_r
         folder=str(folder.resolve()),
         branch=branch,
         uncommitted=uncommitted,
-        has_commit=has_commit,
         worktree=loop.place.worktree if loop else False,
         turns=turns,
-        agents=worst.agents if worst else {},
+        agents=most,
         max_cost=min(costs, default=None),
         results=str(state_dir),
     )
@@ -106,10 +101,8 @@ def _grouped(pairs: Iterator[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def _backend(agent: AgentPlan) -> str:
-    if agent.backend == "model":
-        chosen = chosen_of(agent)
-        return f"model {agent.model if isinstance(chosen, Unclear) else chosen.model}"
-    return agent.backend
+    chosen = chosen_of(agent) if agent.backend == "model" else None
+    return f"model {chosen.model}" if isinstance(chosen, Chosen) else agent.backend
 
 
 def _sandbox(agent: AgentPlan) -> str:
@@ -127,18 +120,15 @@ def _permissions(agent: AgentPlan) -> str:
 
 
 def _tools(agent: AgentPlan) -> Iterator[str]:
-    if agent.backend == "model":
-        for kind in ("built_in_tools", "python_tools", "mcp_servers"):
-            yield from agent.options.get(kind, ())
+    for kind in ("built_in_tools", "python_tools", "mcp_servers") if agent.backend == "model" else ():
+        yield from agent.options.get(kind, ())
 
 
-def _git(folder: Path) -> tuple[str, int, bool]:
-    """The branch in *folder*, its files with uncommitted changes, and whether it has a commit."""
+def _git(folder: Path) -> tuple[str, int | None]:
+    """The branch in *folder*, and the number of its files with uncommitted changes; None without a commit."""
     repository = find(folder)
     if repository is None:
-        return "", 0, False
-    try:
-        changed: Sequence[str] = repository.output("status", "--porcelain", "--", ".").splitlines()
-    except GitFailed:
-        changed = ()
-    return repository.branch(), len(changed), bool(repository.commit_of("HEAD"))
+        return "", None
+    status = repository.call("status", "--porcelain", "--", ".")
+    has_commit = not status.status and repository.commit_of("HEAD")
+    return repository.branch(), len(status.out.splitlines()) if has_commit else None

@@ -133,7 +133,9 @@ def check_backends(plan: Plan) -> list[tuple[str, AgentPlan]]:
 
 def no_backend(names: Iterable[str], choices: Iterable[str]) -> Diagnostic:
     """The error that the agents *names* have no backend; *choices* are options of the command line that give one."""
-    hint = "\n    ".join(("choose a backend, or write one into the file (`coterie explain agents`):", *choices))
+    hint = "\n    ".join(
+        ("choose a backend, or write one into the file, extensions { coterie { backend: … } }:", *choices)
+    )
     return error("no-backend", f"no backend configured for {', '.join(names)}", hint=hint)
 
 

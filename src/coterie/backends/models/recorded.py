@@ -38,13 +38,6 @@ class _Tokens:
     cost: None = None
 
 
-@dataclass
-class _Reply:
-    text: str
-    calls: list[tuple[str, str]]
-    stop: str
-
-
 class RecordedConversation:
     """An attempt with the recorded model of *chosen*, from the prompt to the answer; as `Conversation`."""
 
@@ -85,18 +78,18 @@ class RecordedConversation:
                 kind = classify(f"{response.status} {body}") or "failed"
                 return Failure(kind=kind, reason=f"{self._chosen.provider} answered {response.status}: {body[:600]}")
             await asyncio.sleep(0)
-            reply = _read(body, self._tokens)
-            self._texts.append(reply.text)
-            self._on_event(Text(text=self.hide(reply.text), channel="answer"))
+            text, calls, stop = _read(body, self._tokens)
+            self._texts.append(text)
+            self._on_event(Text(text=self.hide(text), channel="answer"))
             self._on_event(Used(usage=self.used))
-            outputs = next((json.loads(given) for name, given in reply.calls if name == TOOL), None)
-            if outputs is None and reply.calls:
-                self._said.append(("assistant", reply.text))
-                for name, given in reply.calls:
+            outputs = next((json.loads(given) for name, given in calls if name == TOOL), None)
+            if outputs is None and calls:
+                self._said.append(("assistant", text))
+                for name, given in calls:
                     self._said += [("call", _call(name, json.loads(given))), ("result", await self._use(name, given))]
                 continue
-            if reply.stop in ("max_tokens", "length", "refusal", "content_filter"):
-                return Failure(kind="failed", reason=f"the recorded answer ended early: {reply.stop}", usage=self.used)
+            if stop in ("max_tokens", "length", "refusal", "content_filter"):
+                return Failure(kind="failed", reason=f"the recorded answer ended early: {stop}", usage=self.used)
             text = next((text for text in reversed(self._texts) if text), "")
             return Answer(text=self.hide(text), outputs=outputs, usage=self.used)
 
@@ -157,8 +150,8 @@ def _messages(body: Mapping[str, Any]) -> Iterator[Said]:
             yield "call", _call(one["function"]["name"], json.loads(one["function"]["arguments"]))
 
 
-def _read(body: str, tokens: _Tokens) -> _Reply:
-    """The streamed answer of Anthropic's or OpenAI's API; its usage is added to *tokens*."""
+def _read(body: str, tokens: _Tokens) -> tuple[str, list[tuple[str, str]], str]:
+    """The text of a streamed answer of either API, the calls in it, and why it ended; *tokens* grow by its usage."""
     text, stop, calls = "", "", list[tuple[str, str]]()
     tokens.requests += 1
     for line in body.splitlines():
@@ -182,7 +175,7 @@ def _read(body: str, tokens: _Tokens) -> _Reply:
                 name, before = calls[one["index"]]
                 made = one["function"]
                 calls[one["index"]] = (name + (made.get("name") or ""), before + (made.get("arguments") or ""))
-    return _Reply(text, [(name, given or "{}") for name, given in calls], stop)
+    return text, [(name, given or "{}") for name, given in calls], stop
 
 
 _READ = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "prompt_tokens")
