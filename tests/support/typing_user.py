@@ -10,6 +10,7 @@ import sys
 import termios
 import threading
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
@@ -53,6 +54,7 @@ def _streams(line: int) -> Iterator[None]:
         open(os.dup(line), encoding="utf-8") as keys,
         open(os.dup(line), "w", encoding="utf-8") as screen,
         patch.object(sys, "stdin", keys),
+        patch("coterie.waits.SILENCE", inf),  # a busy machine would show what it waits for
         patch.object(sys, "stderr", screen),
         patch.dict(os.environ, {"COLUMNS": "80", "LINES": "24", "TERM": "xterm"}),
     ):
