@@ -185,7 +185,7 @@ def test_a_preset_offers_a_work_tree_where_files_are_not_committed(at: Place) ->
 
     shown = at_terminal(at.folder, *once, keys=ENTER)
     assert (shown.status, branches()) == (3, 0)
-    assert "on main, with 1 uncommitted file" in shown.screen
+    assert "on main, with 1 uncommitted file" in " ".join(shown.screen.split())
     shown = at_terminal(at.folder, *once, keys="w\n")
     assert (shown.status, branches()) == (3, 1), shown.screen
     for words in (["--yes"], ["--no-worktree"]):
