@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from coterie.planning.plan import AgentPlan, Limits, Plan
     from coterie.proofs.preflight import Preflight
 
-Ready = tuple["Plan", "Preflight"]
+Ready = tuple["Plan", "Preflight | None"]
 
 
 def at_terminal(as_json: bool) -> bool:
@@ -43,6 +43,7 @@ class Beginning:
 
     Attributes:
         asks: Whether the user can be asked.
+        as_json: What the run may do is for a document, and not printed.
         yes: Do not ask: the default answer counts.
         limits: Those of the run.
         is_recorded: All models answer from a cassette.
@@ -51,6 +52,7 @@ class Beginning:
     """
 
     asks: bool
+    as_json: bool
     yes: bool
     limits: "Limits"
     is_recorded: bool
@@ -69,20 +71,25 @@ class Beginning:
         if without := [(name, agent) for name, agent in agents_of(plan) if not agent.backend]:
             return self._with_backend(without)
         found = self._shown(plan)
-        if is_preset and found.worktree is None and found.uncommitted and self.asks and not self.yes:
+        offers_tree = is_preset and found is not None and found.worktree is None and found.uncommitted
+        if offers_tree and self.asks and not self.yes:
             choices = {"": "work in these files, uncommitted changes included"}
             choices |= {"w": "work in a git work tree of its own, which begins at the last commit"}
             if _choose(choices) == "w":
                 return self.replan("", "worktree.enabled=true"), found
         return plan, found
 
-    def _shown(self, plan: "Plan") -> "Preflight":
+    def _shown(self, plan: "Plan") -> "Preflight | None":
         """Print what a run of *plan* may do: on a terminal if it costs or changes something, else if it costs."""
         from coterie.cli.text.preflight import before
+        from coterie.runs.backend_setup import spends
+
+        if not (self.asks or self.as_json or spends(plan, is_recorded=self.is_recorded)):
+            return None  # which saves the time that it takes
         from coterie.proofs.preflight import preflight
 
         found = preflight(plan, self.limits, Path(), self.home(plan), is_recorded=self.is_recorded)
-        if found.spends or (found.acts and self.asks):
+        if (found.spends or (found.acts and self.asks)) and not self.as_json:
             complain(before(found))
         return found
 

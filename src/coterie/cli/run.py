@@ -113,6 +113,7 @@ def run(
 
     beginning = Beginning(
         asks=asks,
+        as_json=drive.as_json,
         yes=yes,
         limits=limits.limits(),
         is_recorded=tape is not None and tape.replays,

@@ -13,7 +13,7 @@ from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import NO_LIMIT, AgentPlan, Limits, Plan
 from coterie.planning.providers import Chosen
 from coterie.proofs.dispatch import check
-from coterie.runs.backend_setup import agents_of
+from coterie.runs.backend_setup import agents_of, spends
 from coterie.waits import waiting
 from coterie.workspace.trees.git import find
 
@@ -77,7 +77,7 @@ def preflight(plan: Plan, limits: Limits, folder: Path, state_dir: Path, *, is_r
     return Preflight(
         team=plan.name,
         backends=_grouped((_backend(agent), name) for name, agent in agents),
-        spends=any(agent.backend in CODING or (agent.backend == "model" and not is_recorded) for _, agent in agents),
+        spends=spends(plan, is_recorded=is_recorded),
         acts=bool(acting),
         sandbox=_grouped((_sandbox(agent), name) for name, agent in acting if REGISTRY[agent.backend].uses_files),
         permissions=_grouped((_permissions(agent), name) for name, agent in acting if agent.backend in CODING),

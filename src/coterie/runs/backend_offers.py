@@ -47,7 +47,8 @@ def _claude_code() -> BackendOffer:
     key = os.environ.get("ANTHROPIC_API_KEY") and found.logged_in is not False
     needs = [] if entry.is_installed else [f"pip install 'coterie[{entry.extra}]'"]
     needs += [] if found.logged_in or key else [probes.LOG_IN]
-    has = f"Claude Code {found.found}" if found.logged_in else "Claude Code with ANTHROPIC_API_KEY" if key else ""
+    version = found.found.replace(" (Claude Code)", "")
+    has = f"Claude Code {version}" if found.logged_in else "Claude Code with ANTHROPIC_API_KEY"
     return BackendOffer(flag=flag, has=has, needs=tuple(needs))
 
 

@@ -15,7 +15,7 @@ from coterie.diagnostics import Diagnostic, error
 from coterie.errors import TopologyError
 from coterie.kinds import kind_of
 from coterie.options.agents import REQUIRED
-from coterie.options.backends import REGISTRY
+from coterie.options.backends import CODING, REGISTRY
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.local_turns import LocalTurns
 from coterie.waits import waiting
@@ -137,6 +137,11 @@ def no_backend(names: Iterable[str], choices: Iterable[str]) -> Diagnostic:
         ("choose a backend, or write one into the file, extensions { coterie { backend: … } }:", *choices)
     )
     return error("no-backend", f"no backend configured for {', '.join(names)}", hint=hint)
+
+
+def spends(plan: Plan, *, is_recorded: bool) -> bool:
+    """Whether a run of *plan* may cost money: by coding agents, or by models, unless all their answers are recorded."""
+    return any(one.backend in CODING or (one.backend == "model" and not is_recorded) for _, one in agents_of(plan))
 
 
 def agents_of(plan: Plan, path: str = "") -> Iterator[tuple[str, AgentPlan]]:
