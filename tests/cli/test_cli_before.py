@@ -10,9 +10,11 @@ from command_line import Place
 from fake_models import FakeModels, Say
 from typing_user import at_terminal
 
+from coterie.cli.run import plan_of
 from coterie.cli.text.preflight import before
 from coterie.formats.settings import remembered
-from coterie.proofs.preflight import Preflight
+from coterie.planning.plan import Limits
+from coterie.proofs.preflight import Preflight, preflight
 
 TEAM = """topology notes : [pipeline] {
   agent writer { model: sonnet  tools: [Read]  prompt: "Write." }
@@ -141,6 +143,12 @@ def test_elsewhere_an_error_says_what_each_backend_needs(
         assert "-b model        needs:\n                    export ANTHROPIC_API_KEY=…\n" in said
         assert "--rehearse" in said
 
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
+    shown = at_terminal(at.folder, "run", "notes.at", "Tea", "--json", keys=ENTER)  # a program reads it
+    assert (shown.status, shown.screen) == (1, "")
+    assert "ready: the key ANTHROPIC_API_KEY" in shown.out
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+
     (own_home / ".claude").mkdir()
     (own_home / ".claude" / "login").touch()
     said = at_terminal(at.folder, "run", "notes.at", "Tea", keys=ENTER)
@@ -212,6 +220,16 @@ def test_the_block_is_short_and_fits_a_terminal(at: Place) -> None:
     assert "  at most 1 turn" in block
     with patch("coterie.proofs.preflight.preflight", side_effect=AssertionError):  # it would delay the run
         at.look("run", "quick.at", "Tea")
+
+    (at.folder / "boss.at").write_text("topology asks : [human-gate] { human boss { } flow { boss } }")
+    shown = at_terminal(at.folder, "run", "boss.at", "Tea", "--park")
+    assert shown.status == 4, shown.screen
+    assert "recorded in" not in shown.screen
+
+    system = "supervision: {name: root, children: [{type: dynamic_supervisor, name: pool}]}"
+    (at.folder / "topology.yaml").write_text(system)
+    found = preflight(plan_of(at.folder / "topology.yaml"), Limits(max_turns=3), at.folder, Path(".coterie"))
+    assert (found.turns, found.acts, found.spends) == (3, False, False)
 
     large = Preflight(
         team="large",

@@ -129,6 +129,5 @@ def _git(folder: Path) -> tuple[str, int | None]:
     repository = find(folder)
     if repository is None:
         return "", None
-    status = repository.call("status", "--porcelain", "--", ".")
-    has_commit = not status.status and repository.commit_of("HEAD")
-    return repository.branch(), len(status.out.splitlines()) if has_commit else None
+    changed = repository.call("status", "--porcelain", "--", ".").out.splitlines()
+    return repository.branch(), len(changed) if repository.commit_of("HEAD") else None
