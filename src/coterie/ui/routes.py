@@ -79,6 +79,7 @@ class Api:
             "/api/runs/{key}/failure": self._failure,
             "/api/runs/{key}/html": self._html,
             "/api/diff": self._diff,
+            "/api/team": self._team,
         }
         acts: dict[str, Value] = {"/api/runs/{key}/preview": self._preview, "/api/runs/{key}/act": self._act}
         if self._may_act is None:
@@ -194,6 +195,14 @@ class Api:
             place = await asyncio.to_thread(self._feeds.places.find, request.query_params.get(name, ""))
             sides.append((place.runs, place.run))
         return await asyncio.to_thread(compare, *sides)
+
+    async def _team(self, request: Request) -> Any:
+        try:
+            event, _ = await (await self._feeds.open("team")).state("")
+        except LookupError:
+            raise HTTPException(404, "no team's file is shown: run `coterie ui FILE`") from None
+        assert event is not None
+        return msgspec.Raw(event.data)
 
     async def _preview(self, request: Request) -> Any:
         """What an action would do, and the command that does the same."""

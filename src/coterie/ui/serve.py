@@ -27,10 +27,12 @@ try:
     from coterie.actors.http.server import HttpServer, ServerLimits, TlsFiles
     from coterie.ui import peers
     from coterie.ui.access import Access, guarded
+    from coterie.ui.feeds import Feed
     from coterie.ui.home import HomeList
     from coterie.ui.places import Places
     from coterie.ui.routes import Api
     from coterie.ui.stream import Feeds
+    from coterie.ui.team_file import TeamFeed
 except ImportError as missing:
     raise ExtraMissing("ui", missing.name or "starlette", "the page") from None
 
@@ -76,7 +78,8 @@ class PageServer:
         self._options = options
         self.access = Access()
         self.places = Places(homes)
-        self.feeds = Feeds(self.places, HomeList(self.places, _most_turns))
+        team: dict[str, Callable[[], Feed]] = {"team": partial(TeamFeed, options.file)} if options.file else {}
+        self.feeds = Feeds(self.places, HomeList(self.places, _most_turns), team)
         self._origins: tuple[str, ...] = ()
         self._opener: Path | None = None
 
@@ -87,7 +90,11 @@ class PageServer:
             CannotStart: The port is busy, or a library is missing.
         """
         options = self._options
-        about = {"homes": [home.option.strip() for home in self.places.homes], "cwd": os.getcwd()}
+        about = {
+            "homes": [home.option.strip() for home in self.places.homes],
+            "cwd": os.getcwd(),
+            "team": str(options.file or ""),
+        }
         api = Api(self.feeds, self.access, about, None if options.read_only else self._may_not_act)
         app = guarded(api.app(), self.access, lambda: self._origins)
         tls = TlsFiles(cert=options.tls[0], key=options.tls[1]) if options.tls is not None else None
@@ -119,7 +126,7 @@ class PageServer:
 
     def new_address(self) -> str:
         """The address with a code that can be traded once, within a minute."""
-        path = f"runs/{self._options.run}" if self._options.run else ""
+        path = f"runs/{self._options.run}" if self._options.run else "team" if self._options.file else ""
         return f"{self.address}{path}#code={self.access.new_code()}"
 
     def open_browser(self) -> bool:

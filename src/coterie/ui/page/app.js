@@ -6,18 +6,21 @@ import { begin } from "./session.js";
 import { Keys } from "./keys.js";
 import { about, api, connect, useStatus } from "./store.js";
 import { clock } from "./words.js";
+import { Compare } from "./views/compare.js";
 import { Home } from "./views/home.js";
 import { Run } from "./views/run.js";
+import { TeamFile } from "./views/team.js";
 
 function App() {
   const { path, query } = useAddress();
   const [first = "", key = "", view = ""] = path;
   return html`<a class="skip" href="#main">Skip to the content</a>
     <header><a class="brand" href="/"><b>Coterie</b></a>
-      <nav aria-label="Page"><a href="/" aria-current=${first === "" ? "page" : null}>Runs</a></nav>
+      <nav aria-label="Page"><a href="/" aria-current=${first === "" ? "page" : null}>Runs</a>
+        ${about.team && html`<a href="/team" aria-current=${first === "team" ? "page" : null}>Team</a>`}</nav>
       <${Search} query=${query.get("q") ?? ""} isHome=${first === ""} /><${Live} /></header>
     <main id="main" tabindex="-1"><${Guarded} key=${here().pathname}>${
-      first === "runs" && key ? html`<${Run} key=${key} runKey=${key} view=${view} />` : html`<${Home} />`}<//></main>
+      first === "runs" && key ? html`<${Run} key=${key} runKey=${key} view=${view} />` : first === "compare" ? html`<${Compare} />` : first === "team" ? html`<${TeamFile} />` : html`<${Home} />`}<//></main>
     <${Keys} /><div id="announcer" class="unseen" role="status" aria-live="polite"></div>`;
 }
 

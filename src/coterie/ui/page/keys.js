@@ -60,7 +60,7 @@ function leave(key) {
 /** @param {string} key @param {() => void} help @returns {boolean} whether it did something */
 function act(key, help) {
   if (key === "?") help();
-  else if (key === "/") /** @type {HTMLElement|null} */ (document.getElementById("search"))?.focus();
+  else if (key === "/") /** @type {HTMLElement|null} */ (document.querySelector("[data-search]") ?? document.getElementById("search"))?.focus();
   else if (key === "j" || key === "k") walk(key === "j" ? 1 : -1);
   else {
     const within = document.activeElement?.closest("[data-attention]") ?? document;

@@ -23,7 +23,7 @@ const onStatus = new Set();
 export const status = { staleSince: 0, refused: false, began: false };
 
 /** What is known of the server. @type {{read_only: boolean, is_file?: boolean, version: string, homes: string[], cwd: string, team?: string}} */
-export const about = { read_only: true, version: "", homes: [], cwd: "" };
+export const about = { read_only: true, version: "", homes: [], cwd: "", team: "" };
 
 /** @type {(message: any) => void} */
 let send = () => undefined;
@@ -150,6 +150,11 @@ export class ApiError extends Error {}
  * @returns {Promise<any>}
  */
 export async function api(path, body) {
+  if (embedded.data) {
+    const { value, problem } = valueOf(path);
+    if (problem) throw new ApiError(problem);
+    return value;
+  }
   /** @type {Record<string, string>} */ const headers = { authorization: `Bearer ${secret()}` };
   if (body !== undefined) Object.assign(headers, { "content-type": "application/json", "x-coterie": "1" });
   let response;

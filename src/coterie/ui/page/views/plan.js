@@ -1,5 +1,6 @@
 // The plan with the run on it: every node from the start, counts, arrows that fired, nested teams in place.
 import { html, useState } from "../base.js";
+import { System } from "./system.js";
 import { duration, money, stateWords, visible } from "../words.js";
 
 /** @param {[number, number][]} points through which a curve passes, vertical in each */
@@ -34,6 +35,7 @@ function corners(points) {
 /** @param {{state: any, turn: string, select: (turn: string) => void}} given */
 export function Plan({ state, turn, select }) {
   const root = state.here.run.run;
+  if (state.runs[root].kind === "system") return html`<${System} state=${state} turn=${turn} select=${select} />`;
   return html`<div class="panel plan"><${Team} state=${state} run=${root} place="" turn=${turn} select=${select} root=${root} /></div>`;
 }
 
@@ -73,7 +75,7 @@ function boundOf(arrow, row) {
 const labelOf = (arrow, row) => [arrow.max ? arrow.label.replace(/,? ?max \d+$/, "") : arrow.label, boundOf(arrow, row)].filter(Boolean).join(" · ");
 
 /** @param {{arrow: any, row: any}} given */
-function Arrow({ arrow, row }) {
+export function Arrow({ arrow, row }) {
   const fired = row?.fired ?? 0;
   const bound = boundOf(arrow, row);
   const label = labelOf(arrow, row);
@@ -102,20 +104,20 @@ function Box({ box, node, state, run, below, chosen, select, toggle, isOpen }) {
       choose();
     }
   };
-  return html`<g class="box ${look} ${isChosen ? "chosen" : ""} ${box.kind}" role="button" tabindex="0" data-row data-node=${box.name} aria-pressed=${isChosen}
-      aria-label=${visible(`${name}, ${facts}`)} onClick=${choose} onKeyDown=${keys}><title>${visible([box.name, box.kind, box.note, ...box.about].join("\n"))}</title>
+  return html`<g><title>${visible([box.name, box.kind, box.note, ...box.about].join("\n"))}</title><g class="box ${look} ${isChosen ? "chosen" : ""} ${box.kind}" role="button" tabindex="0" data-row data-node=${box.name} aria-pressed=${isChosen}
+      aria-label=${visible(`${name}, ${facts}`)} onClick=${choose} onKeyDown=${keys}>
     <rect x=${box.x} y=${box.y} width=${box.width} height=${box.height} rx=${box.kind === "human" ? box.height / 2 : 8} />
-    <text class="name" x=${middle} y=${box.y + 20}>${visible(cut(name, 44))}</text>
+    <text class="name" x=${middle} y=${box.y + 20}>${visible(cut(name, 44))}</text>${" "}
     <text class="note" x=${middle} y=${box.y + 36}>${visible(cut(facts, 40))}</text>
     <${Mark} look=${look} x=${box.x + 11} y=${box.y + 11} />
     ${box.nested && html`<g class="nest" role="button" tabindex="0" aria-expanded=${Boolean(isOpen)} aria-label=${`Open the team of ${visible(box.name)}`}
       onClick=${(/** @type {Event} */ event) => { event.stopPropagation(); toggle(); }}
       onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); event.stopPropagation(); toggle(); } }}>
-      <rect x=${box.x + box.width - 20} y=${box.y + box.height - 9} width="18" height="18" rx="4" /><text class="name" x=${box.x + box.width - 11} y=${box.y + box.height + 4}>${isOpen ? "−" : "+"}</text></g>`}</g>`;
+      <rect x=${box.x + box.width - 20} y=${box.y + box.height - 9} width="18" height="18" rx="4" /><text class="name" x=${box.x + box.width - 11} y=${box.y + box.height + 4}>${isOpen ? "−" : "+"}</text></g>`}</g></g>`;
 }
 
 /** The mark of a state: its shape says it without its colour. @param {{look: string, x: number, y: number}} given */
-function Mark({ look, x, y }) {
+export function Mark({ look, x, y }) {
   switch (look) {
     case "done": return html`<circle class="mark" cx=${x} cy=${y} r="4"/>`;
     case "work": return html`<circle class="mark hollow" cx=${x} cy=${y} r="3.5" stroke-dasharray="15 7"/>`;
@@ -126,4 +128,4 @@ function Mark({ look, x, y }) {
 }
 
 /** @param {string} text @param {number} most */
-const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+export const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);

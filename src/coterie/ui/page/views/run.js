@@ -6,11 +6,18 @@ import { Ago, announce, Lasted, Problem, State, Text } from "../parts.js";
 import { about, api, useTopic } from "../store.js";
 import { money } from "../words.js";
 import { Attention } from "./attention.js";
+import { Cost } from "./cost.js";
+import { Failure } from "./failure.js";
 import { Plan } from "./plan.js";
+import { Records } from "./records.js";
+import { Timeline } from "./timeline.js";
+import { Tree } from "./tree.js";
 import { Turn } from "./turn.js";
 
 /** The views of a run, by their part of the address. */
-const VIEWS = /** @type {[string, string, any][]} */ ([["plan", "Plan", Plan]]);
+const VIEWS = /** @type {[string, string, any][]} */ ([
+  ["plan", "Plan", Plan], ["timeline", "Timeline", Timeline], ["tree", "Tree", Tree], ["records", "Records", Records], ["cost", "Cost", Cost],
+]);
 
 /** @param {{runKey: string, view: string}} given */
 export function Run({ runKey, view }) {
@@ -29,6 +36,7 @@ export function Run({ runKey, view }) {
     ${topic.problem && html`<${Problem} text=${topic.problem} />`}
     <${Head} state=${state} root=${root} runKey=${runKey} />
     <${Asked} state=${state} runKey=${runKey} root=${root} />
+    <${Failure} state=${state} runKey=${runKey} turn=${turn} select=${select} />
     <nav class="tabs" aria-label="Views of the run">${VIEWS.map(([one, title]) =>
       html`<a key=${one} href=${withQuery({}, runPath(runKey, one))} aria-current=${one === name ? "page" : null}>${title}</a>`)}</nav>
     <div class=${turn ? "two" : "one"}>
@@ -72,7 +80,7 @@ function Actions({ state, root, runKey }) {
     ${!owned && !isOver && html`<${ActionButton} ...${given} label="Resume…" hotkey="S" plan=${resuming(false, root)} />`}
     ${!owned && root.state === "failed" && html`<${ActionButton} ...${given} label="Retry…" hotkey="S" plan=${resuming(true, root)} />`}
     <${ActionButton} ...${given} label="Fork…" plan=${forking({ agents })} />
-    ${!about.is_file && html`<button onClick=${() => save(runKey)}>Save as a file</button>`}</span>`;
+    ${!about.is_file && html`<a class="button" href=${`/compare?a=${encodeURIComponent(runKey)}`}>Compare…</a><button onClick=${() => save(runKey)}>Save as a file</button>`}</span>`;
 }
 
 /** @param {{state: any, root: any, runKey: string}} given */
@@ -83,7 +91,6 @@ function Head({ state, root, runKey }) {
   const working = Object.values(state.turns).filter((/** @type {any} */ one) => one.state === "running" && !one.children.length);
   return html`<div class="actions"><h1><${Text} text=${root.topology} /></h1><${State} state=${shown} words=${shown === root.state && shown !== "failed" ? root.words : ""} />
       <span class="quiet cut prompt"><${Text} text=${root.prompt} /></span><${Actions} state=${state} root=${root} runKey=${runKey} /></div>
-    ${shown === "failed" && html`<p class="first"><${Text} text=${root.reason} />${root.failed_first && html` <button data-hotkey="f" onClick=${() => go(runPath(runKey, "failure"))}>First failure <kbd>f</kbd></button>`}</p>`}
     ${shown === "cut off" && html`<p class="first">The process that drove it is gone. Resume goes on from what it has written.</p>`}
     <div class="facts">
       <div><span>duration</span><b><${Lasted} from=${root.started} to=${root.finished ?? (owned ? null : last?.at ?? root.at)} /></b></div>
