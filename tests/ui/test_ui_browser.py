@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from asking_team import make_asking
 from command_line import Place
@@ -206,3 +207,73 @@ def test_a_journal_that_cannot_be_read_is_reported_and_the_rest_works(
     page.locator(".row").nth(1).wait_for()
     page.goto(page.url.partition("#")[0] + f"runs/{bad}")
     page.locator(".problem", has_text="journal.jsonl").wait_for()
+
+
+HOSTILE = (
+    "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script> </pre></script> "
+    "\x1b[31mred\x1b[0m \u202egnp.exe\u2066 ${7*7} {{7*7}} javascript:alert(1) \u2028 \x00"
+)
+
+
+def hostile_team(folder: Path) -> str:
+    """A team whose agents say hostile texts wherever they can."""
+    (folder / "says.py").write_text(
+        "import json, sys\n"
+        f"text = {HOSTILE!r}\n"
+        "print(text)\nprint('x' * 1_000_000)\nprint(text, file=sys.stderr)\n"
+        "print('```json\\n' + json.dumps({'title': text.replace(chr(0), '')}) + '\\n```')\n"
+    )
+    (folder / "hostile.at").write_text(
+        'topology hostile : [pipeline] {\n  agent says { description: "<b>bold</b>" outputs { title: text }\n'
+        '    extensions { coterie { command: ["{python}", "{here}/says.py"] } } }\n'
+        '  agent hears { reads: [says] extensions { coterie { command: ["cat"] } } }\n  flow { says -> hears }\n}\n'
+    )
+    return "hostile.at"
+
+
+def test_hostile_texts_change_nothing_but_themselves(serve: Callable[..., ServedPage], place: Place) -> None:
+    """Tags, escape sequences, direction marks and a megabyte in one line, on every view and in the single file."""
+    place.call("run", hostile_team(place.folder), HOSTILE.replace("\x00", ""))
+    run = only_run(place)
+    served = serve()
+    page = served.page(f"runs/{run}?turn=says%231")
+    page.locator("[data-output]", has_text="onerror").wait_for()
+    for view in ("plan", "timeline", "tree", "records", "cost"):
+        page.locator("nav.tabs").get_by_role("link", name=view.capitalize(), exact=False).click()
+        page.wait_for_url(f"**/{view}**")
+        page.locator(".turn [data-output]").wait_for()
+        assert page.locator("img, .turn script").count() == 0
+        assert "taken" not in page.title()
+    assert "␛[31m" in page.locator("[data-output]").inner_text()
+    assert "\\u202e" in page.locator("[data-output]").inner_text()
+    page.locator(".brand").click()
+    page.locator(".row").wait_for()
+    assert page.locator(".row img").count() == 0
+
+    file = place.folder / "run.html"
+    file.write_text(place.call("inspect", run, "html").out)
+    alone = served.browser.new_page()
+    asked: list[str] = []
+    alone.on("request", lambda request: asked.append(request.url))
+    alone.on("console", lambda said: served.errors.append(said.text) if said.type == "error" else None)
+    alone.goto(f"{file.as_uri()}#/runs/{run}?turn=says%231")
+    alone.locator("[data-output]", has_text="onerror").wait_for()
+    assert alone.locator("img").count() == 0
+    assert "taken" not in alone.title()
+    assert alone.locator("button", has_text="Fork").count() == 0
+    assert [url for url in asked if not url.startswith(("file:", "blob:"))] == []
+
+
+def test_ten_tabs_share_one_stream(serve: Callable[..., ServedPage], place: Place) -> None:
+    """And one session: a tab without a code takes that of the others."""
+    place.call("run", "loop.at")
+    run = only_run(place)
+    served = serve()
+    served.page(f"runs/{run}").locator("[data-node=writer].done").wait_for()
+    for _ in range(9):
+        page = served.context.new_page()
+        page.goto(f"{served.base}runs/{run}")
+        page.locator("[data-node=writer].done").wait_for()
+    secret = page.evaluate("() => sessionStorage['coterie.secret']")
+    about = httpx.get(f"{served.base}api/about", headers={"authorization": f"Bearer {secret}"}).json()
+    assert about["streams"] == 1

@@ -5,6 +5,7 @@ one, or none, gets the whole state first.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -248,9 +249,13 @@ class OutputFeed(Feed):
 
     async def _follow(self) -> None:
         with suppress(OSError, CoterieError):
+            took = 0.0
             while True:
-                await asyncio.sleep(EVERY)
-                if found := await self._read():
+                await asyncio.sleep(max(EVERY, 10 * took))  # a long journal is read each time
+                begin = time.monotonic()
+                found = await self._read()
+                took = time.monotonic() - begin
+                if found:
                     self.put(FeedEvent("output", str(self._count), _listed(found)))
                     self.wake()
 

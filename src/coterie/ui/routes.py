@@ -99,7 +99,7 @@ class Api:
         )
 
     async def _of_server(self, request: Request) -> Any:
-        return self._about
+        return self._about | {"streams": self._feeds.streams}
 
     async def _session(self, request: Request) -> Any:
         secret = self._access.trade(str((await body_of(request)).get("code", "")))

@@ -19,11 +19,12 @@ from msgspec import structs
 
 from coterie import __version__
 from coterie.errors import CoterieError
+from coterie.journal.records import TreeSaved
 from coterie.proofs.worst_case import worst_case
 from coterie.runs.attempt_output import StreamReader
 from coterie.runs.changed_files import changed_files
 from coterie.runs.repository import Runs
-from coterie.runs.turn_detail import detail
+from coterie.runs.turn_detail import details
 from coterie.views.costs import costs, dearest
 from coterie.views.failure import first_failure
 from coterie.views.live import LiveRun, fold
@@ -34,7 +35,9 @@ PAGE: Final = Path(__file__).parent / "page"
 ENTRY: Final = "file.js"
 LARGEST: Final = 1_300_000
 """Bytes of compressed data; more is made less, in steps that the page names."""
-_FILES_OF: Final = 200
+CAUSES: Final = 20
+"""Causes of a turn that are kept."""
+_FILES_OF: Final = 50
 """Turns whose changed files are looked for: git is called for each."""
 
 _IMPORT = re.compile(r'(?:^|(?<=;))import\s*(?:(\w+)|\{([^}]*)\})\s*from\s*"([^"]+)";?', re.MULTILINE)
@@ -75,16 +78,16 @@ def _data(runs: Runs, live: LiveRun, step: int, lost: str) -> dict[str, Any]:
     spent = costs(live.costs.values(), root, run_row(known).max_cost)
     plan = known.plan.plan
     worst = worst_case(plan, dearest(spent)) if plan is not None else None
-    turns = {address: (run, turn) for run, turn, address in _turns(live)}
+    turns = {_address(run, turn.id): (run, turn.id) for run in live.runs for turn in live.runs[run].view.turns}
     cut = _cutter(_CUT[step])
     return {
         "key": root,
         "lost": lost,
         "version": __version__,
         "state": tables | {"here": {"run": {"key": root, "run": root, "option": "", "folder": "", "owned": False}}},
-        "turns": {address: _detail(runs, *at, cut) for address, at in turns.items()},
-        "outputs": {address: _output(runs, *at, cut) for address, at in turns.items()},
-        "files": {address: _files(runs, *at, cut) for address, at in [*turns.items()][:_FILES_OF]},
+        "turns": {address: cut(one) for run in live.runs for address, one in _details(runs, run)},
+        "outputs": cut(_outputs(runs, root)),
+        "files": {address: _files(runs, *at, cut) for address, at in [*turns.items()][: _files_of(runs, root)]},
         "lines": {run: _lines(runs, run) for run in live.runs},
         "records": {run: list(runs.read(run)) for run in live.runs} if step == 0 else {},
         "cost": {**structs.asdict(spent), "worst": worst},
@@ -92,28 +95,34 @@ def _data(runs: Runs, live: LiveRun, step: int, lost: str) -> dict[str, Any]:
     }
 
 
-def _turns(live: LiveRun) -> Iterator[tuple[str, str, str]]:
-    """Each turn: its run, its id, and its address in the root run."""
-    for run, known in live.runs.items():
-        below = run.partition("/")[2]
-        for turn in known.view.turns:
-            yield run, turn.id, f"{below}/{turn.id}" if below else turn.id
+def _address(run: str, turn: str) -> str:
+    """The address of *turn* of *run* in the root run."""
+    below = run.partition("/")[2]
+    return f"{below}/{turn}" if below else turn
 
 
-def _detail(runs: Runs, run: str, turn: str, cut: Callable[[Any], Any]) -> Any:
-    try:
-        return cut(msgspec.to_builtins(detail(runs, run, turn).data(), enc_hook=str))
-    except (OSError, CoterieError) as error:
-        return {"error": str(error)}
-
-
-def _output(runs: Runs, run: str, turn: str, cut: Callable[[Any], Any]) -> Any:
-    found: list[dict[str, Any]] = []
+def _details(runs: Runs, run: str) -> Iterator[tuple[str, Any]]:
+    """Every turn of *run* with its address, as the API gives it, up to the first that cannot be made again."""
     with suppress(OSError, CoterieError):
-        for one in StreamReader(runs, run, turn).read():
-            if one.run == run:
-                found.append({"attempt": one.attempt, "event": msgspec.to_builtins(one.event)})
-    return cut(found)
+        for one in details(runs, run):
+            data = one.data()
+            data["causes"] = data["causes"][:CAUSES]
+            yield _address(run, one.view.id), msgspec.to_builtins(data, enc_hook=str)
+
+
+def _outputs(runs: Runs, root: str) -> dict[str, list[dict[str, Any]]]:
+    """What is kept of what each turn printed and did, by its address."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    with suppress(OSError, CoterieError):
+        for one in StreamReader(runs, root).read():
+            event = {"attempt": one.attempt, "event": msgspec.to_builtins(one.event)}
+            found.setdefault(_address(one.run, one.turn), []).append(event)
+    return found
+
+
+def _files_of(runs: Runs, root: str) -> int:
+    """Of how many turns the changed files are looked for; without snapshots of none."""
+    return _FILES_OF if any(isinstance(record, TreeSaved) for _, record in runs.history(root)) else 0
 
 
 def _files(runs: Runs, run: str, turn: str, cut: Callable[[Any], Any]) -> Any:

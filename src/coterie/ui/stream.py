@@ -24,7 +24,11 @@ MANY = 12
 
 
 class Feeds:
-    """The feeds that pages read, shared by all of them."""
+    """The feeds that pages read, shared by all of them.
+
+    Attributes:
+        streams: How many are open: one for each browser.
+    """
 
     def __init__(self, places: Places, home: HomeList, others: Mapping[str, Callable[[], Feed]] = {}) -> None:
         self.places, self.home, self._others = places, home, others
@@ -32,6 +36,7 @@ class Feeds:
         self._unread: dict[str, float] = {}
         self._opening = asyncio.Lock()
         self.closing = asyncio.Event()
+        self.streams = 0
 
     async def run(self, key: str) -> RunFeed:
         """The feed of a run.
@@ -98,6 +103,7 @@ async def events(feeds: Feeds, topics: Mapping[str, str]) -> AsyncIterator[bytes
     sent: asyncio.Queue[bytes] = asyncio.Queue(maxsize=64)
     tasks = [asyncio.create_task(_pass_on(feeds, topic, last, sent.put)) for topic, last in topics.items()]
     tasks.append(asyncio.create_task(_end(feeds.closing, sent)))
+    feeds.streams += 1
     try:
         yield b": coterie\n\n"
         while not feeds.closing.is_set():
@@ -107,6 +113,7 @@ async def events(feeds: Feeds, topics: Mapping[str, str]) -> AsyncIterator[bytes
             except TimeoutError:
                 yield b": ping\n\n"
     finally:
+        feeds.streams -= 1
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
