@@ -140,15 +140,21 @@ function usePages(path, sign) {
     for (let page = Math.floor(first / PAGE); page <= Math.floor(Math.max(first, last - 1) / PAGE); page++) if (!kept.current.asked.has(page)) fetchPage(page);
   };
   useEffect(() => show(0, 1), [path]);
-  useEffect(() => {
+  const timer = useRef(/** @type {any} */ (0));
+  const refresh = () => {
+    timer.current = 0;
     const mine = kept.current;
-    mine.sign = sign;
     if (mine.of === null) return;
     const [first, last] = mine.range;
     for (const [page, how] of mine.asked) if (how === "part") mine.asked.delete(page);
     show(first, last);
     const end = Math.floor(mine.of / PAGE);
     if (!mine.asked.has(end)) fetchPage(end);
+  };
+  useEffect(() => {
+    kept.current.sign = sign;
+    timer.current ||= setTimeout(refresh, 300); // not for each of a thousand records in a second
   }, [sign]);
+  useEffect(() => () => clearTimeout(timer.current), []);
   return { ...kept.current, show };
 }
