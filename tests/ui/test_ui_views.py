@@ -390,7 +390,7 @@ def test_many_turns_are_windowed_in_tree_records_and_timeline(runs: Shown, serve
     joined.first.wait_for(state="attached")
     assert page.locator(".lane[data-n='0'] .piece").count() <= 150
     page.locator(".lane[data-n='0']").focus()
-    for _ in range(8):
+    for _ in range(5):
         page.keyboard.press("+")
     joined.first.wait_for(state="detached")
     page.locator(".lane .piece title", has_text="done in").first.wait_for(state="attached")
@@ -412,6 +412,7 @@ def test_two_runs_are_compared_up_to_where_they_differ(runs: Shown, serve: Calla
     page.locator(".pair.line[data-turn='reviewer#1']").click()
     page.locator(".difference h2", has_text="reviewer#1").wait_for()
     page.locator(".difference pre", has_text='{"verdict": "revise"}').first.wait_for()
+    page.locator(".difference pre", has_text='verdict = "revise"').wait_for()
     same = served.page(f"compare?a={runs.ids['first']}&b={runs.ids['first']}", fresh=False)
     same.locator(".verdict", has_text="All 5 turns are the same.").wait_for()
     same.get_by_role("button", name="show the 5 turns that are the same").click()

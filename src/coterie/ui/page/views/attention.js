@@ -63,10 +63,11 @@ function Form({ fields, send, busy }) {
     event.preventDefault();
     answer(values);
   };
-  const said = html`<${Input} field=${{ name: "text", label: fields.length ? "Comment (optional)" : "Answer", type: "area" }} value=${text}
-    change=${(/** @type {any} */ event) => setText(event.target.value)} />`;
-  if (choice) return html`<form onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>${said}<div class="actions"><span class="quiet">${choice.name}</span>${choice.values.map((/** @type {any} */ value, /** @type {number} */ n) =>
-    html`<button type="button" key=${value} class=${n ? "" : "main"} data-answer=${value} disabled=${busy} onClick=${() => answer({ [choice.name]: String(value) })}>${String(value)}</button>`)}</div></form>`;
+  const said = html`<label class="field grow"><span>${fields.length ? "Comment (optional)" : "Answer"}</span>${fields.length
+    ? html`<input value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} />`
+    : html`<textarea rows="2" value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)}></textarea>`}</label>`;
+  if (choice) return html`<form onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}><div class="actions low"><span class="quiet">${choice.name}</span>${choice.values.map((/** @type {any} */ value, /** @type {number} */ n) =>
+    html`<button type="button" key=${value} class=${n ? "" : "main"} data-answer=${value} disabled=${busy} onClick=${() => answer({ [choice.name]: String(value) })}>${String(value)}</button>`)}${said}</div></form>`;
   return html`<form onSubmit=${submit}>${fields.map((one) => html`<${Input} key=${one.name} value=${values[one.name] ?? (one.type === "boolean" ? false : "")}
       field=${{ name: one.name, label: one.name, values: one.values?.map(String), type: one.type === "enum" ? "choice" : one.type === "boolean" ? "check" : one.type === "number" || one.type === "integer" ? "number" : one.type === "list" ? "area" : "text", hint: one.type === "list" ? "one a line" : "" }}
       change=${(/** @type {any} */ event) => setValues((now) => ({ ...now, [one.name]: one.type === "boolean" ? event.target.checked : event.target.value }))} />`)}

@@ -1,5 +1,6 @@
 // One turn: why it ran, what it was asked, what it prints and does, what came of it, what it changed.
 import { html, useEffect, useRef, useState } from "../base.js";
+import { withQuery } from "../address.js";
 import { ActionButton, forking, guiding, interrupting } from "../actions.js";
 import { Command, Empty, Lasted, Problem, State, Text } from "../parts.js";
 import { useFetched, useTopic } from "../store.js";
@@ -33,7 +34,7 @@ export function Turn({ state, runKey, turn, select }) {
     <div class="actions"><h2><${Text} text=${id} /></h2><${State} state=${row.state} />
       <span class="quiet">${row.attempts.length > 1 && html`attempt ${row.attempts.length} · `}<${Lasted} from=${row.started} to=${row.finished} /> · ${money(row.cost)}</span>
       <button class="small push" data-close onClick=${() => select("")}>close <kbd>Esc</kbd></button></div>
-    ${value && html`<${Why} value=${value} run=${run} root=${root} select=${select} />`}
+    ${value && html`<${Why} value=${value} run=${run} />`}
     ${row.reason && html`<p class="problem"><span class="state fail"><${Text} text=${[row.kind, row.reason].filter(Boolean).join(": ")} /></span></p>`}
     ${row.children.length > 0 && html`<p>A team answers for it: ${row.children.map((/** @type {string} */ child) => html`<a key=${child} href=${`?turn=${encodeURIComponent(firstTurn(state, child))}`}><${Text} text=${child.slice(root.length + 1)} /></a> `)}</p>`}
     <h3>Output</h3><${Output} runKey=${runKey} query=${query} isLive=${isLive} value=${value} />
@@ -56,14 +57,14 @@ function firstTurn(state, run) {
   return found ? addressOf(run, found.id) : "";
 }
 
-/** Why it ran: the chain of causes, each a link to its turn. @param {{value: any, run: string, root: string, select: (turn: string) => void}} given */
-function Why({ value, run, select }) {
+/** Why it ran: the chain of causes, each a link to its turn. @param {{value: any, run: string}} given */
+function Why({ value, run }) {
   const [all, setAll] = useState(false);
   const others = value.causes.filter((/** @type {any} */ one) => one.turn !== value.turn);
   const causes = others.slice(0, all ? undefined : 3);
   if (!causes.length) return html`<p class="quiet why">The run began with it.</p>`;
   return html`<p class="quiet why">Runs because ${causes.map((/** @type {any} */ one, /** @type {number} */ n) => html`<span key=${one.seq}>${n ? ", because " : ""}${
-    one.turn && one.turn !== value.turn ? html`<button class="link" onClick=${() => select(addressOf(run, one.turn))}><${Text} text=${one.text} /></button>` : html`<${Text} text=${one.text} />`}</span>`)}${
+    one.turn && one.turn !== value.turn ? html`<a class="link" href=${withQuery({ turn: addressOf(run, one.turn) })}><${Text} text=${one.text} /></a>` : html`<${Text} text=${one.text} />`}</span>`)}${
     others.length > causes.length ? html`, <button class="link" onClick=${() => setAll(true)}>and ${count(others.length - causes.length, "cause")} before</button>` : "."}</p>`;
 }
 
