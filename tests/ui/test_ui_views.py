@@ -173,7 +173,8 @@ def test_one_selection_is_shared_by_all_views_and_reached_by_keys(
     page.keyboard.press("r")
     page.get_by_label("only inner#1.1/reviewer#2").check()
     page.locator(".records [role=status]", has_text=re.compile("^3 records$")).wait_for()
-    assert all("reviewer#2" in text for text in page.locator(".records .line").all_inner_texts())
+    shown = page.locator(".records .line").all_inner_texts()
+    assert ["reviewer#2" in text for text in shown] == [True] * 3, shown
     page.locator(".records .line").first.focus()
     page.keyboard.press("r")
     page.locator("[data-raw]", has_text='"turn": "reviewer#2"').wait_for()

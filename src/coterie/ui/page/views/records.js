@@ -122,7 +122,7 @@ function usePages(path, sign) {
     if (mine.asked.get(page) === "now") return;
     mine.asked.set(page, "now");
     const { sign } = mine;
-    api(`${path}&from=${page * PAGE + 1}`).then((found) => {
+    api(`${mine.path}&from=${page * PAGE + 1}`).then((found) => {
       if (kept.current !== mine) return;
       found.lines.forEach((/** @type {any} */ line, /** @type {number} */ n) => mine.lines.set(page * PAGE + n, line));
       mine.of = found.of;
