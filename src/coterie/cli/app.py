@@ -64,7 +64,13 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "runs": (
         "",
-        {"": "runs.list_", "rm": "runs.remove", "prune": "runs.prune"},
+        {
+            "": "runs.list_",
+            "overview": "runs.overview",
+            "diff": "runs.diff",
+            "rm": "runs.remove",
+            "prune": "runs.prune",
+        },
     ),
     "worktree": (
         "List, inspect, merge and remove the git work trees of runs.",

@@ -35,12 +35,14 @@ class Line(Struct, frozen=True, kw_only=True):
         seq: The record it tells of.
         seconds: Since the run began.
         text: A sentence, without full stop; lines below it name what was found in files.
+        turn: The turn that it is about, if it is about one.
     """
 
     seq: int
     seconds: float
     topic: str
     text: str
+    turn: str = ""
 
 
 class Timeline:
@@ -63,7 +65,13 @@ class Timeline:
         if self._began is None:
             self._began = record.at
         topic = str(record.__struct_config__.tag)
-        line = Line(seq=record.seq, seconds=record.at - self._began, topic=topic, text=self._say(record))
+        line = Line(
+            seq=record.seq,
+            seconds=record.at - self._began,
+            topic=topic,
+            text=self._say(record),
+            turn=getattr(record, "turn", ""),
+        )
         self.lines.append(line)
 
     def _say(self, record: r.Record) -> str:

@@ -83,6 +83,13 @@ def respond_command(run: str, turn: str) -> str:
     return f"coterie control respond {root} {shlex.quote('/'.join(filter(None, (below, turn))))} TEXT"
 
 
+def state_words(state: str, reason: str) -> str:
+    """The state of a run in words: `waits for a person`, `stopped: max_turns`."""
+    if state == "waiting" or reason == "waiting":
+        return "waits for a person"
+    return f"{state}: {reason}" if reason and state in ("stopped", "failed") else state
+
+
 def plural(n: int, noun: str, many: str = "") -> str:
     """`1 byte`, `2 bytes`; *many* is the plural where it is not that."""
     return f"{n} {noun}" if n == 1 else f"{n} {many or noun + 's'}"
