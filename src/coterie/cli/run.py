@@ -85,6 +85,7 @@ def run(
     from coterie.cli.inputs import gather
     from coterie.cli.team_file import is_preset, locating_plugins
     from coterie.errors import UsageError
+    from coterie.kinds import check_start
     from coterie.planning.loop import LoopPlan
     from coterie.runs import launch
     from coterie.runs.repository import LocalRuns
@@ -120,6 +121,7 @@ def run(
         home=lambda plan: home(plan, loop.state_dir),
         replan=replan,
     )
+    check_start(plan, given)
     plan, before = beginning.ready(plan, is_preset=is_preset(target))
     state_dir = home(plan, loop.state_dir)
 
