@@ -150,7 +150,10 @@ def comparison(found: RunComparison) -> str:
     lines += [f"different: {listed(found.differs)}"] if found.differs else []
     if not found.first:
         return "\n".join([*lines, f"all {plural(found.same, 'turn')} are the same"])
-    lines.append(f"the first {plural(found.same, 'turn')} are the same; the first difference is in {found.first}")
+    begin = (
+        f"the first {plural(found.same, 'turn')} {'is' if found.same == 1 else 'are'} the same; " if found.same else ""
+    )
+    lines.append(f"{begin}the first difference is in {found.first}")
     lines.append(
         table(
             [_pair(one.turn, one.a, one.b, one.differs) for one in found.pairs[found.same :]],
