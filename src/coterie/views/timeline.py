@@ -11,7 +11,18 @@ from coterie.journal import records as r
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import from_json
 from coterie.topology.patterns.inputs import task_of
-from coterie.views.words import arrow, duration, exited, listed, pairs, path_end, plural, promise_refused, quoted
+from coterie.views.words import (
+    arrow,
+    dollars,
+    duration,
+    exited,
+    listed,
+    pairs,
+    path_end,
+    plural,
+    promise_refused,
+    quoted,
+)
 
 _SAID = 200
 """Characters of what a failed attempt had said."""
@@ -388,7 +399,7 @@ def _because(reason: str) -> str:
 
 
 def _cost(usage: r.Usage) -> list[str]:
-    return [f"${usage.cost:.2f}"] if usage.cost else []
+    return [dollars(usage.cost)] if usage.cost else []
 
 
 _SENTENCES: dict[type, Callable[[Any], str]] = {
@@ -405,7 +416,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     ),
     r.AttemptMisreported: lambda x: (
         f"attempt {x.attempt} of {x.turn} reported a usage that cannot be right ({x.reason}); "
-        f"it counts as ${x.usage.cost:.4g}"
+        f"it counts as {dollars(x.usage.cost)}"
     ),
     r.AttemptAdopted: lambda x: f"attempt {x.attempt} of {x.turn} outlived the process that started it",
     r.AttemptFailed: _attempt_failed,
