@@ -46,7 +46,7 @@ def _run(run: dict[str, Any], tables: dict[str, dict[str, Any]]) -> Iterator[str
 
 
 def _progress(run: RunRow) -> str:
-    budget = f" of ${run.max_cost:g}" if run.max_cost is not None else ""
+    budget = f" of {dollars(run.max_cost)}" if run.max_cost is not None else ""
     parts = [f"iteration {run.iteration} of at most {run.most_iterations}" if run.most_iterations else ""]
     parts.append(f"{plural(run.done, 'turn')} done of {run.turns} begun")
     return ", ".join(filter(None, (*parts, f"{dollars(run.cost)}{budget}" if run.cost or budget else "")))
@@ -56,8 +56,7 @@ def _counts(row: dict[str, Any]) -> str:
     parts = [str(row["starts"]), f"({row['failed']} failed)" if row["failed"] else ""]
     return " ".join(
         filter(
-            None,
-            (*parts, dollars(row["cost"]) if row["cost"] else "", f"last {row['turn']}" if row["turn"] else ""),
+            None, (*parts, dollars(row["cost"]) if row["cost"] else "", f"last {row['turn']}" if row["turn"] else "")
         )
     )
 
@@ -95,7 +94,7 @@ def overview(found: Sequence[tuple[RunEntry, ShownRun | None]]) -> str:
 
 def costs(found: Costs, worst: str) -> str:
     """Return what a run cost by agent, model and turn, beside its budget and its worst case."""
-    budget = f" of ${found.budget:g}" if found.budget is not None else ""
+    budget = f" of {dollars(found.budget)}" if found.budget is not None else ""
     tables = {"agent": found.by_agent, "model": found.by_model, "turn": found.by_turn}
     head = ("attempts", "tokens in", "tokens out", "cost", "seconds")
     parts = [table([_spent(name, one) for name, one in by.items()], (what, *head)) for what, by in tables.items() if by]
@@ -151,7 +150,10 @@ def comparison(found: RunComparison) -> str:
     lines += [f"different: {listed(found.differs)}"] if found.differs else []
     if not found.first:
         return "\n".join([*lines, f"all {plural(found.same, 'turn')} are the same"])
-    lines.append(f"the first {plural(found.same, 'turn')} are the same; the first difference is in {found.first}")
+    begin = (
+        f"the first {plural(found.same, 'turn')} {'is' if found.same == 1 else 'are'} the same; " if found.same else ""
+    )
+    lines.append(f"{begin}the first difference is in {found.first}")
     lines.append(
         table(
             [_pair(one.turn, one.a, one.b, one.differs) for one in found.pairs[found.same :]],
