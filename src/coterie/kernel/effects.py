@@ -31,6 +31,7 @@ from coterie.kernel.plan_secrets import filled
 from coterie.kernel.run_end import RunEnd
 from coterie.kernel.run_tree import RunTree
 from coterie.kernel.timers import Timers
+from coterie.options.backends import CODING
 from coterie.planning.plan import AgentPlan
 
 
@@ -81,6 +82,9 @@ class Effects:
 
     def _agent(self, live: DrivenRun, start: Start) -> AgentPlan:
         agent = live.core.agents.get(start.ask.agent) or AgentPlan(name=start.ask.agent)
+        if (rules := self._tree.allowed) and agent.backend in CODING:
+            rules = [*agent.options.get("allow", ()), *rules]
+            agent = msgspec.structs.replace(agent, options=agent.options | {"allow": rules})
         return filled(agent, self._tree.held) if self._tree.held else agent
 
     async def perform(self, live: DrivenRun, effect: Effect | Order) -> None:
@@ -117,8 +121,8 @@ class Effects:
                 if asked.due is not None:
                     self.timers.at(live, asked.due, partial(self._approvals.attend, live, asked.id, asked.policy))
                 self.attendance.begin(live, asked)
-            case Permit(turn=turn, question=question, allowed=allowed):
-                self.attempts.permit(live, turn, question, allowed)
+            case Permit():
+                self.attempts.permit(live, effect)
             case Steer(turn=turn, said=said):
                 self.attempts.steer(live, turn, said)
 

@@ -219,6 +219,9 @@ def _operator_said(record: r.OperatorSaid) -> str:
         return f"{_speaker(record)} changed {record.text}"
     if record.what == "stop":
         return f"{_speaker(record)} stopped the run"
+    if record.what in r.LASTING:
+        where = "this run" if record.what == "always" else "all runs of the project"
+        return f"{_speaker(record)} allowed {record.text} in {where}"
     if record.turn == r.CONFIG:
         return f"{_speaker(record)} said to {record.what} the settings that are held back"
     return f"{_speaker(record)} asked to {record.what} {record.turn or 'everything that runs'}"
@@ -413,6 +416,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.AttentionAsked: _attention_asked,
     r.AttentionAnswered: lambda x: (
         f"{x.id} was answered by {_speaker(x, 'an operator') if x.message else 'its policy'}: {x.answer}"
+        + (f", {quoted(x.text)}" if x.text else "")
     ),
     r.OutputsGiven: lambda x: f"{x.turn} gave {pairs(x.outputs)}",
     r.MemoryChanged: lambda x: f"{x.turn or 'an operator'} changed the memory: {_entries(x)}",

@@ -1,14 +1,16 @@
-"""Decide whether a coding agent may use a tool: the floor of refusals, then trust, then a person."""
+"""Decide whether a coding agent may use a tool: the floor of refusals, rules, then trust or a person."""
 
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from coterie.backends.base import OnEvent, Permission
+from coterie.backends.coding import allowed
 from coterie.backends.coding.floor import UNREADABLE, refusal
 from coterie.files import is_file, is_folder, read
 from coterie.planning.plan import AgentPlan
@@ -26,45 +28,75 @@ class Wish(Struct, frozen=True, kw_only=True):
         tool: The tool's name.
         detail: The tool's input, in a line.
         command: The shell command that it is to run, if the protocol shows one.
+        is_certain: Whether *tool* and *command* are facts of the protocol: a title may say anything.
     """
 
     id: str
     tool: str
     detail: str = ""
     command: str = ""
+    is_certain: bool = True
+
+
+class Decision(NamedTuple):
+    """Whether a wish is granted; *message* is what the person who denied it says to the agent."""
+
+    is_allowed: bool
+    message: str = ""
 
 
 class ToolPermissions:
     """Answers the wishes of one attempt, and says each answer as an event.
 
-    The floor refuses first. Then a person decides with `attention = "ask"`, and on a command that the floor cannot
-    read; else `trust_all_tools` allows everything or nothing.
+    The floor refuses first. Coterie's own commands and what the rules in `allow` fit are allowed. Then a person decides
+    with `attention = "ask"`, and on a command that the floor cannot read; else `trust_all_tools` allows everything or
+    nothing.
 
     Args:
+        folder: The folder of the attempt, with the command by which it calls coterie.
         hold: Held while a person decides: the time-out of the attempt does not run then.
         cwd: Where the agent works.
     """
 
-    def __init__(self, agent: AgentPlan, on_event: OnEvent, hold: Hold, cwd: Path | None = None) -> None:
+    def __init__(
+        self, agent: AgentPlan, on_event: OnEvent, hold: Hold, cwd: Path | None = None, folder: Path | None = None
+    ) -> None:
         self._branch = partial(branch_of, cwd)
+        self._names = {*allowed.NAMES, *(str(folder / name) for name in allowed.NAMES if folder is not None)}
+        self._rules: tuple[str, ...] = tuple(agent.options.get("allow", ()))
         self._asks = agent.options.get("attention") == "ask"
         self._trusts = bool(agent.options.get("trust_all_tools", True))
         self._on_event, self._hold = on_event, hold
-        self._open: dict[str, asyncio.Future[bool]] = {}
+        self._open: dict[str, asyncio.Future[Decision]] = {}
 
-    async def allows(self, wish: Wish) -> bool:
-        """Whether *wish* is granted; waits for a person if one decides."""
+    async def decide(self, wish: Wish) -> Decision:
+        """The decision on *wish*; waits for a person if one decides."""
         if self.forbids(wish):
-            return False
+            return Decision(False)
+        if why := self._needs_nobody(wish):
+            self._decided(wish, True, why)
+            return Decision(True)
         asks = self._asks or self.needs_person(wish)
-        allowed = await self._ask(wish) if asks else self._trusts
-        self._decided(wish, allowed, "answered" if asks else "trust_all_tools")
-        return allowed
+        decision = await self._ask(wish) if asks else Decision(self._trusts)
+        self._decided(wish, decision.is_allowed, "answered" if asks else "trust_all_tools")
+        return decision
+
+    def _needs_nobody(self, wish: Wish) -> str:
+        """Why *wish* is granted in any case; empty if it is not."""
+        if not wish.is_certain:
+            return ""
+        if allowed.is_own(wish.command, self._names):
+            return "a command of coterie"
+        fits = not self._is_unreadable(wish) and allowed.fits(self._rules, wish.tool, wish.command)
+        return "a rule allows it" if fits else ""
+
+    def _is_unreadable(self, wish: Wish) -> bool:
+        found = refusal(wish.command, self._branch)
+        return found is not None and found.rule == UNREADABLE
 
     def needs_person(self, wish: Wish) -> bool:
         """Whether the floor cannot read the command of *wish*, which trust would allow."""
-        found = refusal(wish.command, self._branch)
-        return self._trusts and found is not None and found.rule == UNREADABLE
+        return self._trusts and self._is_unreadable(wish)
 
     def forbids(self, wish: Wish) -> str:
         """Why the floor refuses *wish*, which is an event then; empty if it does not."""
@@ -75,26 +107,28 @@ class ToolPermissions:
         self._decided(wish, False, why)
         return why
 
-    def _decided(self, wish: Wish, allowed: bool, why: str) -> None:
-        decision = "allowed" if allowed else "denied"
+    def _decided(self, wish: Wish, is_allowed: bool, why: str) -> None:
+        decision = "allowed" if is_allowed else "denied"
         self._on_event(Permission(id=wish.id, tool=wish.tool, detail=wish.detail, decision=decision, why=why))
 
-    async def _ask(self, wish: Wish) -> bool:
-        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    async def _ask(self, wish: Wish) -> Decision:
+        answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
         self._open[wish.id] = answer
-        self._on_event(Permission(id=wish.id, tool=wish.tool, detail=wish.detail))
+        has_rule = wish.is_certain and not self._is_unreadable(wish)
+        rule = allowed.rule_for(wish.tool, wish.command) if has_rule else ""
+        self._on_event(Permission(id=wish.id, tool=wish.tool, detail=wish.detail, rule=rule))
         try:
             with self._hold():
                 return await answer
         finally:
             del self._open[wish.id]
 
-    def answer(self, question: str, allowed: bool) -> bool:
+    def answer(self, question: str, decision: Decision) -> bool:
         """Answer the open wish with the id *question*; False if there is none."""
         waiting = self._open.get(question)
         if waiting is None or waiting.done():
             return False
-        waiting.set_result(allowed)
+        waiting.set_result(decision)
         return True
 
 

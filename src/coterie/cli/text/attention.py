@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from coterie.runs.attention import AttentionChange
     from coterie.views.attention import Attention
 
-_SHORT = {"y": "allow", "yes": "allow", "n": "deny", "no": "deny"}
+_SHORT = {"y": "allow", "yes": "allow", "a": "always", "p": "project", "n": "deny", "no": "deny"}
 """Short answers to a permission."""
 _TEXT = 400
 """Characters shown of a question."""

@@ -1,12 +1,14 @@
 """Resolve the settings of a run from their layers.
 
 Later layers win: the defaults, the user's file, the project's file, the user's override for the preset, the
-repository's override, the command line. `autoloops.conf` is read only if a project has no `autoloops.toml`. The origin
-of each value is recorded.
+repository's override, the user's file for the project, the command line. `autoloops.conf` is read only if a project has
+no `autoloops.toml`. The origin of each value is recorded.
 """
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +23,9 @@ from coterie.options.agents import GUARDS, NO_GUARD
 
 USER, PROJECT = "user", "project"
 USER_OVERRIDE, REPO_OVERRIDE, COMMAND_LINE = "user override", "repo override", "command line"
+USER_PROJECT = "user project"
+_OF_OPERATOR = (USER, USER_OVERRIDE, USER_PROJECT)
+"""The layers that are files of the user, which no repository brings along."""
 
 _IGNORED = "this file did not exist when the run began, so it does not read it"
 _IGNORED_HINT = "it counts for later runs; `coterie resume RUN --reload FOLDER` makes it count for this one"
@@ -53,13 +58,22 @@ def resolve(
     for layer, path in layer_files(project, work_dir, env, preset, grammars):
         if grammars is None or str(path) in grammars:
             job.read(layer, path)
-        elif files.exists(path):
+        elif files.exists(path) and layer != USER_PROJECT:  # what a run may write there, it knows
             job.found.append(replace(warning("file-ignored", _IGNORED, hint=_IGNORED_HINT), file=str(path)))
     for text in overrides:
         job.override(text)
     if (named := env.get("AUTOLOOP_CONFIG")) and not files.exists(Path(named)):
         hint = "correct or unset AUTOLOOP_CONFIG"
         job.found.append(warning("no-such-config", f"AUTOLOOP_CONFIG names {named!r}, which does not exist", hint=hint))
+    return job.settings(), job.found
+
+
+def operators(work_dir: Path, env: Mapping[str, str], preset: str = "") -> tuple[Settings, list[Diagnostic]]:
+    """What the user's own files say for a run in *work_dir*, with diagnostics."""
+    job = _Job({})
+    for layer, path in layer_files(None, work_dir, env, preset):
+        if layer in _OF_OPERATOR:
+            job.read(layer, path)
     return job.settings(), job.found
 
 
@@ -83,6 +97,7 @@ def layer_files(
     if preset:
         yield USER_OVERRIDE, override_file("user", preset, work_dir, env)
         yield REPO_OVERRIDE, override_file("repo", preset, work_dir, env)
+    yield USER_PROJECT, own_file(work_dir, env)
 
 
 def project_file(project: Path) -> Path:
@@ -100,6 +115,12 @@ def user_file(env: Mapping[str, str]) -> Path:
 def override_file(scope: str, preset: str, work_dir: Path, env: Mapping[str, str]) -> Path:
     """The override file of *scope*, `user` or `repo`, for *preset*."""
     return scope_folder(scope, work_dir, env) / "overrides" / f"{preset}.toml"
+
+
+def own_file(work_dir: Path, env: Mapping[str, str]) -> Path:
+    """The user's own settings file for the project of *work_dir*, outside of it."""
+    root = repo_root(work_dir.resolve())
+    return _user_folder(env) / "projects" / f"{root.name}-{sha256(os.fsencode(root)).hexdigest()[:8]}.toml"
 
 
 def scope_folder(scope: str, work_dir: Path, env: Mapping[str, str]) -> Path:
@@ -173,6 +194,10 @@ class _Job:
         key = keys().get(entry.key)
         if key is None:
             self._keep(entry, layer, file)
+            return
+        if key.meaning.personal and layer not in _OF_OPERATOR:
+            hint = f"`coterie config set {key.name}=… --user` sets it"
+            self._report(error("bad-setting", f"{key.name} counts only in your own files", entry.span, hint), file)
             return
         try:
             value = convert(key, entry.value, entry.raw)
