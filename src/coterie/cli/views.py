@@ -54,7 +54,7 @@ def timeline(runs: Runs, run: str) -> Shown:
 def usage(runs: Runs, run: str) -> Shown:
     """Usage in total and by agent."""
     view = usage_view.fold(runs.read(run))
-    return {"total": view.total, "agents": view.agents}, text.usage_table(view.agents, view.total)
+    return {"total": view.total, "agents": view.agents}, text.usage_table(view.agents, view.total, width=width())
 
 
 def usage_by(runs: Runs, run: str, by: str) -> Shown:
@@ -67,7 +67,7 @@ def used(found: Mapping[str, usage_view.Totals], by: str) -> Shown:
     total = usage_view.Totals()
     for totals in found.values():
         total.merge(totals)
-    return {"total": total, "by": by, "used": found}, text.usage_table(found, total, by)
+    return {"total": total, "by": by, "used": found}, text.usage_table(found, total, by, width())
 
 
 def journal(runs: Runs, run: str) -> Shown:

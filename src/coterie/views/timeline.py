@@ -11,7 +11,18 @@ from coterie.journal import records as r
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import from_json
 from coterie.topology.patterns.inputs import task_of
-from coterie.views.words import arrow, duration, exited, listed, pairs, path_end, plural, promise_refused, quoted
+from coterie.views.words import (
+    arrow,
+    duration,
+    exited,
+    listed,
+    pairs,
+    path_end,
+    plural,
+    promise_refused,
+    quoted,
+    worker_command,
+)
 
 _SAID = 200
 """Characters of what a failed attempt had said."""
@@ -327,7 +338,8 @@ def _content(record: r.MessageSent) -> str:
 def _actor_started(record: r.ActorStarted) -> str:
     what = f"{record.kind} {record.name}" if record.kind != "agent" else record.name
     again = f" again (incarnation {record.incarnation})" if record.incarnation > 1 else ""
-    return f"{what} started{again}" + (f" in {record.process}" if record.process else "")
+    where = f" at {record.address}" if record.address else ""
+    return f"{what} started{again}{where}" + (f" in {record.process}" if record.process else "")
 
 
 def _actor_stopped(record: r.ActorStopped) -> str:
@@ -424,6 +436,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.MessageRefused: lambda x: f"a message{f' for {x.turn}' if x.turn else ''} was refused: {x.reason}",
     r.ActorStarted: _actor_started,
     r.ActorStopped: _actor_stopped,
+    r.WorkerAwaited: lambda x: f"{listed(x.names)} wait for a worker: {worker_command(x.process)} starts one",
     r.ActorCrashed: _actor_crashed,
     r.RestartPlanned: _restart_planned,
     r.SupervisorFailed: _supervisor_failed,

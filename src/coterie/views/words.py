@@ -68,6 +68,11 @@ def respond_command(run: str, turn: str) -> str:
     return f"coterie control respond {root} {shlex.quote('/'.join(filter(None, (below, turn))))} TEXT"
 
 
+def worker_command(process: str) -> str:
+    """The command that starts a worker for *process*, from the file of the system."""
+    return f"`coterie run FILE -p {shlex.quote(process)}`"
+
+
 def plural(n: int, noun: str, many: str = "") -> str:
     """`1 byte`, `2 bytes`; *many* is the plural where it is not that."""
     return f"{n} {noun}" if n == 1 else f"{n} {many or noun + 's'}"
