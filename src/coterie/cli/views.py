@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from coterie.backends.base import Text as Said
+from coterie.cli.output import width
 from coterie.cli.text import plans
 from coterie.cli.text import runs as text
 from coterie.journal.records import TurnStarted

@@ -67,8 +67,8 @@ def choices(one: "Attention") -> str:
     if "allow" not in one.answers:
         return f"answer {', '.join(one.answers[:-1])} or {one.answers[-1]}"
     lasting = "a always in this run, p always in this project, " if one.rule else ""
-    rest = f"({one.rule})\n" if one.rule else ""
-    return f"y once, {lasting}n deny\n{rest}n and a text tells the agent what to do instead; or park, fail"
+    means = f"; a and p allow {one.rule}" if one.rule else ""
+    return f"y once, {lasting}n deny, park or fail\nn TEXT denies and tells the agent TEXT{means}"
 
 
 def answer_of(one: "Attention", line: str) -> str:

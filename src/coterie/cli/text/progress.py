@@ -198,6 +198,8 @@ def _line(node: "RunNode", depth: int, width: int | None) -> str:
     if width is not None and parts:
         label = cut(label, max(width - len("  ".join(parts)) - 2 * depth - len("? ") - len("  "), _SHORTEST_LABEL))
     parts.insert(0, f"{'  ' * depth}{SIGNS.get(node.state, '?')} {label}")
-    if node.detail:
-        parts.append(" ".join(node.detail.split()))
+    if detail := " ".join(node.detail.split()):
+        taken = len("  ".join(parts)) + len("  ")
+        is_answer = width is not None and detail.startswith("answer with: ") and taken + len(detail) > width
+        parts.append("see: coterie attention" if is_answer else detail)  # a command that is cut is none
     return printable("  ".join(parts).replace("\n", " "))
