@@ -29,7 +29,7 @@ from coterie.kinds import kind_of
 from coterie.options.values import VARIABLE
 from coterie.planning.plan import Plan
 from coterie.runs.notify_process import CHANNELS, LONGEST, NO_CHANNELS, Channels, Message
-from coterie.runs.repository import LocalHome, Runs
+from coterie.runs.repository import LocalRuns, Runs
 from coterie.views.attention import Attention, AttentionView
 
 FOLDER = "notified"
@@ -135,7 +135,7 @@ class Notifier:
         if one.kind == "conflict" or (one.kind == "quota" and not held):
             return  # the end, or the stop, says so
         again = "" if one.kind in ("question", "permission", "stall") else f"{one.since:.6f}"
-        where = LocalHome(self._runs.root).option
+        where = LocalRuns(self._runs.root).option
         answer = f"{one.command}{where}" if one.command else ""
         document: dict[str, object] = {
             "event": one.kind,

@@ -1,4 +1,4 @@
-"""Decide whether a coding agent may use a tool: the floor of refusals, rules, then trust or a person."""
+"""Decide whether a coding agent may use a tool: the command policy, rules, then trust or a person."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from coterie.backends.base import OnEvent, Permission
 from coterie.backends.coding import allowed
-from coterie.backends.coding.floor import UNREADABLE, refusal
+from coterie.backends.coding.command_policy import UNREADABLE, refusal
 from coterie.files import is_file, is_folder, read
 from coterie.planning.plan import AgentPlan
 
@@ -20,7 +20,7 @@ MOST = 4096
 Hold = Callable[[], AbstractContextManager[None]]
 
 
-class Wish(Struct, frozen=True, kw_only=True):
+class ApprovalRequest(Struct, frozen=True, kw_only=True):
     """What an agent asks permission for.
 
     Attributes:
@@ -39,17 +39,17 @@ class Wish(Struct, frozen=True, kw_only=True):
 
 
 class Decision(NamedTuple):
-    """Whether a wish is granted; *message* is what the person who denied it says to the agent."""
+    """Whether a request is granted; *message* is what the person who denied it says to the agent."""
 
     is_allowed: bool
     message: str = ""
 
 
 class ToolPermissions:
-    """Answers the wishes of one attempt, and says each answer as an event.
+    """Answers the requests of one attempt, and says each answer as an event.
 
-    The floor refuses first. Coterie's own commands and what the rules in `allow` fit are allowed. Then a person decides
-    with `attention = "ask"`, and on a command that the floor cannot read; else `trust_all_tools` allows everything or
+    The policy refuses first. Coterie's own commands and what the rules in `allow` fit are allowed. Then a person decides
+    with `attention = "ask"`, and on a command that the policy cannot read; else `trust_all_tools` allows everything or
     nothing.
 
     Args:
@@ -69,62 +69,62 @@ class ToolPermissions:
         self._on_event, self._hold = on_event, hold
         self._open: dict[str, asyncio.Future[Decision]] = {}
 
-    async def decide(self, wish: Wish) -> Decision:
-        """The decision on *wish*; waits for a person if one decides."""
-        if self.forbids(wish):
+    async def decide(self, request: ApprovalRequest) -> Decision:
+        """The decision on *request*; waits for a person if one decides."""
+        if self.forbids(request):
             return Decision(False)
-        if why := self._needs_nobody(wish):
-            self._decided(wish, True, why)
+        if why := self._needs_nobody(request):
+            self._decided(request, True, why)
             return Decision(True)
-        asks = self._asks or self.needs_person(wish)
-        decision = await self._ask(wish) if asks else Decision(self._trusts)
-        self._decided(wish, decision.is_allowed, "answered" if asks else "trust_all_tools")
+        asks = self._asks or self.needs_person(request)
+        decision = await self._ask(request) if asks else Decision(self._trusts)
+        self._decided(request, decision.is_allowed, "answered" if asks else "trust_all_tools")
         return decision
 
-    def _needs_nobody(self, wish: Wish) -> str:
-        """Why *wish* is granted in any case; empty if it is not."""
-        if not wish.is_certain:
+    def _needs_nobody(self, request: ApprovalRequest) -> str:
+        """Why *request* is granted in any case; empty if it is not."""
+        if not request.is_certain:
             return ""
-        if allowed.is_own(wish.command, self._names):
+        if allowed.is_own(request.command, self._names):
             return "a command of coterie"
-        fits = not self._is_unreadable(wish) and allowed.fits(self._rules, wish.tool, wish.command)
+        fits = not self._is_unreadable(request) and allowed.fits(self._rules, request.tool, request.command)
         return "a rule allows it" if fits else ""
 
-    def _is_unreadable(self, wish: Wish) -> bool:
-        found = refusal(wish.command, self._branch)
+    def _is_unreadable(self, request: ApprovalRequest) -> bool:
+        found = refusal(request.command, self._branch)
         return found is not None and found.rule == UNREADABLE
 
-    def needs_person(self, wish: Wish) -> bool:
-        """Whether the floor cannot read the command of *wish*, which trust would allow."""
-        return self._trusts and self._is_unreadable(wish)
+    def needs_person(self, request: ApprovalRequest) -> bool:
+        """Whether the policy cannot read the command of *request*, which trust would allow."""
+        return self._trusts and self._is_unreadable(request)
 
-    def forbids(self, wish: Wish) -> str:
-        """Why the floor refuses *wish*, which is an event then; empty if it does not."""
-        forbidden = refusal(wish.command, self._branch)
+    def forbids(self, request: ApprovalRequest) -> str:
+        """Why the policy refuses *request*, which is an event then; empty if it does not."""
+        forbidden = refusal(request.command, self._branch)
         if forbidden is None or forbidden.rule == UNREADABLE:
             return ""
         why = f"{forbidden.rule}: {forbidden.reason}"
-        self._decided(wish, False, why)
+        self._decided(request, False, why)
         return why
 
-    def _decided(self, wish: Wish, is_allowed: bool, why: str) -> None:
+    def _decided(self, request: ApprovalRequest, is_allowed: bool, why: str) -> None:
         decision = "allowed" if is_allowed else "denied"
-        self._on_event(Permission(id=wish.id, tool=wish.tool, detail=wish.detail, decision=decision, why=why))
+        self._on_event(Permission(id=request.id, tool=request.tool, detail=request.detail, decision=decision, why=why))
 
-    async def _ask(self, wish: Wish) -> Decision:
+    async def _ask(self, request: ApprovalRequest) -> Decision:
         answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
-        self._open[wish.id] = answer
-        has_rule = wish.is_certain and not self._is_unreadable(wish)
-        rule = allowed.rule_for(wish.tool, wish.command) if has_rule else ""
-        self._on_event(Permission(id=wish.id, tool=wish.tool, detail=wish.detail, rule=rule))
+        self._open[request.id] = answer
+        has_rule = request.is_certain and not self._is_unreadable(request)
+        rule = allowed.rule_for(request.tool, request.command) if has_rule else ""
+        self._on_event(Permission(id=request.id, tool=request.tool, detail=request.detail, rule=rule))
         try:
             with self._hold():
                 return await answer
         finally:
-            del self._open[wish.id]
+            del self._open[request.id]
 
     def answer(self, question: str, decision: Decision) -> bool:
-        """Answer the open wish with the id *question*; False if there is none."""
+        """Answer the open request with the id *question*; False if there is none."""
         waiting = self._open.get(question)
         if waiting is None or waiting.done():
             return False

@@ -18,7 +18,7 @@ from coterie import files
 from coterie.backends.secrets import Secrets
 from coterie.ids import folder_name
 from coterie.journal.records import Record, RunNotified, RunStopped, TreeCleared, TreeMerged
-from coterie.kernel.ended import ClosingSteps, Ended, Step
+from coterie.kernel.run_exit import Finalizers, RunExit, Step
 from coterie.kinds import kind_of
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan
@@ -36,7 +36,7 @@ NOTIFY_WITHIN = WITHIN
 """Time limit of `notify.command`, in seconds."""
 
 
-class LocalClosingSteps(ClosingSteps):
+class LocalFinalizers(Finalizers):
     """The steps before one root run ends or stops, in this process.
 
     Args:
@@ -61,12 +61,12 @@ class LocalClosingSteps(ClosingSteps):
         """Where messages go; a loop may have read its `notify.command` again."""
         return replace(self._channels, command=kind_of(plan).notify or self._channels.command)
 
-    async def next_step(self, plan: Plan, done: Sequence[Record], ended: Ended) -> Step | None:
+    async def next_step(self, plan: Plan, done: Sequence[Record], ended: RunExit) -> Step | None:
         """The next step that is not among *done*, which takes its time on a thread."""
         step = self.step(plan, done, ended)
         return partial(in_thread, step) if step is not None else None
 
-    def step(self, plan: Plan, done: Sequence[Record], ended: Ended) -> Callable[[], Record] | None:
+    def step(self, plan: Plan, done: Sequence[Record], ended: RunExit) -> Callable[[], Record] | None:
         """The next step that is not among *done*; None: there is none."""
         kinds = {type(record) for record in done}
         tree = worktree.read(self._state_dir, self._run) if ended.status != "stopped" else None
@@ -89,7 +89,7 @@ class LocalClosingSteps(ClosingSteps):
 
 def notified(
     plan: Plan,
-    ended: Ended,
+    ended: RunExit,
     state_dir: Path,
     cwd: Path,
     tree: WorkTree | None = None,
@@ -139,7 +139,7 @@ def notices(state_dir: Path, run: str, steps: Sequence[Record]) -> Iterator[str]
     yield from problems(Runs(state_dir).folder(run))
 
 
-def message(plan: Plan, place: RunPlace, outcome: Ended, state_dir: Path, tree: WorkTree | None) -> dict[str, Any]:
+def message(plan: Plan, place: RunPlace, outcome: RunExit, state_dir: Path, tree: WorkTree | None) -> dict[str, Any]:
     """What is said of the end of a run, as JSON."""
     result = outcome.result if isinstance(outcome.result, dict) else {}
     reason = str(result.get("reason", "")) or outcome.reason
@@ -178,7 +178,7 @@ def notify(argv: tuple[str, ...], document: dict[str, Any], cwd: Path, folder: P
     return problem
 
 
-def _next_command(outcome: Ended) -> str:
+def _next_command(outcome: RunExit) -> str:
     """The command to go on with; none for a run that completed."""
     if outcome.status == "stopped":
         return f"coterie resume {'--when-open ' if outcome.reason.startswith(QUOTA) else ''}{outcome.run}"
