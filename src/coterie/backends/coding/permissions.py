@@ -48,9 +48,9 @@ class Decision(NamedTuple):
 class ToolPermissions:
     """Answers the requests of one attempt, and says each answer as an event.
 
-    The policy refuses first. Coterie's own commands and what the rules in `allow` fit are allowed. Then a person decides
-    with `attention = "ask"`, and on a command that the policy cannot read; else `trust_all_tools` allows everything or
-    nothing.
+    The policy refuses first. Coterie's own commands, and what a rule in `allow` fits, are allowed. Then a person
+    decides with `attention = "ask"`, and on a command that the policy cannot read;
+    else `trust_all_tools` allows all or nothing.
 
     Args:
         folder: The folder of the attempt, with the command by which it calls coterie.
