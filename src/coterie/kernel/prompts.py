@@ -206,7 +206,7 @@ def decisions(parked: AttentionAsked | None) -> tuple[str, ...]:
 def said_with(answer: str) -> tuple[str, str]:
     """The word of an *answer* to a permission, and what is to be said to the agent with it: `deny` may have such."""
     word, _, text = answer.strip().partition(" ")
-    return (word, text.strip()) if word.rstrip(":,") == "deny" else (answer.strip(), "")
+    return ("deny", text.strip()) if word.rstrip(":,") == "deny" else (answer.strip(), "")
 
 
 def how_to_decide(turn: str, parked: AttentionAsked | None) -> str:

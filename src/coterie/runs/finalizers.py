@@ -97,7 +97,7 @@ def notified(
 ) -> RunNotified:
     """Send that a run of *plan* ends, or stops: call the command in *cwd*, and say what became of it.
 
-    What was sent before a kill is not sent again: the number of stops so far identifies the message.
+    What was sent before a kill is not sent again: the number of stops so far identifies the message, or its quota.
 
     Args:
         channels: Where it goes; by default to `notify.command` of *plan*.
@@ -108,7 +108,8 @@ def notified(
     folder, problem = runs.folder(ended.run), ""
     channels = Channels(command=kind.notify) if channels is None else channels
     stops = sum(isinstance(one, RunStopped) for one in runs.read(ended.run)) if runs.has(ended.run) else 0
-    mark = marker(folder, "end", ended.run, str(stops))
+    occasion = document["reason"] if document["event"] == "quota" else str(stops)
+    mark = marker(folder, "end", ended.run, occasion)
     if channels.command and (claim := claimed(Path(f"{mark}.command"))) is not None:
         os.close(claim)
         problem = notify(channels.command, document, cwd, folder)
