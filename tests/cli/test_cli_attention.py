@@ -68,7 +68,7 @@ def test_a_permission_five_teams_deep_is_seen_and_answered_from_elsewhere(place:
         one = opened["attention"]
         assert (one["kind"], one["id"], one["policy"]) == ("permission", ASK, "deny")
         run = one["run"].partition("/")[0]
-        assert one["command"] == f"coterie attention {run} '{ASK}' allow|deny|park|fail"
+        assert one["command"] == f"coterie attention {run} '{ASK}' allow|always|project|deny|park|fail"
         assert json.loads(place.look("attention", "--json").out) == [one]
 
         assert place.call("attention", "last", ASK, "perhaps", status=1).err.startswith(

@@ -83,8 +83,9 @@ def test_set_show_unset(place: Place) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["set", "--preset", "p", "backend.command=x"], "--user or --repo"),
-        (["set", "--user", "backend.command=x"], "--preset NAME"),
+        (["set", "--preset", "p", "backend.command=x"], "choose what to change: --user, --here, or --repo"),
+        (["set", "--repo", "backend.command=x"], "--preset NAME"),
+        (["set", "--user", "--here", "backend.command=x"], "choose what to change"),
         (["set", "--user", "--preset", "p", "backend.command"], "is not KEY=VALUE"),
         (["set", "--user", "--preset", "p", "backend.comand=x"], "did you mean 'backend.command'"),
         (["set", "--user", "--preset", "p", "review.enabled=perhaps"], "review.enabled must be true or false"),

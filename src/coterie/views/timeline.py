@@ -436,7 +436,9 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.MessageRefused: lambda x: f"a message{f' for {x.turn}' if x.turn else ''} was refused: {x.reason}",
     r.ActorStarted: _actor_started,
     r.ActorStopped: _actor_stopped,
-    r.WorkerAwaited: lambda x: f"{listed(x.names)} wait for a worker: {worker_command(x.process)} starts one",
+    r.WorkerAwaited: lambda x: (
+        f"{listed(x.names)} cannot start without a worker: {worker_command(x.process)} starts one"
+    ),
     r.ActorCrashed: _actor_crashed,
     r.RestartPlanned: _restart_planned,
     r.SupervisorFailed: _supervisor_failed,

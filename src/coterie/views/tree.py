@@ -68,7 +68,7 @@ class _Tree:
         turns = [self._turn(run, turn, plan) for turn in run.turns]
         reason = without_causes(run.reason, (turn.reason for turn in run.turns if turn.state == "failed"))
         pending = list(_pending(run, plan)) if run.state in ("running", "waiting") else []
-        if run.actors.by_name:
+        if run.actors.by_name or run.actors.awaited:
             return self._system(run, turns, reason)
         return RunNode(
             id=run.id,

@@ -62,7 +62,7 @@ def test_a_person_decides_and_the_time_out_does_not_run_meanwhile(allowed: bool)
         assert permissions.answer("1", Decision(True)) is False
         decision = "allowed" if allowed else "denied"
         assert heard == [
-            Permission(id="1", tool="Bash", detail="make test"),
+            Permission(id="1", tool="Bash", detail="make test", rule="Bash(make test)"),
             Permission(id="1", tool="Bash", detail="make test", decision=decision, why="answered"),
         ]
 

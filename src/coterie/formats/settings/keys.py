@@ -231,14 +231,13 @@ class NotifySettings(Struct, frozen=True, kw_only=True):
     webhook: Annotated[
         str,
         Meaning(
-            "An address to which the message is posted as JSON; `${NAME}` is a variable of the environment.",
-            protects=same,
+            "An address to which the message is posted as JSON; `${NAME}` is a variable. Only in your own files.",
             personal=True,
         ),
     ] = ""
     desktop: Annotated[
         bool,
-        Meaning("Show the message on the desktop, by `notify-send` or macOS.", protects=same, personal=True),
+        Meaning("Show the message on the desktop. Only in your own files.", personal=True),
     ] = False
 
 
