@@ -80,6 +80,22 @@ def test_set_show_unset(place: Place) -> None:
     assert "event_loop.max_iterations = 100" in place.look("config", "show", "--preset", "autocode").out
 
 
+def test_your_own_settings_are_for_all_projects_or_for_one(place: Place, home: Path) -> None:
+    """Neither lies in the project; those for one come last, and its path is in the file."""
+    place.look("config", "set", "--user", "notify.desktop=true")
+    place.look("config", "set", "--here", "notify.desktop=false")
+    shown = place.look("config", "show", "--explain").out
+    assert "notify.desktop = false" in shown
+    assert "# user project (" in shown
+    layers = [line.split("  ")[0] for line in place.look("config", "path").out.splitlines()]
+    assert layers[0] == "user"
+    assert layers[-1] == "user project"
+    assert place.look("config", "unset", "--here", "notify.desktop").out.startswith("unset ")
+    assert "notify.desktop = true" in place.look("config", "show").out
+    assert not list(place.folder.glob("*.toml"))
+    assert not (place.folder / ".autoloop").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
