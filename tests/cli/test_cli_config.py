@@ -80,8 +80,11 @@ def test_set_show_unset(place: Place) -> None:
     assert "event_loop.max_iterations = 100" in place.look("config", "show", "--preset", "autocode").out
 
 
-def test_your_own_settings_are_for_all_projects_or_for_one(place: Place, home: Path) -> None:
-    """Neither lies in the project; those for one come last, and its path is in the file."""
+def test_your_own_settings_are_for_all_projects_or_for_one(
+    place: Place, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither lies in the project, and those for one come last."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("settings")))
     place.look("config", "set", "--user", "notify.desktop=true")
     place.look("config", "set", "--here", "notify.desktop=false")
     shown = place.look("config", "show", "--explain").out

@@ -236,6 +236,13 @@ def test_no_file_of_a_repository_says_where_messages_go(place: Place) -> None:
     assert not sprung.exists()
     assert sent(place) == 1
 
+    with pytest.MonkeyPatch.context() as patch:  # nor does a home that the agents work in
+        patch.setenv("XDG_CONFIG_HOME", str(place.folder / "config"))
+        mine(command=["touch", str(sprung)])
+        write(own_file(place.folder, os.environ), f"[notify]\ncommand = {json.dumps(program(sprung))}\n")
+        said = place.look("run", "human.at", "go", "--park", status=4)
+        assert "your settings lie where agents work, and are not read" in said.err
+        assert sent(place) == 0
     shown = place.look("config", "show", status=1).err
     assert "autoloops.toml:2:1: error[bad-setting]: notify.desktop counts only in your own files" in shown
     assert "notify.webhook=… --user` sets it" in shown
@@ -258,7 +265,7 @@ def test_the_desktop_shows_plain_text(tmp_path: Path, monkeypatch: pytest.Monkey
     tool = tmp_path / "bin" / "notify-send"
     write(tool, f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {shown}\n")
     tool.chmod(0o755)
-    message = notify_process.Message(
+    message = notify_process.Notification(
         marker="", cwd="/", title="--help\x1b[31m", what="<b>a</b> & b\nc", answer="coterie attention r", document={}
     )
     monkeypatch.setattr("sys.platform", "linux")

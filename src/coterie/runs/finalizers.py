@@ -23,7 +23,7 @@ from coterie.kinds import kind_of
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan
 from coterie.runs.notifications import leave, marker, problems, send
-from coterie.runs.notify_process import NO_CHANNELS, WITHIN, Channels, Message, call, claimed
+from coterie.runs.notify_process import NO_CHANNELS, WITHIN, Channels, Notification, call, claimed
 from coterie.runs.outcome import exit_of
 from coterie.runs.repository import Runs
 from coterie.views.attention import QUOTA
@@ -113,7 +113,7 @@ def notified(
     if channels.command and (claim := claimed(Path(f"{mark}.command"))) is not None:
         os.close(claim)
         problem = notify(channels.command, document, cwd, folder)
-    said = Message(
+    said = Notification(
         marker=mark,
         cwd=str(cwd),
         title=f"{plan.name}: {ended.status}",

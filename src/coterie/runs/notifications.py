@@ -28,7 +28,7 @@ from coterie.journal.records import OperatorSaid, Record
 from coterie.kinds import kind_of
 from coterie.options.values import VARIABLE
 from coterie.planning.plan import Plan
-from coterie.runs.notify_process import CHANNELS, LONGEST, NO_CHANNELS, Channels, Message
+from coterie.runs.notify_process import CHANNELS, LONGEST, NO_CHANNELS, Channels, Notification
 from coterie.runs.repository import LocalRuns, Runs
 from coterie.views.attention import Attention, AttentionView
 
@@ -57,7 +57,7 @@ def own_settings(plan: Plan, folder: Path, env: Mapping[str, str]) -> OwnSetting
     """What the operator's own settings say for a run of *plan* that was started in *folder*."""
     place = kind_of(plan).place
     settings, found = operators(folder, env, place.preset if place is not None else "")
-    problems = [one.summary for one in found if one.is_error]
+    problems = [one.summary for one in found if one.is_error or one.code == "file-ignored"]
     webhook, missing = _expand(settings.notify.webhook, env)
     if missing:
         problems.append(f"notify.webhook names {missing}, which is not set: nothing is sent to it")
@@ -68,7 +68,7 @@ def own_settings(plan: Plan, folder: Path, env: Mapping[str, str]) -> OwnSetting
     return OwnSettings(folder=folder, channels=channels, allow=settings.backend.allow, problems=tuple(problems))
 
 
-def send(channels: Channels, message: Message) -> list["subprocess.Popen[bytes]"]:
+def send(channels: Channels, message: Notification) -> list["subprocess.Popen[bytes]"]:
     """Start the processes that send *message* by each of *channels*, and do not wait for them."""
     started = []
     for name in CHANNELS:
@@ -150,7 +150,7 @@ class Notifier:
             "folder": str(self._runs.folder(self._run).resolve()),
             "cwd": str(self.own.folder),
         }
-        message = Message(
+        message = Notification(
             marker=marker(self._runs.folder(self._run), one.kind, one.run, one.id, again),
             cwd=str(self.own.folder),
             title=f"{self._team}: {_TITLES.get(one.kind, 'needs you')}",

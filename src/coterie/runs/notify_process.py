@@ -52,7 +52,7 @@ class Channels(Struct, frozen=True, kw_only=True):
 NO_CHANNELS = Channels()
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class Notification(Struct, frozen=True, kw_only=True):
     """What the process sends.
 
     Attributes:
@@ -76,7 +76,7 @@ class Message(Struct, frozen=True, kw_only=True):
 
 def main() -> int:
     """Send the message on standard input, unless it was sent."""
-    message = msgspec.json.decode(sys.stdin.buffer.read(), type=Message)
+    message = msgspec.json.decode(sys.stdin.buffer.read(), type=Notification)
     claim = claimed(Path(message.marker))
     if claim is None:
         return 0
@@ -101,7 +101,7 @@ def claimed(marker: Path) -> int | None:
     return None
 
 
-def _complete(message: Message, secrets: Secrets) -> Message:
+def _complete(message: Notification, secrets: Secrets) -> Notification:
     """*message* with the text of its question, and without secrets."""
     what = message.what
     if message.question is not None:
@@ -137,11 +137,11 @@ def call(argv: tuple[str, ...], given: bytes, cwd: Path, within: float = WITHIN)
     return f"{argv[0]} ended with {process.returncode}" + (f": {text}" if text else "") if process.returncode else ""
 
 
-def _program(message: Message) -> str:
+def _program(message: Notification) -> str:
     return call(message.channels.command, json.dumps(message.document).encode(), Path(message.cwd))
 
 
-def _webhook(message: Message) -> str:
+def _webhook(message: Notification) -> str:
     """Post *message* as JSON: `text` for chats, and all of the document."""
     import urllib.request
     from urllib.error import HTTPError, URLError
@@ -171,7 +171,7 @@ def _webhook(message: Message) -> str:
     return problem
 
 
-def _desktop(message: Message) -> str:
+def _desktop(message: Notification) -> str:
     """Show *message* on the desktop of this machine."""
     lines = (" ".join(printable(text).split()) for text in (message.what[:_SHOWN], message.answer) if text)
     title, body = " ".join(printable(message.title).split()), "\n".join(lines)
@@ -185,7 +185,7 @@ def _desktop(message: Message) -> str:
     return call(("notify-send", "--app-name=coterie", "--", title, body), b"", Path("/"))
 
 
-_SENDERS: dict[str, Callable[[Message], str]] = {"command": _program, "webhook": _webhook, "desktop": _desktop}
+_SENDERS: dict[str, Callable[[Notification], str]] = {"command": _program, "webhook": _webhook, "desktop": _desktop}
 
 if __name__ == "__main__":
     sys.exit(main())

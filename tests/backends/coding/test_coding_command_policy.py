@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from coterie.backends.base import Permission
 from coterie.backends.coding.command_policy import REASONS, UNREADABLE, refusal
-from coterie.backends.coding.permissions import ApprovalRequest, Decision, ToolPermissions, branch_of
+from coterie.backends.coding.permissions import ApprovalDecision, ApprovalRequest, ToolPermissions, branch_of
 from coterie.planning.plan import AgentPlan
 
 CASES = json.loads((Path(__file__).parents[2] / "data/cases-loop/command_risk.json").read_text())["cases"]
@@ -262,7 +262,7 @@ def test_a_person_decides_on_a_command_that_cannot_be_read() -> None:
         permissions = ToolPermissions(AgentPlan(name="a", options=options), heard, nullcontext)
         asking = asyncio.create_task(permissions.decide(request))
         await heard.until(len)
-        assert permissions.answer("1", Decision(True)) is trusts
+        assert permissions.answer("1", ApprovalDecision(True)) is trusts
         return (await asking).is_allowed, heard
 
     asked = Permission(id="1", tool="bash")

@@ -8,7 +8,7 @@ import pytest
 from asking import Heard, agent
 
 from coterie.backends.base import Permission
-from coterie.backends.coding.permissions import ApprovalRequest, Decision, ToolPermissions
+from coterie.backends.coding.permissions import ApprovalDecision, ApprovalRequest, ToolPermissions
 
 REQUEST = ApprovalRequest(id="1", tool="Bash", detail="make test", command="make test")
 
@@ -54,12 +54,12 @@ def test_a_person_decides_and_the_time_out_does_not_run_meanwhile(allowed: bool)
         asking = asyncio.create_task(permissions.decide(REQUEST))
         await heard.until(len)
         assert held == ["begin"]
-        assert permissions.answer("2", Decision(True)) is False
-        assert permissions.answer("1", Decision(allowed)) is True
-        assert permissions.answer("1", Decision(not allowed)) is False
+        assert permissions.answer("2", ApprovalDecision(True)) is False
+        assert permissions.answer("1", ApprovalDecision(allowed)) is True
+        assert permissions.answer("1", ApprovalDecision(not allowed)) is False
         assert (await asking).is_allowed is allowed
         assert held == ["begin", "end"]
-        assert permissions.answer("1", Decision(True)) is False
+        assert permissions.answer("1", ApprovalDecision(True)) is False
         decision = "allowed" if allowed else "denied"
         assert heard == [
             Permission(id="1", tool="Bash", detail="make test", rule="Bash(make test)"),

@@ -33,7 +33,7 @@ from coterie.backends.base import (
 )
 from coterie.backends.classify import classify
 from coterie.backends.coding.limits import failed
-from coterie.backends.coding.permissions import ApprovalRequest, Decision, ToolPermissions
+from coterie.backends.coding.permissions import ApprovalDecision, ApprovalRequest, ToolPermissions
 from coterie.backends.coding.wire import Transcript, WireProcess
 from coterie.backends.outcome import cannot_start
 from coterie.backends.processes import GRACE, end_orphans
@@ -112,7 +112,7 @@ class CodingAttempt(AttemptTask):
 
     async def permit(self, question: str, allowed: bool, message: str = "") -> bool:
         """Answer the agent's open question."""
-        return self.permissions.answer(question, Decision(allowed, message))
+        return self.permissions.answer(question, ApprovalDecision(allowed, message))
 
     # -- the protocol, in subclasses ----------------------------------------------------------------------------------
 
@@ -231,7 +231,7 @@ class CodingAttempt(AttemptTask):
             waiting.cancel()
         return event.is_set() and not self.task.done()
 
-    async def decided(self, request: ApprovalRequest) -> Decision | None:
+    async def decided(self, request: ApprovalRequest) -> ApprovalDecision | None:
         """The decision on *request*; None if the attempt is cut off before."""
         asking = asyncio.ensure_future(self.permissions.decide(request))
         either: set[asyncio.Future[Any]] = {asking, self._cut}

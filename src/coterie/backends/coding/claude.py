@@ -37,7 +37,7 @@ from coterie.backends.coding.attempt import (
     shorten,
 )
 from coterie.backends.coding.claude_code import DEFAULTS
-from coterie.backends.coding.permissions import ApprovalRequest, Decision
+from coterie.backends.coding.permissions import ApprovalDecision, ApprovalRequest
 from coterie.backends.coding.wire import WireProcess
 from coterie.backends.models.threads import start as start_thread
 from coterie.backends.prices import known_prices
@@ -553,7 +553,7 @@ def _approval_request(id: str | None, tool: str, given: Mapping[str, Any]) -> Ap
     )
 
 
-def _denial(decided: Decision | None) -> str:
+def _denial(decided: ApprovalDecision | None) -> str:
     """What the agent hears: the words of the person, if any."""
     said = decided.message if decided is not None else ""
     return f"permission denied by a person, who says: {said}" if said else _DENIED

@@ -38,7 +38,7 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
     is_certain: bool = True
 
 
-class Decision(NamedTuple):
+class ApprovalDecision(NamedTuple):
     """Whether a request is granted; *message* is what the person who denied it says to the agent."""
 
     is_allowed: bool
@@ -67,17 +67,17 @@ class ToolPermissions:
         self._asks = agent.options.get("attention") == "ask"
         self._trusts = bool(agent.options.get("trust_all_tools", True))
         self._on_event, self._hold = on_event, hold
-        self._open: dict[str, asyncio.Future[Decision]] = {}
+        self._open: dict[str, asyncio.Future[ApprovalDecision]] = {}
 
-    async def decide(self, request: ApprovalRequest) -> Decision:
+    async def decide(self, request: ApprovalRequest) -> ApprovalDecision:
         """The decision on *request*; waits for a person if one decides."""
         if self.forbids(request):
-            return Decision(False)
+            return ApprovalDecision(False)
         if why := self._needs_nobody(request):
             self._decided(request, True, why)
-            return Decision(True)
+            return ApprovalDecision(True)
         asks = self._asks or self.needs_person(request)
-        decision = await self._ask(request) if asks else Decision(self._trusts)
+        decision = await self._ask(request) if asks else ApprovalDecision(self._trusts)
         self._decided(request, decision.is_allowed, "answered" if asks else "trust_all_tools")
         return decision
 
@@ -111,8 +111,8 @@ class ToolPermissions:
         decision = "allowed" if is_allowed else "denied"
         self._on_event(Permission(id=request.id, tool=request.tool, detail=request.detail, decision=decision, why=why))
 
-    async def _ask(self, request: ApprovalRequest) -> Decision:
-        answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+    async def _ask(self, request: ApprovalRequest) -> ApprovalDecision:
+        answer: asyncio.Future[ApprovalDecision] = asyncio.get_running_loop().create_future()
         self._open[request.id] = answer
         has_rule = request.is_certain and not self._is_unreadable(request)
         rule = allowed.rule_for(request.tool, request.command) if has_rule else ""
@@ -123,7 +123,7 @@ class ToolPermissions:
         finally:
             del self._open[request.id]
 
-    def answer(self, question: str, decision: Decision) -> bool:
+    def answer(self, question: str, decision: ApprovalDecision) -> bool:
         """Answer the open request with the id *question*; False if there is none."""
         waiting = self._open.get(question)
         if waiting is None or waiting.done():

@@ -19,6 +19,8 @@ _OUTPUTS = re.compile(r"\n\s*```(?:json)?\s*\{[^`]*\}\s*```$")
 
 _NAMED = 5
 """Failed turns that the final line names."""
+LONG = 60.0
+"""Seconds between stops and resumes that are worth a word."""
 _QUESTION = 400
 """Characters shown of a question that a run waits for."""
 
@@ -113,7 +115,7 @@ def usage(used: "Usage", seconds: float, waited: float = 0.0) -> str:
     *seconds*: how long the run was driven; *waited*: how long it was not, between its stops and resumes.
     """
     parts = [plural(used.turns, "turn"), f"worked {duration(seconds)}"]
-    if waited >= 1:
+    if waited >= LONG:
         parts.append(f"waited {duration(waited)}")
     if used.cost:
         parts.append(f"${used.cost:.4f}")

@@ -30,6 +30,8 @@ _OF_OPERATOR = (USER, USER_OVERRIDE, USER_PROJECT)
 _IGNORED = "this file did not exist when the run began, so it does not read it"
 _IGNORED_HINT = "it counts for later runs; `coterie resume RUN --reload FOLDER` makes it count for this one"
 
+_APART = "run in another directory, or set XDG_CONFIG_HOME to one outside of it"
+
 GIVEN = "the command line"
 """The file in diagnostics of values from the command line."""
 
@@ -69,11 +71,17 @@ def resolve(
 
 
 def operators(work_dir: Path, env: Mapping[str, str], preset: str = "") -> tuple[Settings, list[Diagnostic]]:
-    """What the user's own files say for a run in *work_dir*, with diagnostics."""
+    """What the user's own files say for a run in *work_dir*, with diagnostics.
+
+    Those in *work_dir* itself, as when that is the home, are left out: the run's agents may write there.
+    """
     job = _Job({})
     for layer, path in layer_files(None, work_dir, env, preset):
-        if layer in _OF_OPERATOR:
+        if layer in _OF_OPERATOR and not _is_in(path, work_dir):
             job.read(layer, path)
+        elif layer in _OF_OPERATOR and files.exists(path):
+            found = warning("file-ignored", "your settings lie where agents work, and are not read", hint=_APART)
+            job.found.append(replace(found, file=str(path)))
     return job.settings(), job.found
 
 
@@ -97,7 +105,8 @@ def layer_files(
     if preset:
         yield USER_OVERRIDE, override_file("user", preset, work_dir, env)
         yield REPO_OVERRIDE, override_file("repo", preset, work_dir, env)
-    yield USER_PROJECT, own_file(work_dir, env)
+    if not _is_in(own := own_file(work_dir, env), work_dir):
+        yield USER_PROJECT, own
 
 
 def project_file(project: Path) -> Path:
@@ -115,6 +124,10 @@ def user_file(env: Mapping[str, str]) -> Path:
 def override_file(scope: str, preset: str, work_dir: Path, env: Mapping[str, str]) -> Path:
     """The override file of *scope*, `user` or `repo`, for *preset*."""
     return scope_folder(scope, work_dir, env) / "overrides" / f"{preset}.toml"
+
+
+def _is_in(path: Path, folder: Path) -> bool:
+    return path.resolve().is_relative_to(folder.resolve())
 
 
 def own_file(work_dir: Path, env: Mapping[str, str]) -> Path:
