@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 from asking_team import make_asking
 from command_line import Place
+from msgspec.structs import replace
 from until import until
 
 from coterie.formats.settings.layers import own_file, user_file
-from coterie.runs import notify_process
+from coterie.journal import records as r
+from coterie.planning.plan import Plan
+from coterie.runs import notifications, notify_process
 from coterie.runs.notifications import marker
-from coterie.runs.repository import find
+from coterie.runs.repository import Runs, find
 
 QUOTA = """topology q : [pipeline] {
   agent a { model: m  extensions { coterie { backend: command  command: ["sh", "-c",
@@ -276,3 +279,55 @@ def test_the_desktop_shows_plain_text(tmp_path: Path, monkeypatch: pytest.Monkey
     assert body == ["&lt;b&gt;a&lt;/b&gt; &amp; b c", "coterie attention r", ""]
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "notify-send is not on the PATH" in notify_process._desktop(message)
+
+
+def test_every_kind_of_need_is_sent_and_what_an_end_says_is_not(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stall, a parked turn, held settings, a quota that is waited for; the end says that of a conflict and a stop."""
+    place.look("run", "loop.at", "go")
+    runs, run = find("last", place.folder / ".coterie")
+    sent_now: list[notify_process.Notification] = []
+    monkeypatch.setattr(notifications, "send", lambda channels, one: sent_now.append(one) or [])
+    own = notifications.OwnSettings(folder=place.folder, channels=notify_process.Channels(desktop=True))
+    notifier = notifications.Notifier(runs, run, Plan(name="t"), own)
+    asked = r.AttentionAsked(id="a#1?1", turn="a#1", attempt=1, kind="stall", detail="no output")
+    for record in (
+        r.RunStarted(run=run, engine="loop"),
+        r.TurnStarted(turn="a#1", agent="a", at=1.0),
+        asked,
+        r.AttemptInterrupted(turn="a#1", attempt=1, reason="parked", at=2.0),
+        r.ConfigHeld(plan="", plan_hash="", held=(("notify.command", "a", "b"),), at=3.0),
+        r.TreeMerged(status="conflict", branch="b", files=("x",), path="/x"),
+        r.RunStopped(reason="quota until 2026-01-01T00:00:00Z"),
+    ):
+        notifier.observe(run, record)
+    notifier.waits(run, "a#1", 1.8e9)
+    assert [one.document["event"] for one in sent_now] == ["stall", "parked", "config", "quota"]
+    assert sent_now[0].answer.startswith(f"coterie attention {run} 'a#1?1' wait|interrupt")
+    assert "waits until" in sent_now[-1].what
+    assert len({one.marker for one in sent_now}) == 4
+
+    sent_now.clear()
+    silent = notifications.Notifier(runs, run, Plan(name="t"), notifications.OwnSettings(folder=place.folder))
+    silent.observe(run, asked)
+    silent.waits(run, "a#1", 1.8e9)
+    silent.recall()
+    assert sent_now == []
+
+
+def test_only_an_operators_word_is_written_to_settings(place: Place) -> None:
+    """That of an agent is not, and a file that is no TOML stays as it is."""
+    runs = Runs(place.folder / ".coterie")
+    own = notifications.OwnSettings(folder=place.folder)
+    notifier = notifications.Notifier(runs, "r", Plan(name="t"), own)
+    said = r.OperatorSaid(message="m", what="project", text="Bash(make test)")
+    notifier.observe("r", said)
+    notifier.observe("r", replace(said, source="agent"))
+    path = own_file(place.folder, os.environ)
+    assert not path.exists()
+    for _ in range(2):
+        notifier.observe("r", replace(said, source="operator"))
+    assert path.read_text().count("Bash(make test)") == 1
+    assert notifications.own_settings(Plan(name="t"), place.folder, os.environ).allow == ("Bash(make test)",)
+    write(path, "no toml")
+    notifier.observe("r", replace(said, source="operator", text="Edit"))
+    assert path.read_text() == "no toml"
