@@ -17,7 +17,7 @@ from until import until
 from coterie.formats.settings.layers import own_file, user_file
 from coterie.journal import records as r
 from coterie.planning.plan import Plan
-from coterie.runs import notifications, notify_process
+from coterie.runs import authority, notifications, notify_process
 from coterie.runs.notifications import marker
 from coterie.runs.repository import Runs, find
 
@@ -323,6 +323,9 @@ def test_only_an_operators_word_is_written_to_settings(place: Place) -> None:
     notifier.observe("r", said)
     notifier.observe("r", replace(said, source="agent"))
     path = own_file(place.folder, os.environ)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(authority, "marks_of", lambda: ("r/a#1.1",))
+        notifier.observe("r", replace(said, source="operator"))
     assert not path.exists()
     for _ in range(2):
         notifier.observe("r", replace(said, source="operator"))

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from coterie import files
 from coterie.backends.secrets import Secrets
 from coterie.ids import folder_name
-from coterie.journal.records import Record, RunNotified, RunStopped, TreeCleared, TreeMerged
+from coterie.journal.records import Record, RunFinished, RunNotified, RunStopped, TreeCleared, TreeMerged
 from coterie.kernel.run_exit import Finalizers, RunExit, Step
 from coterie.kinds import kind_of
 from coterie.planning.place import RunPlace
@@ -97,7 +97,7 @@ def notified(
 ) -> RunNotified:
     """Send that a run of *plan* ends, or stops: call the command in *cwd*, and say what became of it.
 
-    What was sent before a kill is not sent again: the number of stops so far identifies the message, or its quota.
+    What was sent before a kill is not sent again: the number of ends so far identifies the message, or its quota.
 
     Args:
         channels: Where it goes; by default to `notify.command` of *plan*.
@@ -107,11 +107,15 @@ def notified(
     runs = Runs(state_dir)
     folder, problem = runs.folder(ended.run), ""
     channels = Channels(command=kind.notify) if channels is None else channels
-    stops = sum(isinstance(one, RunStopped) for one in runs.read(ended.run)) if runs.has(ended.run) else 0
-    occasion = document["reason"] if document["event"] == "quota" else str(stops)
+    ends = sum(isinstance(one, RunStopped | RunFinished) for one in runs.read(ended.run)) if runs.has(ended.run) else 0
+    occasion = document["reason"] if document["event"] == "quota" else str(ends)
     mark = marker(folder, "end", ended.run, occasion)
-    if channels.command and (claim := claimed(Path(f"{mark}.command"))) is not None:
-        os.close(claim)
+    is_new = True
+    if channels.command and runs.has(ended.run):  # on a cluster its records, and what was sent, are elsewhere
+        claim = claimed(Path(f"{mark}.command"))
+        if is_new := claim is not None:
+            os.close(claim)
+    if channels.command and is_new:
         problem = notify(channels.command, document, cwd, folder)
     said = Notification(
         marker=mark,

@@ -28,6 +28,7 @@ from coterie.journal.records import OperatorSaid, Record
 from coterie.kinds import kind_of
 from coterie.options.values import VARIABLE
 from coterie.planning.plan import Plan
+from coterie.runs.authority import check_operator
 from coterie.runs.notify_process import CHANNELS, LONGEST, NO_CHANNELS, Channels, Notification
 from coterie.runs.repository import LocalRuns, Runs
 from coterie.views.attention import Attention, AttentionView
@@ -171,6 +172,7 @@ def keep_rule(rule: str, folder: Path) -> None:
     """Allow what *rule* says in all runs of the project of *folder*, by the operator's own settings."""
     path = own_file(folder, os.environ)
     try:
+        check_operator()  # the terminal of a run may be that of an agent
         allow(path, rule, folder.resolve())
     except (OSError, CoterieError) as error:
         _LOG.warning("%s is allowed in this run only: %s cannot be written: %s", rule, path, error)

@@ -24,7 +24,7 @@ from coterie.backends.secrets import Secrets
 from coterie.escapes import printable
 
 CHANNELS = ("command", "webhook", "desktop")
-LONGEST = 8000
+LONGEST = 4000
 """Characters of a text in a message."""
 WITHIN = 30.0
 """Time limit of a program, in seconds."""
@@ -110,7 +110,8 @@ def _complete(message: Notification, secrets: Secrets) -> Notification:
 
         root, run, turn = message.question
         runs = Runs(Path(root))
-        what = f"{turn} asks: {asked(runs.journal(run), turn, runs, Path(message.cwd)).prompt}"[:LONGEST]
+        with suppress(Exception):  # a message without the text is better than none
+            what = f"{turn} asks: {asked(runs.journal(run), turn, runs, Path(message.cwd)).prompt}"[:LONGEST]
     document = secrets.hide_in({**message.document, **({"what": what} if message.question else {})})
     return msgspec.structs.replace(message, what=secrets.hide(what), document=document)
 
