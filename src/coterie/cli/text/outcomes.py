@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from coterie.cli.text.words import as_json
-from coterie.views.words import duration, listed, plural, quoted, respond_command, without_causes
+from coterie.views.words import dollars, duration, listed, plural, quoted, respond_command, without_causes
 
 if TYPE_CHECKING:
     from coterie.journal.records import Usage
@@ -118,9 +118,9 @@ def usage(used: "Usage", seconds: float, waited: float = 0.0) -> str:
     if waited >= LONG:
         parts.append(f"waited {duration(waited)}")
     if used.cost:
-        parts.append(f"${used.cost:.4f}")
+        parts.append(dollars(used.cost))
     if used.unsettled:
-        parts.append(f"up to ${used.unsettled:.4f} more by lost attempts")
+        parts.append(f"up to {dollars(used.unsettled)} more by lost attempts")
     if used.input_tokens or used.output_tokens:
         parts.append(f"{used.input_tokens} tokens in, {used.output_tokens} out")
     return ", ".join(parts)

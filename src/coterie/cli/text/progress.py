@@ -11,7 +11,7 @@ from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import from_json
 from coterie.views.attention import attention_of
 from coterie.views.timeline import Timeline
-from coterie.views.words import duration, without_causes
+from coterie.views.words import dollars, duration, without_causes
 
 if TYPE_CHECKING:
     from coterie.views.tree import RunNode
@@ -193,7 +193,7 @@ def _line(node: "RunNode", depth: int, width: int | None) -> str:
     if node.id:
         parts.append(duration(node.seconds))
     if node.cost:
-        parts.append(f"${node.cost:.4f}")
+        parts.append(dollars(node.cost))
     label = node.label
     if width is not None and parts:
         label = cut(label, max(width - len("  ".join(parts)) - 2 * depth - len("? ") - len("  "), _SHORTEST_LABEL))

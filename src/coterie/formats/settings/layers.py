@@ -118,7 +118,7 @@ def project_file(project: Path) -> Path:
 def user_file(env: Mapping[str, str]) -> Path:
     """The user's own settings file."""
     given = env.get("AUTOLOOP_CONFIG")
-    return Path(given) if given else _user_folder(env) / "config.toml"
+    return Path(given) if given else user_folder(env) / "config.toml"
 
 
 def override_file(scope: str, preset: str, work_dir: Path, env: Mapping[str, str]) -> Path:
@@ -133,12 +133,12 @@ def _is_in(path: Path, folder: Path) -> bool:
 def own_file(work_dir: Path, env: Mapping[str, str]) -> Path:
     """The user's own settings file for the project of *work_dir*, outside of it."""
     root = repo_root(work_dir.resolve())
-    return _user_folder(env) / "projects" / f"{root.name}-{sha256(os.fsencode(root)).hexdigest()[:8]}.toml"
+    return user_folder(env) / "projects" / f"{root.name}-{sha256(os.fsencode(root)).hexdigest()[:8]}.toml"
 
 
 def scope_folder(scope: str, work_dir: Path, env: Mapping[str, str]) -> Path:
     """The folder of the overrides and profiles of *scope*, `user` or `repo`."""
-    return _user_folder(env) if scope == "user" else repo_root(work_dir) / ".autoloop"
+    return user_folder(env) if scope == "user" else repo_root(work_dir) / ".autoloop"
 
 
 def repo_root(folder: Path) -> Path:
@@ -146,7 +146,8 @@ def repo_root(folder: Path) -> Path:
     return next((one for one in (folder, *folder.parents) if files.exists(one / ".git")), folder)
 
 
-def _user_folder(env: Mapping[str, str]) -> Path:
+def user_folder(env: Mapping[str, str]) -> Path:
+    """The folder of the user's settings."""
     config = env.get("XDG_CONFIG_HOME") or str(Path(env.get("HOME") or Path.home()) / ".config")
     return Path(config) / "autoloop"
 
@@ -229,7 +230,7 @@ class _Job:
             return
         section, *names = entry.key.split(".")
         if not {section, *names}.isdisjoint(GUARDS):
-            report, code = (warning, "unknown-setting") if layer in (USER, USER_OVERRIDE) else (error, "bad-setting")
+            report, code = (warning, "unknown-setting") if layer in _OF_OPERATOR else (error, "bad-setting")
             message = f"{entry.key!r} is a guard that coterie does not have"
             self._report(report(code, message, entry.span, NO_GUARD), file)
             return
