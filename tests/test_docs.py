@@ -267,8 +267,8 @@ def agrees(shown: str, printed: str) -> bool:
 @bundle(
     ("shown", "printed", "expected"),
     [
-        ("completed: 2 turns, 0.1 s", "completed: 2 turns, 13 s", True),
-        ("completed: 2 turns, 0.1 s", "completed: 3 turns, 0.1 s", False),
+        ("completed: 2 turns, worked 0.1 s", "completed: 2 turns, worked 13 s", True),
+        ("completed: 2 turns, worked 0.1 s", "completed: 3 turns, worked 0.1 s", False),
         ("run 20261121-120321-685bb6", "run 20270101-000000-abcdef", True),
         ("00:00.1  a started", "01:10.9  a started", True),
         ("a … c", "a b c", True),

@@ -21,7 +21,7 @@ from coterie.cli.options import (
     Run,
     Set,
 )
-from coterie.cli.output import complain, print_result, report, say, say_json
+from coterie.cli.output import complain, error_width, print_result, report, say, say_json
 from coterie.cli.places import show_place
 from coterie.cli.system_options import SystemOptions
 from coterie.waits import waiting
@@ -352,6 +352,6 @@ def _watched(
         show = complain if outcome.status == "failed" else say
         show(result)
     complain(text.outcome(outcome, watch.failed, watch.causes))
-    if hint := text.next_steps(outcome, option):
+    if hint := text.next_steps(outcome, option, error_width()):
         complain(hint)
     return outcome.exit
