@@ -178,7 +178,7 @@ def check(options: PageOptions) -> None:
     if not is_loopback(options.host) and options.tls is None and not options.insecure:
         raise UsageError(
             f"--host {options.host} lets other machines in: add --tls-cert FILE --tls-key FILE, or --insecure "
-            "if nobody else can read this network"
+            "on a private network"
         )
 
 
