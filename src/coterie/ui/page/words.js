@@ -26,8 +26,14 @@ export function short(seconds) {
   return `${Math.floor(seconds / 86400)} d`;
 }
 
+const WHEN = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" }); // made once: that is slow
+const NUMBER = new Intl.NumberFormat("en");
+
 /** @param {number} at Unix seconds */
-export const absolute = (at) => new Date(at * 1000).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+export const absolute = (at) => WHEN.format(at * 1000);
+
+/** @param {number} n @returns {string} `10,000` */
+export const grouped = (n) => NUMBER.format(n);
 
 /** @param {number} at @param {number} now the clock time today, else the date */
 export function clock(at, now) {
@@ -44,7 +50,7 @@ export function money(usd) {
 }
 
 /** @param {number} n @param {string} one @param {string} [many] */
-export const count = (n, one, many = `${one}s`) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
+export const count = (n, one, many = `${one}s`) => `${grouped(n)} ${n === 1 ? one : many}`;
 
 /** The class and the word of a state: colour, shape and word say the same. */
 const STATES = /** @type {Record<string, [string, string]>} */ ({

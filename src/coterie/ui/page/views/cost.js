@@ -1,14 +1,14 @@
 // What a run cost: by agent, model and turn, and over time, beside its budget and the proved worst case.
 import { html, useRef } from "../base.js";
-import { Command, Empty, Problem, Text } from "../parts.js";
+import { Command, Empty, Problem, Text, useNow } from "../parts.js";
 import { useFetched } from "../store.js";
-import { count, duration, money, quoted, visible } from "../words.js";
+import { count, duration, grouped, money, quoted, visible } from "../words.js";
 import { useWidth, Windowed } from "./windowed.js";
 
 /** @param {{state: any, runKey: string, turn: string, select: (turn: string) => void}} given */
 export function Cost({ state, runKey, turn, select }) {
   const run = state.runs[state.here.run.run];
-  const { value, problem } = useFetched(`/api/runs/${encodeURIComponent(runKey)}/cost`, Object.keys(state.costs).length);
+  const { value, problem } = useFetched(`/api/runs/${encodeURIComponent(runKey)}/cost`, useSlowly(Object.keys(state.costs).length));
   const last = useRef(/** @type {any} */ (null));
   if (value) last.current = value;
   const found = last.current;
@@ -19,8 +19,8 @@ export function Cost({ state, runKey, turn, select }) {
       <div><span>spent</span><b>${money(total.cost)}</b></div>
       <div><span>budget</span><b>${budget === null ? "none" : `${money(budget)}${total.cost ? `, ${Math.round((100 * total.cost) / budget)} % spent` : ""}`}</b></div>
       <div><span>at most, proved</span><b>${worst && worst.turns !== null ? `${count(worst.turns, "turn")}${worst.cost === null ? "" : `, ${money(worst.cost)}`}` : "no bound"}</b></div>
-      <div><span>tokens in · out</span><b>${total.input_tokens.toLocaleString("en")} · ${total.output_tokens.toLocaleString("en")}</b></div>
-      <div><span>attempts</span><b>${total.attempts.toLocaleString("en")}</b></div>
+      <div><span>tokens in · out</span><b>${grouped(total.input_tokens)} · ${grouped(total.output_tokens)}</b></div>
+      <div><span>attempts</span><b>${grouped(total.attempts)}</b></div>
       ${total.unpriced > 0 && html`<div><span>without a price</span><b class="wait">${count(total.unpriced, "attempt")}</b></div>`}</div>
     ${total.attempts === 0 ? html`<${Empty}>No attempt has used anything yet: money, tokens and time appear here as attempts end.<//>` : total.cost > 0 ? html`<${OverTime} points=${found.points} begin=${run.started} budget=${budget} worst=${worst?.cost ?? null} />`
       : html`<${Empty}>Nothing has cost money yet: programs and local models are free. Tokens and time are below.<//>`}
@@ -28,6 +28,14 @@ export function Cost({ state, runKey, turn, select }) {
       <${Table} title="By model" rows=${found.by_model} total=${total} />
       <${Table} title="By turn" rows=${found.by_turn} total=${total} turn=${turn} select=${select} /></div>`}
     <${Command} line=${`coterie inspect ${quoted(run.id)} cost${state.here.run.option}`} /></div>`;
+}
+
+/** A number that changes every two seconds at most: the sums of a long run are not free. @param {number} value */
+function useSlowly(value) {
+  const now = useNow();
+  const shown = useRef({ at: 0, value });
+  if (value !== shown.current.value && now - shown.current.at >= 2) shown.current = { at: now, value };
+  return shown.current.value;
 }
 
 /** @param {{title: string, rows: Record<string, any>, total: any, turn?: string, select?: (turn: string) => void}} given */
@@ -52,7 +60,7 @@ function Table({ title, rows, total, turn = "", select }) {
 }
 
 /** @param {number} n */
-const thousands = (n) => (n < 10_000 ? n.toLocaleString("en") : n < 10_000_000 ? `${Math.round(n / 1000)}k` : `${Math.round(n / 1e6)}M`);
+const thousands = (n) => (n < 10_000 ? grouped(n) : n < 10_000_000 ? `${Math.round(n / 1000)}k` : `${Math.round(n / 1e6)}M`);
 
 /** @param {{points: any[], begin: number, budget: number|null, worst: number|null}} given */
 function OverTime({ points, begin, budget, worst }) {

@@ -70,7 +70,7 @@ function Line({ line, began }) {
 function Raw({ runKey, below, run, option, seq, close }) {
   const query = new URLSearchParams({ run: below, seq: String(seq) });
   const { value, problem } = useFetched(`/api/runs/${encodeURIComponent(runKey)}/record?${query}`);
-  return html`<section class="raw" aria-label=${`Record ${seq}`}><div class="actions"><h2>Record ${seq}</h2><button class="small push" onClick=${close}>close <kbd>r</kbd></button></div>
+  return html`<section class="raw" aria-label=${`Record ${seq}`}><div class="actions"><h2>Record ${seq}</h2><button class="small push" data-close onClick=${close}>close <kbd>r</kbd></button></div>
     ${problem && html`<${Problem} text=${problem} />`}
     ${value && html`<pre class="text" tabindex="0" data-raw>${visible(JSON.stringify(value, null, 2))}</pre>`}
     <${Command} line=${`coterie inspect ${quoted(run)} journal --from ${seq} --limit 1 --json${option}`} /></section>`;
@@ -79,13 +79,23 @@ function Raw({ runKey, below, run, option, seq, close }) {
 /** A text that is taken when typing pauses. @param {{value: string, set: (text: string) => void, label: string}} given */
 export function Typed({ value, set, label }) {
   const waiting = useRef(/** @type {any} */ (0));
+  const taken = useRef(value);
+  const [text, setText] = useState(value);
+  if (value !== taken.current) { // set from elsewhere
+    taken.current = value;
+    setText(value);
+  }
   const typed = (/** @type {any} */ event) => {
     clearTimeout(waiting.current);
-    const text = event.target.value;
-    waiting.current = setTimeout(() => set(text), 200);
+    const now = event.target.value;
+    setText(now); // a render in between must not undo what is typed
+    waiting.current = setTimeout(() => {
+      taken.current = now;
+      set(now);
+    }, 200);
   };
   useEffect(() => () => clearTimeout(waiting.current), []);
-  return html`<input type="search" data-search value=${value} aria-label=${label} onInput=${typed} />`;
+  return html`<input type="search" data-search value=${text} aria-label=${label} onInput=${typed} />`;
 }
 
 /** Kinds of records, and what they have in common: `turn.`. @param {string[]} topics */
@@ -130,15 +140,21 @@ function usePages(path, sign) {
     for (let page = Math.floor(first / PAGE); page <= Math.floor(Math.max(first, last - 1) / PAGE); page++) if (!kept.current.asked.has(page)) fetchPage(page);
   };
   useEffect(() => show(0, 1), [path]);
-  useEffect(() => {
+  const timer = useRef(/** @type {any} */ (0));
+  const refresh = () => {
+    timer.current = 0;
     const mine = kept.current;
-    mine.sign = sign;
     if (mine.of === null) return;
     const [first, last] = mine.range;
     for (const [page, how] of mine.asked) if (how === "part") mine.asked.delete(page);
     show(first, last);
     const end = Math.floor(mine.of / PAGE);
     if (!mine.asked.has(end)) fetchPage(end);
+  };
+  useEffect(() => {
+    kept.current.sign = sign;
+    timer.current ||= setTimeout(refresh, 300); // not for each of a thousand records in a second
   }, [sign]);
+  useEffect(() => () => clearTimeout(timer.current), []);
   return { ...kept.current, show };
 }

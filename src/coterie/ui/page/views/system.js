@@ -1,4 +1,4 @@
-// A supervised system: its tree of supervisors, with restarts, crashes and messages that nobody handled.
+// A supervised system: its tree of supervisors, with restarts, crashes and messages that were not handled.
 import { html } from "../base.js";
 import { Lasted, State, Text } from "../parts.js";
 import { count, visible } from "../words.js";

@@ -84,7 +84,9 @@ function rowsOf(state) {
   for (const [table, into] of /** @type {[any, Map<string, any[]>][]} */ ([[state.nodes, nodes], [state.actors, actors]])) {
     for (const [key, row] of Object.entries(table)) {
       const run = key.slice(0, key.length - row.name.length - 1);
-      into.set(run, [...(into.get(run) ?? []), row]);
+      const known = into.get(run);
+      if (known) known.push(row);
+      else into.set(run, [row]);
     }
   }
   /** @type {Row[]} */ const found = [];

@@ -33,7 +33,7 @@ export function Turn({ state, runKey, turn, select }) {
   return html`<aside class="panel turn" aria-label=${`Turn ${visible(id)}`}>
     <div class="actions"><h2><${Text} text=${id} /></h2><${State} state=${row.state} />
       <span class="quiet">${row.attempts.length > 1 && html`attempt ${row.attempts.length} · `}<${Lasted} from=${row.started} to=${row.finished} /> · ${money(row.cost)}</span>
-      <button class="small push" data-close onClick=${() => select("")} aria-label="Close the turn">close <kbd>Esc</kbd></button></div>
+      <button class="small push" data-close onClick=${() => select("")}>close <kbd>Esc</kbd></button></div>
     ${value && html`<${Why} value=${value} run=${run} />`}
     ${row.reason && html`<p class="problem"><span class="state fail"><${Text} text=${[row.kind, row.reason].filter(Boolean).join(": ")} /></span></p>`}
     ${row.children.length > 0 && html`<p>A team answers for it: ${row.children.map((/** @type {string} */ child) => html`<a key=${child} href=${`?turn=${encodeURIComponent(firstTurn(state, child))}`}><${Text} text=${child.slice(root.length + 1)} /></a> `)}</p>`}

@@ -71,7 +71,9 @@ export function Windowed({ count, height, row, label, role = "list", rowRole = "
     if (n * height < scrollTop) box.current.scrollTop = n * height;
     else if ((n + 1) * height > scrollTop + clientHeight) box.current.scrollTop = (n + 1) * height - clientHeight;
     setTop(box.current.scrollTop);
-    requestAnimationFrame(() => requestAnimationFrame(() => box.current?.querySelector(`[data-n="${n}"]`)?.focus({ preventScroll: true })));
+    const take = () => box.current?.querySelector(`[data-n="${n}"]`)?.focus({ preventScroll: true });
+    if (n >= first && n < last) take();
+    else requestAnimationFrame(() => requestAnimationFrame(take)); // once it is in the document
   };
   const places = [];
   for (let n = first; n < last; n++) places.push(n);
