@@ -99,9 +99,10 @@ def writing(browser: Any, folder: Path, *, tabs: int, seconds: float, rate: int)
     """Measure the server and a page while a run is written; the server's share of a core."""
     served = ServedPage(browser, folder)
     code = f"import asyncio, sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import dashboard; "
-    code += f"asyncio.run(dashboard.write(dashboard.Path('.coterie'), 'busy-{tabs}', {seconds + 8}, {rate}))"
+    code += f"asyncio.run(dashboard.write(dashboard.Path('.coterie'), 'busy-{tabs}', 3600, {rate}))"
     writer = subprocess.Popen([sys.executable, "-c", code], cwd=folder)
     page = served.page()
+    served.context.set_default_timeout(120_000)
     page.locator(".row", has_text="working").first.wait_for()
     page.goto(f"{served.base}runs/busy-{tabs}/records")
     for _ in range(tabs - 1):
