@@ -14,7 +14,7 @@ from page_stage import ACTS, client_of, serving, trade
 from coterie.backends.processes import MARK, marked
 from coterie.errors import CannotStart, UsageError
 from coterie.ui import peers
-from coterie.ui.access import VALID_FOR, Access
+from coterie.ui.access import VALID_FOR, SessionAccess
 from coterie.ui.serve import PageOptions, check
 
 ACT = {"do": "stop"}
@@ -83,7 +83,7 @@ async def test_what_another_page_or_agent_sends_is_refused_and_learns_nothing(tm
 async def test_a_code_is_good_for_one_trade_within_a_minute(tmp_path: Path) -> None:
     """A second trade, a late one and a wrong one give nothing."""
     now = [0.0]
-    access = Access(lambda: now[0])
+    access = SessionAccess(lambda: now[0])
     first, second = access.new_code(), access.new_code()
 
     assert access.trade("") == ""

@@ -2,5 +2,5 @@
 
 `serve.py` starts and ends the server, `access.py` decides who may speak to it, `routes.py` is the JSON API, `stream.py`
 sends changes, `feeds.py` has what is sent, `actions.py` acts on runs, and `page/` is what the browser loads. It reads
-runs as every reader does (`coterie.runs.repository`) and folds nothing itself: what it shows is a view.
+runs as every reader does (`coterie.runs.repository`) and folds nothing itself: it shows views.
 """

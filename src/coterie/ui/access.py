@@ -35,7 +35,7 @@ HEADERS: Final = {
 }
 
 
-class Access:
+class SessionAccess:
     """The codes and the secret of one server.
 
     Args:
@@ -69,7 +69,7 @@ class Access:
 
 
 def refusal(
-    headers: Mapping[str, str], method: str, path: str, origins: Iterable[str], access: Access
+    headers: Mapping[str, str], method: str, path: str, origins: Iterable[str], access: SessionAccess
 ) -> tuple[int, str]:
     """The status and the reason with which a request is refused; 0: it is not.
 
@@ -97,7 +97,7 @@ def refusal(
     return 0, ""
 
 
-def guarded(app: App, access: Access, origins: Callable[[], Iterable[str]]) -> App:
+def guarded(app: App, access: SessionAccess, origins: Callable[[], Iterable[str]]) -> App:
     """*app* for the page of this server and its session only."""
 
     async def guard(scope: Any, receive: Any, send: Any) -> None:

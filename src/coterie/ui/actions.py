@@ -19,7 +19,7 @@ from coterie.planning.plan import Plan
 from coterie.runs import control, index, messages
 from coterie.runs.attention import answer, open_in
 from coterie.runs.messages import Verdict, provisional
-from coterie.ui.places import Place
+from coterie.ui.places import ServedRun
 
 BEGINS_WITHIN = 8.0
 """Seconds that a process has to take a run over before its start counts as accepted."""
@@ -29,7 +29,7 @@ _SAID = 2000
 REFUSED = "refused"
 
 
-class Done(Struct, frozen=True, kw_only=True):
+class ActionResult(Struct, frozen=True, kw_only=True):
     """What came of an action.
 
     Attributes:
@@ -42,7 +42,7 @@ class Done(Struct, frozen=True, kw_only=True):
     run: str = ""
 
 
-class Action(Struct, frozen=True, kw_only=True, tag_field="do"):
+class PageAction(Struct, frozen=True, kw_only=True, tag_field="do"):
     """An action on a run.
 
     Attributes:
@@ -59,19 +59,19 @@ class Action(Struct, frozen=True, kw_only=True, tag_field="do"):
         """What it will do, in a sentence without full stop."""
 
     @abstractmethod
-    def words(self, place: Place) -> list[str]:
+    def words(self, place: ServedRun) -> list[str]:
         """The command that does the same, after `coterie` and without the options that name the place."""
 
     @abstractmethod
-    def perform(self, place: Place) -> Verdict:
+    def perform(self, place: ServedRun) -> Verdict:
         """Do it."""
 
-    def command(self, place: Place) -> str:
+    def command(self, place: ServedRun) -> str:
         """The command line that does the same."""
         return f"coterie {shlex.join(self.words(place))}{place.option}"
 
 
-class Answer(Action, frozen=True, kw_only=True, tag="answer"):
+class AnswerAction(PageAction, frozen=True, kw_only=True, tag="answer"):
     """Answer what needs a person: with one of its words, or a question with a text and outputs.
 
     Attributes:
@@ -88,7 +88,7 @@ class Answer(Action, frozen=True, kw_only=True, tag="answer"):
         """What it will do."""
         return f"answers {self.id}" + (f" with {self.text!r}" if self.text else "")
 
-    def words(self, place: Place) -> list[str]:
+    def words(self, place: ServedRun) -> list[str]:
         """The command."""
         if self.outputs:
             named = [f"{name}:={msgspec.json.encode(value).decode()}" for name, value in self.outputs.items()]
@@ -96,7 +96,7 @@ class Answer(Action, frozen=True, kw_only=True, tag="answer"):
             return ["control", "respond", place.run, self.id, self.text, *options]
         return ["attention", place.run, self.id, self.text]
 
-    def perform(self, place: Place) -> Verdict:
+    def perform(self, place: ServedRun) -> Verdict:
         """Answer it, if it is still open."""
         found = next((one for one in open_in(place.runs, place.run) if one.id == self.id), None)
         if found is None or abs(found.since - self.since) > 0.001:
@@ -112,7 +112,7 @@ class Answer(Action, frozen=True, kw_only=True, tag="answer"):
         return verdict
 
 
-class Guide(Action, frozen=True, kw_only=True, tag="guide"):
+class GuideAction(PageAction, frozen=True, kw_only=True, tag="guide"):
     """Give guidance to a turn; empty: the loop, or the only turn that runs."""
 
     text: str
@@ -125,12 +125,12 @@ class Guide(Action, frozen=True, kw_only=True, tag="guide"):
         then = ", and interrupts its attempt" if self.interrupt else ""
         return f"guides {self.turn or 'the run'}: at once if its agent can take it, else in its next attempt{then}"
 
-    def words(self, place: Place) -> list[str]:
+    def words(self, place: ServedRun) -> list[str]:
         """The command."""
         turn = [self.turn] if self.turn else []
         return ["control", "guide", place.run, *turn, self.text, *(["--interrupt"] if self.interrupt else [])]
 
-    def perform(self, place: Place) -> Verdict:
+    def perform(self, place: ServedRun) -> Verdict:
         """Send it."""
         if not self.text.strip():
             return Verdict(status=REFUSED, detail="there is no text to guide with")
@@ -140,7 +140,7 @@ class Guide(Action, frozen=True, kw_only=True, tag="guide"):
         return verdict
 
 
-class Interrupt(Action, frozen=True, kw_only=True, tag="interrupt"):
+class InterruptAction(PageAction, frozen=True, kw_only=True, tag="interrupt"):
     """Interrupt a turn, or all that run; no failure is counted."""
 
     turn: str = ""
@@ -150,16 +150,16 @@ class Interrupt(Action, frozen=True, kw_only=True, tag="interrupt"):
         """What it will do."""
         return f"interrupts {self.turn or 'all turns that run'}; no failure is counted, and the turn is tried again"
 
-    def words(self, place: Place) -> list[str]:
+    def words(self, place: ServedRun) -> list[str]:
         """The command."""
         return ["control", "interrupt", place.run, *([self.turn] if self.turn else [])]
 
-    def perform(self, place: Place) -> Verdict:
+    def perform(self, place: ServedRun) -> Verdict:
         """Send it."""
         return control.send(place.runs, place.run, messages.interruption(self.turn))
 
 
-class Stop(Action, frozen=True, kw_only=True, tag="stop"):
+class StopAction(PageAction, frozen=True, kw_only=True, tag="stop"):
     """Stop the run as Ctrl-C does where it runs."""
 
     @property
@@ -167,19 +167,19 @@ class Stop(Action, frozen=True, kw_only=True, tag="stop"):
         """What it will do."""
         return "interrupts what runs, and stops the run; it can be resumed"
 
-    def words(self, place: Place) -> list[str]:
+    def words(self, place: ServedRun) -> list[str]:
         """The command."""
         return ["control", "stop", place.run]
 
-    def perform(self, place: Place) -> Verdict:
+    def perform(self, place: ServedRun) -> Verdict:
         """Send it."""
         if (state := place.runs.status(place.run)) != "running":
             return Verdict(status=REFUSED, detail=f"nothing drives it ({state})")
         return control.send(place.runs, place.run, messages.stop())
 
 
-class Resume(Action, frozen=True, kw_only=True, tag="resume"):
-    """Carry the run on, in a process of its own that outlives this server.
+class ResumeAction(PageAction, frozen=True, kw_only=True, tag="resume"):
+    """Carry the run on, in a process that outlives this server.
 
     Attributes:
         retry: Try what failed again, of a run that has failed.
@@ -199,7 +199,7 @@ class Resume(Action, frozen=True, kw_only=True, tag="resume"):
         begin = "tries what failed again and goes on" if self.retry else "goes on from the end of the journal"
         return f"{begin}, in a process that does not depend on this page; finished turns are not repeated"
 
-    def words(self, place: Place) -> list[str]:
+    def words(self, place: ServedRun) -> list[str]:
         """The command."""
         return [
             *("resume", place.run, "--no-park"),
@@ -209,7 +209,7 @@ class Resume(Action, frozen=True, kw_only=True, tag="resume"):
             *([f"--max-turns={self.max_turns}"] if self.max_turns is not None else []),
         ]
 
-    def perform(self, place: Place) -> Verdict:
+    def perform(self, place: ServedRun) -> Verdict:
         """Start the process, and wait until it has the run or has failed."""
         state = place.runs.status(place.run)
         if state == "running":
@@ -219,7 +219,7 @@ class Resume(Action, frozen=True, kw_only=True, tag="resume"):
         return start(place, self.words(place))
 
 
-class Fork(Action, frozen=True, kw_only=True, tag="fork"):
+class ForkAction(PageAction, frozen=True, kw_only=True, tag="fork"):
     """Make a new run that shares the beginning of this one.
 
     Attributes:
@@ -241,7 +241,7 @@ class Fork(Action, frozen=True, kw_only=True, tag="fork"):
         where = f"up to the start of {self.turn}" if self.turn else f"up to record {self.at}" if self.at else "as it is"
         return f"makes a new run that shares this one {where}, and goes on from there; this one does not change"
 
-    def words(self, place: Place) -> list[str]:
+    def words(self, place: ServedRun) -> list[str]:
         """The command."""
         at = self._at(place)
         return [
@@ -255,7 +255,7 @@ class Fork(Action, frozen=True, kw_only=True, tag="fork"):
             ),
         ]
 
-    def perform(self, place: Place) -> Verdict:
+    def perform(self, place: ServedRun) -> Verdict:
         """Make it, and start a process that drives it."""
         wanted = [AgentChange(agent=agent, key="model", value=model) for agent, model in sorted(self.models.items())]
         wanted += [AgentChange(agent=agent, key="prompt", value=text) for agent, text in self.prompts.items()]
@@ -270,9 +270,9 @@ class Fork(Action, frozen=True, kw_only=True, tag="fork"):
         detail = f"forked at record {made.seq} as {made.run}{files_at}" + (
             f"; {verdict.detail}" if verdict.detail else ""
         )
-        return Forked(status=verdict.status, detail=detail, run=made.run)
+        return ForkVerdict(status=verdict.status, detail=detail, run=made.run)
 
-    def _at(self, place: Place) -> int | None:
+    def _at(self, place: ServedRun) -> int | None:
         if not self.turn or self.at is not None:
             return self.at
         if "/" in self.turn:
@@ -283,23 +283,23 @@ class Fork(Action, frozen=True, kw_only=True, tag="fork"):
         raise UsageError(f"there is no turn {self.turn!r}")
 
 
-class Forked(Verdict, frozen=True, kw_only=True):
+class ForkVerdict(Verdict, frozen=True, kw_only=True):
     """The verdict on a fork, and the id of the new run."""
 
     run: str = ""
 
 
-ANY = Answer | Guide | Interrupt | Stop | Resume | Fork
+ANY = AnswerAction | GuideAction | InterruptAction | StopAction | ResumeAction | ForkAction
 _processes: list[subprocess.Popen[bytes]] = []
 """The processes that were started here and may have ended: they are waited for, so that none stays as a zombie."""
 
 
-def preview(place: Place, action: Action) -> dict[str, str]:
+def preview(place: ServedRun, action: PageAction) -> dict[str, str]:
     """What *action* would do, and the command that does the same."""
     return {"what": action.what, "command": action.command(place)}
 
 
-def act(place: Place, action: Action, epoch: int) -> Done:
+def act(place: ServedRun, action: PageAction, epoch: int) -> ActionResult:
     """Do *action* to the run at *place*, and say what came of it. It may take seconds: call it on a thread.
 
     Args:
@@ -310,12 +310,12 @@ def act(place: Place, action: Action, epoch: int) -> Done:
         command = action.command(place)
         verdict = _refused(place, action, epoch) or action.perform(place)
     except (OSError, CoterieError) as error:
-        return Done(status=REFUSED, detail=str(error), command=command)
-    run = verdict.run if isinstance(verdict, Forked) else ""
-    return Done(status=verdict.status, detail=verdict.detail, command=command, run=run)
+        return ActionResult(status=REFUSED, detail=str(error), command=command)
+    run = verdict.run if isinstance(verdict, ForkVerdict) else ""
+    return ActionResult(status=verdict.status, detail=verdict.detail, command=command, run=run)
 
 
-def _refused(place: Place, action: Action, now: int) -> Verdict | None:
+def _refused(place: ServedRun, action: PageAction, now: int) -> Verdict | None:
     """Why the page may not do this any more: the run has another owner than it shows, or is over."""
     if not action.ends and (state := place.runs.status(place.run)) in ENDS:
         return Verdict(status=REFUSED, detail=str(RunIsFinished(place.run, state)))
@@ -325,8 +325,8 @@ def _refused(place: Place, action: Action, now: int) -> Verdict | None:
     return None
 
 
-def start(place: Place, words: list[str]) -> Verdict:
-    """Run `coterie` with *words* in a session of its own, and wait until it drives the run or has ended."""
+def start(place: ServedRun, words: list[str]) -> Verdict:
+    """Run `coterie` with *words* in a new session, and wait until it drives the run or has ended."""
     _processes[:] = [one for one in _processes if one.poll() is None]
     folder = files.user_state() / "ui"
     files.make_folder(folder)

@@ -19,7 +19,7 @@ from coterie.runs.attempt_output import StreamReader
 from coterie.runs.attention import with_prompt
 from coterie.runs.news import NewRecords
 from coterie.runs.repository import Runs
-from coterie.ui.places import Place
+from coterie.ui.places import ServedRun
 from coterie.ui.questions import fields
 from coterie.views.attention import Attention
 from coterie.views.live import LiveRun, Tables, position_text, read_position
@@ -96,7 +96,7 @@ class RunFeed(Feed):
     Everything that reads or folds is done on a thread, one call at a time.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ServedRun) -> None:
         super().__init__()
         self.place, self.runs, self.run = place, place.runs, place.run
         self.live = LiveRun(place.run)

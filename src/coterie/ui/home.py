@@ -1,4 +1,4 @@
-"""The list of all runs: what needs a person, what is at work, what ended."""
+"""The list of all runs: those that need a person, those at work, the ended ones."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ from coterie.runs.attention import open_in
 from coterie.runs.index import Entry
 from coterie.runs.rows import RunEntry, RunRows
 from coterie.ui.feeds import Feed, FeedEvent
-from coterie.ui.places import Places, key_of
+from coterie.ui.places import ServedRuns, key_of
 from coterie.ui.questions import fields
 
 EVERY = 1.0
@@ -39,7 +39,7 @@ class HomeList:
         bound: Gives the most turns of a plan.
     """
 
-    def __init__(self, places: Places, bound: Callable[[Plan], int | None]) -> None:
+    def __init__(self, places: ServedRuns, bound: Callable[[Plan], int | None]) -> None:
         self._rows = [RunRows(home, bound) for home in places.homes]
         self._homes = places.homes
         self._entries: list[tuple[str, RunRows, RunEntry]] = []

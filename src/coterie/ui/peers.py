@@ -13,7 +13,7 @@ from contextlib import suppress
 from coterie.backends.processes import attempt_of, marks_of
 from coterie.errors import CoterieError
 from coterie.runs.news import NewRecords
-from coterie.ui.places import Places
+from coterie.ui.places import ServedRuns
 from coterie.views.live import LiveRun
 
 Address = tuple[str, int]
@@ -48,7 +48,7 @@ def refusal(client: Address, port: int, outside: Callable[[], str]) -> str:
     return ""
 
 
-def attempt_outside(places: Places) -> str:
+def attempt_outside(places: ServedRuns) -> str:
     """An attempt of this machine that may run outside a sandbox; empty if there is none."""
     for home, entry in places.entries():
         runs, run = home.open(entry)

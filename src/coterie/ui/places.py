@@ -13,7 +13,7 @@ from coterie.runs.index import Entry
 from coterie.runs.repository import RunLocation, Runs, find
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class ServedRun(Struct, frozen=True, kw_only=True):
     """A root run that the page can show.
 
     Attributes:
@@ -31,7 +31,7 @@ class Place(Struct, frozen=True, kw_only=True):
         return {"key": self.key, "run": self.run, "option": self.option, "folder": str(self.runs.folder(self.run))}
 
 
-class Places:
+class ServedRuns:
     """The runs of some homes.
 
     Args:
@@ -46,7 +46,7 @@ class Places:
         for home in self.homes:
             yield from ((home, entry) for entry in home.newest(everywhere=True, beginning=beginning))
 
-    def find(self, key: str) -> Place:
+    def find(self, key: str) -> ServedRun:
         """The run that *key* names.
 
         Raises:
@@ -63,13 +63,13 @@ class Places:
             if not mark:  # a beginning of an id, or `last`
                 for home in self.homes[:1]:
                     runs, run = find(key, home)
-                    return Place(key=run, runs=runs, run=run, option=home.option)
+                    return ServedRun(key=run, runs=runs, run=run, option=home.option)
             raise NoSuchRun(key)
         [(folder, (home, entry))] = fitting.items()
         runs, run = home.open(entry)
         is_shared = len(found) > 1
         option = f" --state-dir {shlex.quote(str(runs.root))}" if is_shared and runs.is_here else home.option
-        return Place(key=key_of(id, folder, is_shared=is_shared), runs=runs, run=run, option=option)
+        return ServedRun(key=key_of(id, folder, is_shared=is_shared), runs=runs, run=run, option=option)
 
 
 def key_of(run: str, folder: str, *, is_shared: bool) -> str:

@@ -25,9 +25,9 @@ from coterie.runs.changed_files import changed_files
 from coterie.runs.comparison import compare
 from coterie.runs.repository import Runs
 from coterie.runs.turn_detail import detail
-from coterie.ui.access import Access
-from coterie.ui.actions import ANY, Action, act, preview
-from coterie.ui.places import Place
+from coterie.ui.access import SessionAccess
+from coterie.ui.actions import ANY, PageAction, act, preview
+from coterie.ui.places import ServedRun
 from coterie.ui.single_file import page_of
 from coterie.ui.stream import Feeds, events
 from coterie.views.costs import costs, dearest
@@ -58,7 +58,7 @@ class Api:
         about: What the page should know of the server.
     """
 
-    def __init__(self, feeds: Feeds, access: Access, about: dict[str, Any], may_act: MayAct | None) -> None:
+    def __init__(self, feeds: Feeds, access: SessionAccess, about: dict[str, Any], may_act: MayAct | None) -> None:
         self._feeds, self._access = feeds, access
         self._about = about | {"version": __version__, "read_only": may_act is None}
         self._may_act = may_act
@@ -220,10 +220,10 @@ class Api:
         epoch = await feed.with_live(lambda live: live.runs[live.run].view.epoch)
         return await asyncio.to_thread(act, place, action, epoch)
 
-    async def _action(self, request: Request) -> tuple[Place, Action]:
+    async def _action(self, request: Request) -> tuple[ServedRun, PageAction]:
         place = await asyncio.to_thread(self._feeds.places.find, request.path_params["key"])
         try:
-            action: Action = msgspec.convert(await body_of(request), ANY)
+            action: PageAction = msgspec.convert(await body_of(request), ANY)
         except msgspec.ValidationError as error:
             raise HTTPException(422, f"this is no action: {error}") from None
         return place, action

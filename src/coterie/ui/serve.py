@@ -26,10 +26,10 @@ from coterie.topology.system.fields import is_loopback
 try:
     from coterie.actors.http.server import HttpServer, ServerLimits, TlsFiles
     from coterie.ui import peers
-    from coterie.ui.access import Access, guarded
+    from coterie.ui.access import SessionAccess, guarded
     from coterie.ui.feeds import Feed
     from coterie.ui.home import HomeList
-    from coterie.ui.places import Places
+    from coterie.ui.places import ServedRuns
     from coterie.ui.routes import Api
     from coterie.ui.stream import Feeds
     from coterie.ui.team_file import TeamFeed
@@ -76,8 +76,8 @@ class PageServer:
     def __init__(self, homes: Sequence[RunLocation], options: PageOptions) -> None:
         check(options)
         self._options = options
-        self.access = Access()
-        self.places = Places(homes)
+        self.access = SessionAccess()
+        self.places = ServedRuns(homes)
         team: dict[str, Callable[[], Feed]] = {"team": partial(TeamFeed, options.file)} if options.file else {}
         self.feeds = Feeds(self.places, HomeList(self.places, _most_turns), team)
         self._origins: tuple[str, ...] = ()
@@ -178,7 +178,7 @@ def check(options: PageOptions) -> None:
     if not is_loopback(options.host) and options.tls is None and not options.insecure:
         raise UsageError(
             f"--host {options.host} lets other machines in: add --tls-cert FILE --tls-key FILE, or --insecure "
-            "if nobody else can read this network"
+            "on a private network"
         )
 
 

@@ -1,6 +1,6 @@
 """A run as one page that opens without a server and without a network: `coterie inspect RUN html`.
 
-The page's modules become one script, each in a function of its own; what they show is in the file, compressed. Its
+The page's modules become one script, each as a function; the data is in the file, compressed. Its
 policy allows this script and this style only, by their hashes, and no connection at all.
 """
 

@@ -14,7 +14,7 @@ import msgspec
 from coterie.errors import CoterieError
 from coterie.ui.feeds import Feed, FeedEvent, OutputFeed, RunFeed
 from coterie.ui.home import HomeFeed, HomeList
-from coterie.ui.places import Places
+from coterie.ui.places import ServedRuns
 
 PING = 15.0
 """Seconds without an event after which an empty one is sent, so that a page notices a lost server."""
@@ -30,7 +30,7 @@ class Feeds:
         streams: How many are open: one for each browser.
     """
 
-    def __init__(self, places: Places, home: HomeList, others: Mapping[str, Callable[[], Feed]] = {}) -> None:
+    def __init__(self, places: ServedRuns, home: HomeList, others: Mapping[str, Callable[[], Feed]] = {}) -> None:
         self.places, self.home, self._others = places, home, others
         self._feeds: dict[str, Feed] = {}
         self._unread: dict[str, float] = {}

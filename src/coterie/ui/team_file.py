@@ -88,7 +88,7 @@ class TeamFile:
                 picture = of_graph(draw(topology), topology.name)
                 self._drawn = ({"": msgspec.to_builtins(picture, enc_hook=str)}, topology.name, "", time.time())
                 return None
-        except (LookupError, ValueError):  # what is written so far is no graph
+        except (LookupError, ValueError):  # the file so far is no graph
             pass
         return self._drawn[3] if self._drawn is not None else None
 
