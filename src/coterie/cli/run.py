@@ -139,6 +139,10 @@ def resume(
     here: Annotated[
         bool, typer.Option("--here", help="Continue a run of a cluster on this machine, with a copy of its journal.")
     ] = False,
+    retry: Annotated[
+        str | None,
+        typer.Option("--retry", metavar="[TURN]", help="Continue a failed run: retry what failed it, or only TURN."),
+    ] = None,
     *,
     home: HomeOptions,
     limits: LimitOptions,
@@ -156,6 +160,8 @@ def resume(
     from coterie.runs.control import RemoteRuns
     from coterie.runs.repository import LocalHome, find, home_at
 
+    if retry is not None and (when_open or len(run) > 1):
+        raise UsageError("--retry is for one run; a turn of it is written NAME#N, such as coder#1")
     if len(run) > 1 and not when_open:
         raise UsageError("one run at a time can be resumed; several need --when-open")
     if backend is not None and reload is None:
@@ -171,7 +177,7 @@ def resume(
         runs, run = find(name, where, show_place)
         runs = runs.here(run, complain) if here and isinstance(runs, RemoteRuns) else runs
         option = LocalHome(runs.root).option if here else home_at(where).option
-        return carry_on(runs, run, option, bounds, drive, reload=plan, cassette=tape, quota=quota)
+        return carry_on(runs, run, option, bounds, drive, reload=plan, retry=retry, cassette=tape, quota=quota)
 
     return _resume_when_open(run, again, where) if when_open else again(run[0])
 

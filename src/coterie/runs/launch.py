@@ -3,7 +3,8 @@
 import asyncio
 import dataclasses
 import os
-from collections.abc import Callable, Coroutine, Iterable
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -14,8 +15,8 @@ from msgspec.structs import replace
 
 from coterie.backends.processes import marks_of
 from coterie.clock import Clock, SystemClock
-from coterie.errors import Fenced, JournalFailed, RunDeleted, RunIsFinished, UsageError
-from coterie.journal.records import ConfigAnswer, ConfigChanged, Record, RunFinished
+from coterie.errors import Fenced, JournalFailed, RetryRefused, RunDeleted, RunIsFinished, RunIsOwned, UsageError
+from coterie.journal.records import ConfigAnswer, ConfigChanged, Record, RunFinished, RunReopened
 from coterie.journal.relocation import place_in
 from coterie.journal.runs import EarlierRecords, Journal, RunRecord
 from coterie.kernel.ended import Ended
@@ -39,6 +40,7 @@ from coterie.runs.note_files import NoteFiles
 from coterie.runs.outcome import Outcome, outcome_of
 from coterie.runs.removal import clear_removed
 from coterie.runs.repository import Runs
+from coterie.runs.retry import before_failure, reopening
 from coterie.waits import waiting
 from coterie.workspace.trees import worktree
 from coterie.workspace.trees.git import in_thread
@@ -149,6 +151,7 @@ async def resume(
     *,
     state_dir: Path,
     reload: Plan | None = None,
+    retry: str | None = None,
     recall: Callable[[Iterable[RunRecord]], object] | None = None,
     runs: Runs | None = None,
     **how: Unpack[HowToDrive],
@@ -159,6 +162,7 @@ async def resume(
     and their prompts say so.
 
     Args:
+        retry: Reopen the run, which has failed, and retry this turn of those that failed it; empty: all of them.
         recall: Called once with the records of earlier owners, those of child runs included, before any is observed.
         runs: The runs of *state_dir*, if their caller has read this one with `is_claimed_next`, or if their journals
             are kept by another store.
@@ -166,6 +170,7 @@ async def resume(
 
     Raises:
         NoSuchRun, RunIsOwned, RunIsFinished, JournalUnreadable: If it cannot be taken over.
+        RetryRefused: If nothing in it is to be retried.
         NotTheOperator: If this process belongs to an attempt that did not begin the run.
         ReplayMismatch: If the plan or today's engine decides otherwise than the journal says.
         TopologyError: If *reload* has no backend for an agent, or its model cannot be used.
@@ -173,12 +178,14 @@ async def resume(
             in it, which only that program can carry on.
     """
     runs = runs or Runs(state_dir)
-    check_operator(runs, run)
+    marks = check_operator(runs, run)
     tree = runs.tree(run, is_claimed_next=True)
     with waiting(f"the journal of {run} to be read"):
         journal = next(tree)
-    first = journal.started
-    if isinstance(last := journal.records[-1], RunFinished):
+    first, own, reopened = journal.started, worktree.read(state_dir, run), None
+    if retry is not None:
+        reopened, tree = _reopening(runs, journal, tree, own, retry, marks)
+    elif isinstance(last := journal.records[-1], RunFinished):
         raise RunIsFinished(run, last.outcome)
     recorded = journal.plan()
     plan = _held(run, reload, runs) if reload is not None else recorded
@@ -187,13 +194,15 @@ async def resume(
         kind_of(plan).check_resume(run)
     owner = await _Owner.of(plan, how)
     moved = journal.relocation
-    cwd, own = Path(moved.path(first.cwd)) if first.cwd else Path.cwd(), worktree.read(state_dir, run)
+    cwd = Path(moved.path(first.cwd)) if first.cwd else Path.cwd()
     if not cwd.is_dir() and (own is None or own.status == "running"):
         raise UsageError(f"run {run!r} works in {cwd}, and there is no such folder: bring it back, then resume")
     kind = kind_of(recorded)
     with suppress(OSError):
         hide_state(state_dir, kind.place, cwd)
-    opening = RootOpening(warnings=owner.warnings, relocation=moved, is_reloaded=reload is not None)
+    opening = RootOpening(
+        warnings=owner.warnings, relocation=moved, is_reloaded=reload is not None, reopened=reopened
+    )
     if moved.before:
         opening = _moved(opening, runs, journal)
 
@@ -205,6 +214,22 @@ async def resume(
         return shell.resume(run, plan, opening)
 
     return await owner.drive(_RunFiles(runs, run, cwd, own, first.snapshots), kind, journal, opening, begin)
+
+
+def _reopening(
+    runs: Runs, journal: Journal, below: Iterator[Journal], tree: WorkTree | None, turn: str, marks: Sequence[str]
+) -> tuple[RunReopened, Iterator[Journal]]:
+    """The record by which the run of *journal* is reopened, and the journals *below* it, which had to be read."""
+    run = journal.run
+    if runs.is_owned(run):
+        raise RunIsOwned(run)
+    journals = [journal, *below]
+    reopened = reopening(journals, time.time(), turn, marks[0] if marks else "")
+    if tree is not None and tree.status == "merged":
+        merged = f"its work was merged into {tree.base_branch or tree.origin}, and would be merged again"
+        line = f"`coterie fork {run} --at {before_failure(journals)}` begins a new run with the files of that moment"
+        raise RetryRefused(run, merged, line)
+    return reopened, iter(journals[1:])
 
 
 def _moved(opening: RootOpening, runs: Runs, journal: Journal) -> RootOpening:
