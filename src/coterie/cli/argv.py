@@ -15,8 +15,8 @@ def prepare(arguments: Sequence[str]) -> list[str]:
     """Return *arguments* with optional values of options and the words behind `--` of `run` made explicit.
 
     The word after a bare `--rehearse` is its script if it ends in `.json`, that after a bare `--retry` a turn if it has
-    a `#`; otherwise it is a separate word, and the option gets an empty value. Each word behind `--` of `run` becomes an argument for the backend; other words behind
-    `--` do not change. The payload of `emit` may begin with a dash.
+    a `#`; otherwise it is a separate word, and the option gets an empty value. Each word behind `--` of `run` becomes
+    an argument for the backend; other words behind `--` do not change. The payload of `emit` may begin with a dash.
     """
     if len(arguments) > 2 and arguments[0] == MOCK and not arguments[1].startswith("-"):
         return [*arguments[:2], "--", *arguments[2:]]

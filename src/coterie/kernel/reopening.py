@@ -27,6 +27,7 @@ class Reopenable:
     todo: dict[r.Cause, Command | Again]
     time: OwnedTime
     used: r.Usage
+    parked: dict[str, tuple[r.AttentionAsked, r.OperatorSaid | None]]
     _waiting: dict[str, r.Cause]
 
     def __init__(self) -> None:
@@ -82,7 +83,9 @@ class Reopenable:
                 self._void(name)
                 turn.status, turn.asked, turn.since = "running", record.at, self.time.seconds
                 turn.failure, turn.reopened = None, record
-            elif name not in self._waiting:
+            elif not isinstance(waiting := self.todo.get(self._waiting.get(name, (0, 0))), Again) or waiting.ask:
+                self._void(name)
+                self.parked.pop(name, None)
                 turn.status = "between"
                 follows.append(Again(turn=name, attempt=turn.attempt + 1, due=record.at))
             turn.tally, turn.cancelled = Tally(interrupted=turn.tally.interrupted), False
@@ -118,7 +121,7 @@ def reported(records: Sequence[r.Record], below: Iterable[str]) -> dict[str, r.U
 
 
 def reopened_below(above: Turn, records: Sequence[r.Record], now: float) -> r.RunReopened | None:
-    """The record by which the child run that *above* is, with *records*, is to be reopened; None: it goes on as it is."""
+    """The record by which the child run that *above* is, with *records*, is to be reopened; None: it is not."""
     record, last = above.reopened, records[-1] if records else None
     key = attempt_id(above.ask.turn, above.attempt)
     if record is None or last is None or not record.below.get(key):

@@ -3,8 +3,7 @@
 import asyncio
 import dataclasses
 import os
-import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -15,8 +14,8 @@ from msgspec.structs import replace
 
 from coterie.backends.processes import marks_of
 from coterie.clock import Clock, SystemClock
-from coterie.errors import Fenced, JournalFailed, RetryRefused, RunDeleted, RunIsFinished, RunIsOwned, UsageError
-from coterie.journal.records import ConfigAnswer, ConfigChanged, Record, RunFinished, RunReopened
+from coterie.errors import Fenced, JournalFailed, RunDeleted, RunIsFinished, UsageError
+from coterie.journal.records import ConfigAnswer, ConfigChanged, Record, RunFinished
 from coterie.journal.relocation import place_in
 from coterie.journal.runs import EarlierRecords, Journal, RunRecord
 from coterie.kernel.ended import Ended
@@ -40,7 +39,7 @@ from coterie.runs.note_files import NoteFiles
 from coterie.runs.outcome import Outcome, outcome_of
 from coterie.runs.removal import clear_removed
 from coterie.runs.repository import Runs
-from coterie.runs.retry import before_failure, reopening
+from coterie.runs.retry import retriable
 from coterie.waits import waiting
 from coterie.workspace.trees import worktree
 from coterie.workspace.trees.git import in_thread
@@ -184,7 +183,8 @@ async def resume(
         journal = next(tree)
     first, own, reopened = journal.started, worktree.read(state_dir, run), None
     if retry is not None:
-        reopened, tree = _reopening(runs, journal, tree, own, retry, marks)
+        journals = [journal, *tree]
+        reopened, tree = retriable(runs, journals, retry, marks[0] if marks else ""), iter(journals[1:])
     elif isinstance(last := journal.records[-1], RunFinished):
         raise RunIsFinished(run, last.outcome)
     recorded = journal.plan()
@@ -200,9 +200,7 @@ async def resume(
     kind = kind_of(recorded)
     with suppress(OSError):
         hide_state(state_dir, kind.place, cwd)
-    opening = RootOpening(
-        warnings=owner.warnings, relocation=moved, is_reloaded=reload is not None, reopened=reopened
-    )
+    opening = RootOpening(warnings=owner.warnings, relocation=moved, is_reloaded=reload is not None, reopened=reopened)
     if moved.before:
         opening = _moved(opening, runs, journal)
 
@@ -214,22 +212,6 @@ async def resume(
         return shell.resume(run, plan, opening)
 
     return await owner.drive(_RunFiles(runs, run, cwd, own, first.snapshots), kind, journal, opening, begin)
-
-
-def _reopening(
-    runs: Runs, journal: Journal, below: Iterator[Journal], tree: WorkTree | None, turn: str, marks: Sequence[str]
-) -> tuple[RunReopened, Iterator[Journal]]:
-    """The record by which the run of *journal* is reopened, and the journals *below* it, which had to be read."""
-    run = journal.run
-    if runs.is_owned(run):
-        raise RunIsOwned(run)
-    journals = [journal, *below]
-    reopened = reopening(journals, time.time(), turn, marks[0] if marks else "")
-    if tree is not None and tree.status == "merged":
-        merged = f"its work was merged into {tree.base_branch or tree.origin}, and would be merged again"
-        line = f"`coterie fork {run} --at {before_failure(journals)}` begins a new run with the files of that moment"
-        raise RetryRefused(run, merged, line)
-    return reopened, iter(journals[1:])
 
 
 def _moved(opening: RootOpening, runs: Runs, journal: Journal) -> RootOpening:

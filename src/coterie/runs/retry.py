@@ -4,16 +4,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from coterie.clock import SystemClock
 from coterie.diagnostics import did_you_mean
-from coterie.errors import RetryRefused
+from coterie.errors import RetryRefused, RunIsOwned
 from coterie.ids import attempt_id, child_run_id
 from coterie.journal.records import RunFinished, RunReopened, RunStopped, TurnCancelled, TurnFailed, TurnStarted
 from coterie.journal.runs import Journal
 from coterie.kernel.fold import Fold
 from coterie.kernel.reopening import reported
 from coterie.kinds import kind_of
-from coterie.planning.program import ProgramPlan
-from coterie.planning.system import SystemPlan
+from coterie.runs.repository import Runs
+from coterie.workspace.trees import worktree
 
 _ATTEMPT = re.compile(r"(#\d+)\.\d+(?=/)")
 
@@ -56,6 +57,25 @@ class _Failure:
             more = child.retried(wanted if is_fault else list(child.faults(f"{path}{attempt}/")), f"{path}{attempt}/")
             turns, below = turns + more[0], below | more[1]
         return turns, below
+
+
+def retriable(runs: Runs, journals: Sequence[Journal], turn: str = "", by: str = "") -> RunReopened:
+    """The record by which a failed run is reopened, which can go on where it left its work.
+
+    Raises:
+        RunIsOwned: If a process drives it.
+        RetryRefused: As `reopening`, or if its work was merged.
+    """
+    run = journals[0].run
+    if runs.is_owned(run):
+        raise RunIsOwned(run)
+    reopened = reopening(journals, SystemClock().now(), turn, by)
+    tree = worktree.read(runs.root, run)
+    if tree is not None and tree.status == "merged":
+        merged = f"its work was merged into {tree.base_branch or tree.origin}, where a retry would begin anew"
+        line = f"`coterie fork {run} --at {before_failure(journals)}` begins a new run with the files of that moment"
+        raise RetryRefused(run, merged, line)
+    return reopened
 
 
 def reopening(journals: Iterable[Journal], now: float, turn: str = "", by: str = "") -> RunReopened:
@@ -120,16 +140,15 @@ def _end_of(run: str, journal: Journal) -> RunFinished:
     Raises:
         RetryRefused: If it has not failed, or only a program could go on with it.
     """
-    last, coordination = journal.records[-1], journal.plan().coordination
+    last, kind = journal.records[-1], kind_of(journal.plan())
     if not isinstance(last, RunFinished):
         state = f"stopped ({last.reason})" if isinstance(last, RunStopped) else "cut off"
         raise RetryRefused(run, f"it did not fail, it was {state}", f"`coterie resume {run}` continues it")
     if last.outcome == "completed":
         line = f"`coterie fork {run} --at SEQ` begins a new run at one of its records"
         raise RetryRefused(run, "it has completed", line)
-    if isinstance(coordination, ProgramPlan | SystemPlan):
-        what = "a Python program" if isinstance(coordination, ProgramPlan) else "a supervised system"
-        raise RetryRefused(run, f"its turns are those of {what}, which has ended", "start that again")
+    if kind.decides_elsewhere:
+        raise RetryRefused(run, f"its turns are those of {kind.decides_elsewhere}, which has ended", "start that again")
     return last
 
 
@@ -141,7 +160,9 @@ def _failure(known: Mapping[str, Journal], run: str) -> _Failure | None:
         return None
     if last.outcome == "completed":
         return _Failure(0)
-    fold = Fold(run, kind_of(journal.plan()))
+    if (kind := kind_of(journal.plan())).decides_elsewhere:
+        return None
+    fold = Fold(run, kind)
     fold.fold(journal.records)
     ended = [record for record in journal.records if isinstance(record, TurnFailed | TurnCancelled)]
     faults = set[str]()

@@ -170,6 +170,9 @@ def _over(records: Iterable[r.Record]) -> set[str | tuple[str, int]]:
                 over.add(turn)
             case r.AttemptFailed(turn=turn, attempt=attempt) | r.AttemptInterrupted(turn=turn, attempt=attempt):
                 over.add((turn, attempt))
+            case r.RunReopened():
+                over.difference_update(record.asked)
+                over.difference_update((turn, int(n)) for turn, _, n in (one.rpartition(".") for one in record.below))
     return over
 
 

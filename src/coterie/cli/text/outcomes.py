@@ -67,9 +67,18 @@ def next_steps(ended: "Outcome", option: str) -> str:
             lines.append(f"continue with{first}:\n  coterie resume {ended.run}{where}{_raised(ended)}")
         case "failed":
             lines.append(f"inspect it with:\n  coterie inspect {ended.run}{where}")
+            if ended.way_on in _WAYS_ON:
+                what, command, option = _WAYS_ON[ended.way_on]
+                lines.append(f"{what}:\n  coterie {command} {ended.run}{option}{where}")
     return "\n".join(lines)
 
 
+_WAYS_ON = {
+    "retry": ("retry what failed it with", "resume", " --retry"),
+    "fork": ("begin again before that with", "fork", ""),
+    "merge": ("merge its work with", "worktree merge", ""),
+}
+"""What may help a failed run: its heading, the command, and an option of that."""
 _SETTINGS = {"max_runtime": "event_loop.max_runtime", "cost_budget": "event_loop.max_cost_usd"}
 """Settings that would stop a loop again, by the reason that it stopped."""
 
@@ -141,4 +150,5 @@ def outcome_data(ended: "Outcome", failed: Iterable[str] = ()) -> dict[str, Any]
         "notices": ended.notices,
         "missing": ended.missing,
         "failed_turns": list(failed),
+        "way_on": ended.way_on,
     }

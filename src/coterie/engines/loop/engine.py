@@ -202,9 +202,10 @@ class LoopEngine:
                 self._ended(record)
             case records.RunReopened():
                 state.cost -= record.usage.cost
-                for name in record.asked if state.wave is not None else ():
-                    state.wave.outcomes.pop(name, None)
-                    state.wave.texts.pop(name, None)
+                if (wave := state.wave) is not None:
+                    for name in record.asked:
+                        wave.outcomes.pop(name, None)
+                        wave.texts.pop(name, None)
 
     def _read_again(self) -> None:
         self._commands.append(Reload())

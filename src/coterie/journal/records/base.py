@@ -47,7 +47,6 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
             unsettled=self.unsettled + other.unsettled,
         )
 
-
     def __sub__(self, other: "Usage") -> "Usage":
         return Usage(
             input_tokens=self.input_tokens - other.input_tokens,

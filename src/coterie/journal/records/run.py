@@ -76,7 +76,7 @@ class RunStopped(Record, frozen=True, kw_only=True, tag="run.stopped", gc=False)
 
 
 class RunFinished(Record, frozen=True, kw_only=True, tag="run.finished", gc=False):
-    """The run has ended: *outcome* is `completed` or `failed` (then *reason* says why). A failed run can be reopened."""
+    """The run ended: *outcome* is `completed` or `failed` (then *reason* says why); a failed run can be reopened."""
 
     outcome: str
     result: Any = None
