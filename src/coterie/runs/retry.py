@@ -8,9 +8,18 @@ from coterie.clock import SystemClock
 from coterie.diagnostics import did_you_mean
 from coterie.errors import RetryRefused, RunIsOwned
 from coterie.ids import attempt_id, child_run_id
-from coterie.journal.records import RunFinished, RunReopened, RunStopped, TurnCancelled, TurnFailed, TurnStarted
+from coterie.journal.records import (
+    AttemptFailed,
+    RunFinished,
+    RunReopened,
+    RunStopped,
+    TurnCancelled,
+    TurnFailed,
+    TurnStarted,
+)
 from coterie.journal.runs import Journal
 from coterie.kernel.fold import Fold
+from coterie.kernel.kind import MakeKind
 from coterie.kernel.reopening import reported
 from coterie.kinds import kind_of
 from coterie.runs.repository import Runs
@@ -78,7 +87,9 @@ def retriable(runs: Runs, journals: Sequence[Journal], turn: str = "", by: str =
     return reopened
 
 
-def reopening(journals: Iterable[Journal], now: float, turn: str = "", by: str = "") -> RunReopened:
+def reopening(
+    journals: Iterable[Journal], now: float, turn: str = "", by: str = "", kinds: MakeKind = kind_of
+) -> RunReopened:
     """The record by which a failed run is reopened.
 
     Args:
@@ -86,14 +97,15 @@ def reopening(journals: Iterable[Journal], now: float, turn: str = "", by: str =
         turn: The turn to retry, of several that failed the run; by default all of them. One of a child run is
             `team#1/coder#2`.
         by: The attempt in whose process this is; empty: an operator's.
+        kinds: Gives the kind of a plan.
 
     Raises:
         RetryRefused: If the run has not failed, or not because of *turn*, or nothing in it can be retried.
     """
     known = {journal.run: journal for journal in journals}
     run, journal = next(iter(known.items()))
-    last = _end_of(run, journal)
-    failure = _failure(known, run)
+    last = _end_of(run, journal, kinds)
+    failure = _failure(known, run, kinds)
     faults = list(failure.faults()) if failure is not None else []
     if failure is None or not faults:
         line = f"`coterie fork {run} --at {_before(journal, failure)}` begins a new run before that"
@@ -122,7 +134,7 @@ def before_failure(journals: Iterable[Journal]) -> int | None:
     run, journal = next(iter(known.items()))
     last = journal.records[-1] if journal.records else None
     failed = isinstance(last, RunFinished) and last.outcome == "failed"
-    return _before(journal, _failure(known, run)) if failed else None
+    return _before(journal, _failure(known, run, kind_of)) if failed else None
 
 
 def _before(journal: Journal, failure: "_Failure | None") -> int:
@@ -134,13 +146,13 @@ def _before(journal: Journal, failure: "_Failure | None") -> int:
     return min(began, default=since) - 1
 
 
-def _end_of(run: str, journal: Journal) -> RunFinished:
+def _end_of(run: str, journal: Journal, kinds: MakeKind) -> RunFinished:
     """The end of the failed *run*.
 
     Raises:
         RetryRefused: If it has not failed, or only a program could go on with it.
     """
-    last, kind = journal.records[-1], kind_of(journal.plan())
+    last, kind = journal.records[-1], kinds(journal.plan())
     if not isinstance(last, RunFinished):
         state = f"stopped ({last.reason})" if isinstance(last, RunStopped) else "cut off"
         raise RetryRefused(run, f"it did not fail, it was {state}", f"`coterie resume {run}` continues it")
@@ -152,7 +164,7 @@ def _end_of(run: str, journal: Journal) -> RunFinished:
     return last
 
 
-def _failure(known: Mapping[str, Journal], run: str) -> _Failure | None:
+def _failure(known: Mapping[str, Journal], run: str, kinds: MakeKind) -> _Failure | None:
     """What ended *run*; None if it did not begin or end, or was not ended by its engine."""
     journal = known.get(run)
     last = journal.records[-1] if journal is not None and journal.records else None
@@ -160,14 +172,14 @@ def _failure(known: Mapping[str, Journal], run: str) -> _Failure | None:
         return None
     if last.outcome == "completed":
         return _Failure(0)
-    if (kind := kind_of(journal.plan())).decides_elsewhere:
+    if (kind := kinds(journal.plan())).decides_elsewhere:
         return None
     fold = Fold(run, kind)
     fold.fold(journal.records)
     ended = [record for record in journal.records if isinstance(record, TurnFailed | TurnCancelled)]
+    earlier = max([one.seq for one in journal.records if isinstance(one, RunReopened)], default=0)
     faults = set[str]()
     if last.outcome == "cancelled":
-        earlier = max([one.seq for one in journal.records if isinstance(one, RunReopened)], default=0)
         called_off = [one.seq for one in ended if one.cause is None and one.source == "harness" and one.seq > earlier]
         since = min(called_off, default=last.seq)
     elif fold.ending is not None:
@@ -176,12 +188,15 @@ def _failure(known: Mapping[str, Journal], run: str) -> _Failure | None:
     else:
         return None
     found = _Failure(since)
+    over = {(r.turn, r.attempt) for r in journal.records[earlier:] if isinstance(r, AttemptFailed)}
     cancelled = {one.turn for one in ended if isinstance(one, TurnCancelled) and one.seq >= since}
     for name, turn in fold.turns.items():
         if name not in faults and name not in cancelled:
             continue
         found.turns.append((name, turn.attempt, name in faults))
-        below = _failure(known, child_run_id(run, name, turn.attempt))
+        if name in cancelled and (name, turn.attempt) in over:
+            continue  # its next attempt was still to come
+        below = _failure(known, child_run_id(run, name, turn.attempt), kinds)
         if below is not None and (below.since or name not in faults):
             found.below[attempt_id(name, turn.attempt)] = below
     return found
