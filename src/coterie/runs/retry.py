@@ -34,13 +34,20 @@ class _Failure:
 
     Attributes:
         since: The record that did; 0: the run completed, and its parent did not hear of it.
+        is_called_off: Whether its parent did.
         turns: The turns that are to go on, each with its current attempt and whether its failure ended the run.
         below: The child runs that such attempts are, by attempt, if they can go on.
     """
 
     since: int
+    is_called_off: bool = False
     turns: list[tuple[str, int, bool]] = field(default_factory=list)
     below: "dict[str, _Failure]" = field(default_factory=dict)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is something to retry in it."""
+        return self.is_called_off or any(self.faults())
 
     def faults(self, path: str = "") -> Iterator[str]:
         """The turns whose failure ended the run, the deepest; one of a child run has the path to it."""
@@ -187,7 +194,7 @@ def _failure(known: Mapping[str, Journal], run: str, kinds: MakeKind) -> _Failur
         faults = {one.turn for one in ended if isinstance(one, TurnFailed) or one.seq >= since} & {*fold.at_fault}
     else:
         return None
-    found = _Failure(since)
+    found = _Failure(since, is_called_off=last.outcome == "cancelled")
     over = {(r.turn, r.attempt) for r in journal.records[earlier:] if isinstance(r, AttemptFailed)}
     cancelled = {one.turn for one in ended if isinstance(one, TurnCancelled) and one.seq >= since}
     for name, turn in fold.turns.items():
@@ -197,7 +204,7 @@ def _failure(known: Mapping[str, Journal], run: str, kinds: MakeKind) -> _Failur
         if name in cancelled and (name, turn.attempt) in over:
             continue  # its next attempt was still to come
         below = _failure(known, child_run_id(run, name, turn.attempt), kinds)
-        if below is not None and (below.since or name not in faults):
+        if below is not None and (below.goes_on if below.since else name not in faults):
             found.below[attempt_id(name, turn.attempt)] = below
     return found
 
