@@ -12,8 +12,8 @@ from coterie.engines.commands import Command, Engine
 from coterie.ids import attempt_id
 from coterie.journal import records as r
 from coterie.journal.owned import OwnedTime
-from coterie.kernel.commands import Again, Turn
-from coterie.kernel.retries import Tally
+from coterie.kernel.commands import NextAttempt, Turn
+from coterie.kernel.retries import RetryCount
 
 _END = r.RunFinished | r.TreesJoined | r.TreeMerged | r.TreeCleared | r.RunNotified
 """The end of a run and the steps before it."""
@@ -24,7 +24,7 @@ class Reopenable:
 
     engine: Engine
     turns: dict[str, Turn]
-    todo: dict[r.Cause, Command | Again]
+    todo: dict[r.Cause, Command | NextAttempt]
     time: OwnedTime
     used: r.Usage
     parked: dict[str, tuple[r.AttentionAsked, r.OperatorSaid | None]]
@@ -37,7 +37,7 @@ class Reopenable:
         """What came between a failure that ended the run and its reopening."""
 
     @abstractmethod
-    def _take(self, record: r.Record, command: Command | Again | None) -> list[Command | Again]:
+    def _take(self, record: r.Record, command: Command | NextAttempt | None) -> list[Command | NextAttempt]:
         """Take *record* in without the engine."""
 
     @abstractmethod
@@ -48,7 +48,7 @@ class Reopenable:
         """The reopening that makes void what was decided at *record*, or that it is."""
         return self._reopenings[0] if self._reopenings and record.seq >= self._reopenings[0].since else None
 
-    def _take_void(self, record: r.Record, reopened: r.RunReopened) -> list[Command | Again]:
+    def _take_void(self, record: r.Record, reopened: r.RunReopened) -> list[Command | NextAttempt]:
         """Take *record* in, which came between the failure that ended the run and *reopened*.
 
         Turns that the failure cancelled were cut off.
@@ -72,9 +72,9 @@ class Reopenable:
             self._settle_cost(turn, usage)
         return []
 
-    def _reopen(self, record: r.RunReopened) -> list[Command | Again]:
+    def _reopen(self, record: r.RunReopened) -> list[Command | NextAttempt]:
         """Let the run go on: its failed turns get their next attempts, or their child runs are reopened."""
-        follows: list[Command | Again] = []
+        follows: list[Command | NextAttempt] = []
         for name in record.asked:
             turn = self.turns.get(name)
             if turn is None:
@@ -83,12 +83,12 @@ class Reopenable:
                 self._void(name)
                 turn.status, turn.asked, turn.since = "running", record.at, self.time.seconds
                 turn.failure, turn.reopened = None, record
-            elif not isinstance(waiting := self.todo.get(self._waiting.get(name, (0, 0))), Again) or waiting.ask:
+            elif not isinstance(waiting := self.todo.get(self._waiting.get(name, (0, 0))), NextAttempt) or waiting.ask:
                 self._void(name)
                 self.parked.pop(name, None)
                 turn.status = "between"
-                follows.append(Again(turn=name, attempt=turn.attempt + 1, due=record.at))
-            turn.tally, turn.cancelled = Tally(interrupted=turn.tally.interrupted), False
+                follows.append(NextAttempt(turn=name, attempt=turn.attempt + 1, due=record.at))
+            turn.retry_count, turn.cancelled = RetryCount(interrupted=turn.retry_count.interrupted), False
         self.used -= record.usage
         follows += self.engine.step(record)
         late, self._late = self._late, []
