@@ -7,7 +7,7 @@ engines are real; only the store, the agents and the time are simulated. After e
 * the result is that of an uncrashed run that is given the same replies in the same order;
 * no turn with a durable receipt was started again;
 * nothing left before the records behind it were durable;
-* nothing follows a terminal record but the reopening of a failed run, and nothing is written to a journal that was closed;
+* nothing follows a terminal record but the reopening of a failed run, and nothing is written to a closed journal;
 * a run ends after all its child runs, each with the outcome its parent recorded, and every journal is closed;
 * usage counts once, whatever was cancelled, and an owner's result agrees with the journal;
 * a replay leaves nothing to do.
