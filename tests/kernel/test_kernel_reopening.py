@@ -1,6 +1,6 @@
 """A failed run that is reopened: what is retried, what stands, and that every kill in between is survived."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,10 +15,8 @@ from coterie.errors import RetryRefused, RunIsOwned
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import (
     AttemptFailed,
-    GuidanceDelivered,
     Record,
     RunFinished,
-    RunOwned,
     RunReopened,
     TurnCancelled,
     TurnFinished,
@@ -31,8 +29,7 @@ from coterie.kernel.opening import RootOpening
 from coterie.kernel.run_exit import RunExit
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
-from coterie.planning.branches import BRANCH
-from coterie.planning.loop import LoopPlan, ParallelPlan, RolePlan
+from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Limits, Plan
 from coterie.runs.retry import before_failure, reopening
 

@@ -286,6 +286,8 @@ class GeneratorEngine:
     def _move(self, step: _Step | None, commands: list[Command]) -> None:
         """Advance the generator until it waits for a reply that has not arrived."""
         assert self._conversation is not None
+        if step is None:
+            return
         failed = {place.turn for place in self._places if isinstance(place.got, AgentFailed)}
         while step is not None:
             self._places, self._at, self._settled, self._next, self._asked = [], {}, 0, 0, None

@@ -145,7 +145,6 @@ class RunReader:
         news: asyncio.Queue[RunRecord] = asyncio.Queue()
         readers = {run: asyncio.create_task(self._put(run, news))}
         children: list[str] = []
-        seen: dict[str, Record] = {}
         reopening: set[str] = set()
         came: list[RunRecord] = []
         quiet = 0
@@ -161,7 +160,6 @@ class RunReader:
                     if isinstance(record, RunReopened):
                         reopening.discard(which)
                         reopening |= {f"{which}/{child}" for child, since in record.below.items() if since}
-                    seen[which] = record
                     yield which, record
                 for child in [one for one in children if self.has(one)]:
                     heard = True
@@ -170,8 +168,8 @@ class RunReader:
                 for name, reader in readers.items():
                     if reader.done():
                         reader.result()  # raises what made a journal unreadable
-                        if owned and name in seen and (name == run or name in reopening):  # it may be reopened yet
-                            readers[name] = asyncio.create_task(self._put(name, news, seen[name].seq + 1))
+                        if owned and (name == run or name in reopening):  # it may be reopened yet
+                            readers[name] = asyncio.create_task(self._put(name, news, reader.result() + 1))
                 quiet = 0 if owned or heard else quiet + 1
                 came = []
                 with suppress(TimeoutError):
@@ -182,9 +180,12 @@ class RunReader:
                 reader.cancel()
             await asyncio.gather(*readers.values(), return_exceptions=True)
 
-    async def _put(self, run: str, news: "asyncio.Queue[RunRecord]", from_seq: int = 1) -> None:
+    async def _put(self, run: str, news: "asyncio.Queue[RunRecord]", from_seq: int = 1) -> int:
+        """Put the records of *run* into *news*; the seq of the last one."""
         async for record in self.store.follow(run, from_seq):
             news.put_nowait((run, record))
+            from_seq = record.seq + 1
+        return from_seq - 1
 
     def first(self, run: str) -> RunStarted:
         """The record that *run* began with.

@@ -93,10 +93,8 @@ def fork(
     begun_by = check_operator(runs, run)
     read = cache(lambda name: tuple(runs.read(name)))
     records = _settled(runs, run, read)
-    if at is None:
-        at = before_failure(runs.tree(run)) or None
-    seq = _place(run, records, at)
     journal = Journal(runs, run, records)
+    seq = _place(run, records, (before_failure([journal]) or None) if at is None else at)
     recorded = journal.plan(seq)
     plan = change(recorded) if change is not None else recorded
     fork = run_id or run_ids.choose_id(plan, state_dir)
