@@ -150,11 +150,11 @@ def resume(
 ) -> int:
     """Continue a run from the end of its journal.
 
-    Finished turns are not repeated; turns that were running are retried, with a note in their prompt. Limits include
-    everything the run has used so far. A turn that waits for a quota is not started before it opens: the run stops
-    again and says when that is. With --when-open this command waits, without owning the runs, and resumes each once its
-    quota is open, again if need be, until none waits for a quota. Exit status as for `run`; of several runs, the
-    highest.
+    Finished turns are not repeated; turns that were running are retried, with a note in their prompt. A failed run goes
+    on with --retry: the turns that failed it, and those that this cancelled, are retried. Limits include everything
+    the run has used so far. A turn that waits for a quota is not started before it opens: the run stops again and says
+    when that is. With --when-open this command waits, without owning the runs, and resumes each once its quota is
+    open, again if need be, until none waits for a quota. Exit status as for `run`; of several runs, the highest.
     """
     from coterie.errors import UsageError
     from coterie.runs.control import RemoteRuns

@@ -102,7 +102,7 @@ class Reopenable:
 
 
 def reported(records: Sequence[r.Record], below: Iterable[str]) -> dict[str, r.Usage]:
-    """What the turns whose child runs are reopened, *below* the run with *records*, have reported, by turn.
+    """Usage that turns of the run with *records* have reported whose child runs, *below* it, are reopened.
 
     Args:
         below: The attempts that these are; those of child runs are left out.

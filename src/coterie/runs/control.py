@@ -80,7 +80,7 @@ async def resume(runs: Runs, run: str, **how: Any) -> "Outcome":
 
 
 def retriable(runs: Runs, run: str, turn: str = "") -> "RunReopened":
-    """What `resume(…, retry=turn)` would retry of *run*, for whoever offers that: the record that it would begin with.
+    """The record by which `resume(…, retry=turn)` would reopen *run*; nothing is written. For pages that offer it.
 
     Raises:
         RetryRefused: If it would be refused; it says why, and what can be done instead.

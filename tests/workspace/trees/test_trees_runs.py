@@ -362,3 +362,58 @@ def test_a_failed_run_whose_work_was_merged_is_not_retried(folder: Path, tmp_pat
     with pytest.raises(RetryRefused, match=says):
         asyncio.run(launch.resume(outcome.run, state_dir=Path(".autoloop"), retry=""))
     assert Runs(Path(".autoloop")).status(outcome.run) == "failed"
+
+
+WAVES = """
+here = os.environ["COTERIE_TURN"]
+if os.environ["COTERIE_RUN"].count("/") == 0:
+    first = turn == "iteration#1"
+    words = ["explore.parallel", "- a\\n- b"] if first else ["done"]
+    subprocess.run([emit, "emit", *words], check=True, stdout=subprocess.DEVNULL)
+    sys.exit(0)
+branch = os.environ["COTERIE_RUN"].rpartition("/")[2].partition("#")[0]
+with open(f"{branch}.txt", "a") as made:
+    made.write("again " if made.tell() else "once ")
+if not pathlib.Path(os.environ["HOME"], "healed").exists():
+    sys.exit(3)
+print("explored")
+"""
+
+
+def test_the_branches_of_a_failed_wave_are_retried_in_their_work_trees(folder: Path, tmp_path: Path) -> None:
+    """The files for people say the wave once more, its work is merged, and the loop goes on."""
+    settings = f"{APART}parallel.enabled = true\nevent_loop.max_failures = 1\n"
+    outcome = run(project(tmp_path / "loop", WAVES, settings))
+    state = Path(".autoloop")
+    assert outcome.status == "failed", outcome
+    assert "no branch succeeded" in outcome.reason
+    [join] = (state / "waves").glob("*/join.md")
+    assert "failed" in join.read_text()
+    assert asyncio.run(launch.resume(outcome.run, state_dir=state, retry="wave-1.2#1")).status == "failed"
+    Path(os.environ["HOME"], "healed").touch()
+    resumed = asyncio.run(launch.resume(outcome.run, state_dir=state, retry=""))
+
+    assert (resumed.status, resumed.reason) == ("completed", "completion_event"), resumed
+    [first, second] = [one for one in Runs(state).read(outcome.run) if isinstance(one, RunReopened)]
+    assert list(first.below) == ["wave-1.2#1.1"]
+    assert sorted(second.below) == ["wave-1.1#1.1", "wave-1.2#1.1"]
+    assert "explored" in join.read_text()
+    assert "failed" not in join.read_text()
+    made = {name: what[1] for name, what in holds(folder).items() if name.startswith("wave-1")}
+    assert made == {"wave-1.1.txt": "once again ", "wave-1.2.txt": "once again again "}
+    lines = [json.loads(line) for line in (state / "journal.jsonl").read_text().splitlines()]
+    topics = [line["topic"] for line in lines if line["run"] == outcome.run]
+    assert topics.count("wave.start") == 1
+    assert topics.count("wave.failed") == 2
+    assert [topic for topic in topics if topic.startswith(("loop.", "wave.join.finish"))] == [
+        "loop.start",
+        "loop.stop",
+        "loop.resume",
+        "loop.stop",
+        "loop.resume",
+        "wave.join.finish",
+        "loop.complete",
+    ]
+    assert [line["fields"]["previous_stop_reason"] for line in lines if line["topic"] == "loop.resume"] == [
+        "backend_failed"
+    ] * 2

@@ -67,10 +67,15 @@ def next_steps(ended: "Outcome", option: str) -> str:
             lines.append(f"continue with{first}:\n  coterie resume {ended.run}{where}{_raised(ended)}")
         case "failed":
             lines.append(f"inspect it with:\n  coterie inspect {ended.run}{where}")
-            if ended.way_on in _WAYS_ON:
-                what, command, option = _WAYS_ON[ended.way_on]
-                lines.append(f"{what}:\n  coterie {command} {ended.run}{option}{where}")
+            if ended.way_on:
+                lines.append(failed_next(ended.run, ended.way_on, where))
     return "\n".join(lines)
+
+
+def failed_next(run: str, way_on: str, where: str = "") -> str:
+    """Return the command that continues a failed run, under its heading; *way_on*: see `Outcome`."""
+    what, command, option = _WAYS_ON[way_on]
+    return f"{what}:\n  coterie {command} {run}{option}{where}"
 
 
 _WAYS_ON = {

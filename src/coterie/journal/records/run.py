@@ -88,11 +88,11 @@ class RunReopened(Record, frozen=True, kw_only=True, tag="run.reopened", gc=Fals
 
     Attributes:
         turns: The turns that are retried: those whose failure ended the run, and those that this failure cancelled.
-            `team#1.1/coder#2` is the turn `coder#2` of the child run that the attempt `team#1.1` is.
+            `team#1.1/coder#2` is the turn `coder#2` of the child run of the attempt `team#1.1`.
         below: The child runs that are reopened, too, each with the *since* of its own record; 0: it had completed.
         since: The first record that no longer counts for what is decided: it ended the run. What was used up to its
             end still counts.
-        reported: What the turns whose child runs are reopened had reported that they used: they report it again.
+        reported: Usage that turns whose child runs are reopened had reported; they report it again.
         by: `operator`, or the attempt in whose process the command was called.
         reason: Why the run had failed.
         above: In a child run, the seq of the record by which its parent was reopened.
