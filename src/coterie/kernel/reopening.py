@@ -67,9 +67,10 @@ class Reopenable:
                 seq=record.seq, at=record.at, turn=record.turn, attempt=attempt, reason="interrupted", usage=usage
             )
             self._late.append(cut)
-            if attempt_id(record.turn, attempt) not in reopened.below:
+            if turn.slot:
                 return self._take(cut, None)
             self._settle_cost(turn, usage)
+            turn.status = "between"  # a question to a human, or a team: neither had done anything by itself
         return []
 
     def _reopen(self, record: r.RunReopened) -> list[Command | NextAttempt]:
