@@ -3,6 +3,7 @@
 A group is a dataclass: a command that takes one has each of its fields as an option (`coterie.cli.app`).
 """
 
+import os
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,9 +170,9 @@ class DriveOptions:
     as_json: AsJson = False
 
     def recording(self) -> "Cassette | None":
-        """The recording that --cassette names, if given."""
-        if self.cassette is None:
+        """The recording that --cassette names, or else the environment."""
+        if self.cassette is None and "COTERIE_CASSETTE" not in os.environ:
             return None
         from coterie.backends.models.cassette import Cassette
 
-        return Cassette.named(self.cassette)
+        return Cassette.from_environment(os.environ) if self.cassette is None else Cassette.named(self.cassette)
