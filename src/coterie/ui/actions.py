@@ -75,7 +75,7 @@ class AnswerAction(PageAction, frozen=True, kw_only=True, tag="answer"):
     """Answer what needs a person: with one of its words, or a question with a text and outputs.
 
     Attributes:
-        id: What `coterie attention` calls it; *since*: when it was asked.
+        id: What `coterie attention` calls it; *since*: from when on it waits.
     """
 
     id: str
