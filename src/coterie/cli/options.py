@@ -20,6 +20,7 @@ STATE_DIR = Path(".coterie")
 PARALLEL = 16
 """Turns that run at once unless an option says otherwise."""
 
+Wide = Annotated[bool, typer.Option("--wide", help="Show all in full, however long a line becomes.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 StateDir = Annotated[
     Path,
