@@ -21,7 +21,8 @@ def fork(
     at: Annotated[
         int | None,
         typer.Option(
-            metavar="SEQ", help="The last record to share; by default the last one, or the one before the run's end."
+            metavar="SEQ",
+            help="The last record to share; by default the last, before the end or failure of a run that has ended.",
         ),
     ] = None,
     prompts: Annotated[

@@ -15,6 +15,7 @@ class ProgramKind(Kind):
     """A class of a user's, whose code calls the agents."""
 
     coordination: ClassVar[type[Coordination] | None] = ProgramPlan
+    decides_elsewhere: ClassVar[str] = "a Python program"
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)

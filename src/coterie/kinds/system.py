@@ -44,6 +44,7 @@ class SystemKind(Kind):
 
     coordination: ClassVar[type[Coordination] | None] = SystemPlan
     stops_in_order: ClassVar[bool] = True
+    decides_elsewhere: ClassVar[str] = "a supervised system"
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
