@@ -10,21 +10,21 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from coterie.cli import argv, output
+from coterie.cli.overview import overview
+from coterie.cli.parameters import Argument, Command, bound, declarations, plain_call
 
 if TYPE_CHECKING:  # loading it takes a third of what `topology validate FILE` takes
     import typer
 
-Command = Callable[..., int]
 T = TypeVar("T")
 
 COMPLETE = "__complete"
 """The hidden command that shell completion scripts call with the words of the command line."""
 
-COMMANDS: Mapping[str, str] = {
+COMMANDS: dict[str, str] = {
     "run": "run.run",
     "resume": "run.resume",
     "submit": "cluster.submit",
@@ -131,9 +131,11 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 """Groups of commands, each with its help text. The command without a name is called where the group is alone."""
 
+SHORT_FORMS = ("validate", "check", "graph", "fmt", "diff")
+"""Commands of `coterie topology` that need not name the group."""
+COMMANDS |= {name: GROUPS["topology"][1][name] for name in SHORT_FORMS}
+
 _CONTEXT = "context"
-PLAIN: Mapping[tuple[str, ...], str] = {("topology", "validate"): "validate.validate"}
-"""Commands that run without the option parser, whose import is slow, when they are called with files only."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -146,9 +148,12 @@ def main(arguments: Sequence[str]) -> int:
 
             return completion.answer(command(), arguments[1:])
         with output.say_waits(" ".join(arguments[:2])):
-            if (status := _plain(arguments)) is not None:
-                return status
+            if list(arguments) in ([], ["-h"], ["--help"]):
+                (output.say if arguments else output.complain)(overview().rstrip("\n"))
+                return 0 if arguments else 2
             parsed = argv.prepare(arguments)
+            if (status := _plain(parsed)) is not None:
+                return status
             return command(arguments[:2])(args=parsed, prog_name="coterie", standalone_mode=not as_json) or 0
     except SystemExit as end:
         return _status(end)
@@ -192,11 +197,16 @@ def _called(known: Mapping[str, T], word: str, others: Mapping[str, Any] = {}) -
 
 
 def _plain(arguments: Sequence[str]) -> int | None:
-    """Run a command of `PLAIN` and return its status; None if *arguments* are not such a command and files."""
-    place, files = PLAIN.get(tuple(arguments[:2])), arguments[2:]
-    if place is None or not files or any(word.startswith("-") for word in files):
+    """Run the command that *arguments* name without the option parser, and return its status; None if it takes that."""
+    first, second = (*arguments, "", "")[:2]
+    commands = GROUPS[first][1] if first in GROUPS else COMMANDS
+    name = second if first in GROUPS and second in commands else "" if first in GROUPS else first
+    place = commands.get(name)
+    if place is None:
         return None
-    return load(place)([Path(word) for word in files])
+    one = load(place)
+    found = plain_call(one, arguments[1 + (first in GROUPS and bool(name)) :])
+    return None if found is None else one(**found)
 
 
 def _typer(about: str, commands: Mapping[str, str]) -> "typer.Typer":
@@ -234,31 +244,22 @@ def _typer_command(one: Command, *, is_group: bool = False) -> Callable[..., Non
     Args:
         is_group: Do nothing where a command of the group is called.
     """
-    from dataclasses import fields, is_dataclass
-    from inspect import Parameter, Signature, signature
+    from inspect import Parameter, Signature
 
     import typer
 
-    groups: dict[str, Any] = {}
     parameters = [Parameter(_CONTEXT, Parameter.KEYWORD_ONLY, annotation=typer.Context)] if is_group else []
-    for name, each in signature(one).parameters.items():
-        if is_dataclass(each.annotation):
-            groups[name] = each.annotation
-            parameters += (
-                Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
-                for field in fields(each.annotation)
-            )
-        else:
-            parameters.append(each.replace(kind=Parameter.KEYWORD_ONLY))
+    for each in declarations(one):
+        make = typer.Argument if isinstance(each.declared, Argument) else typer.Option
+        declared: Any = make(*each.declared.names, **each.declared.settings)
+        annotation: Any = Annotated[each.kind, declared]
+        parameters.append(Parameter(each.name, Parameter.KEYWORD_ONLY, default=each.default, annotation=annotation))
 
     @functools.wraps(one)
     def run(**options: Any) -> None:
         context: typer.Context | None = options.pop(_CONTEXT, None)
-        if context is not None and context.invoked_subcommand is not None:
-            return
-        for name, group in groups.items():
-            options[name] = group(**{field.name: options.pop(field.name) for field in fields(group)})
-        raise typer.Exit(one(**options))
+        if context is None or context.invoked_subcommand is None:
+            raise typer.Exit(one(**bound(one, options)))
 
     vars(run)["__signature__"] = Signature(parameters)
     run.__annotations__ = {each.name: each.annotation for each in parameters}

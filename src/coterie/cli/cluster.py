@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from coterie.cli.loop_options import LoopOptions, loop_given
 from coterie.cli.options import AsJson, Backend, Cluster, InputFile, LimitOptions, Named, Prompt, Set
 from coterie.cli.output import complain, print_result, say, say_json
+from coterie.cli.parameters import Argument, Option
 
 if TYPE_CHECKING:
     from coterie.cluster.address import ClusterAddress
@@ -28,25 +27,21 @@ def _address(given: str | None) -> "ClusterAddress":
 
 
 def submit(
-    target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="An .at or .yaml file, the folder of a loop, or a preset.")
-    ],
+    target: Annotated[str, Argument(metavar="TARGET", help="An .at or .yaml file, the folder of a loop, or a preset.")],
     prompt: Prompt = None,
     named: Named = None,
     input_file: InputFile = None,
     params: Set = None,
     backend: Backend = None,
-    id: Annotated[
-        str, typer.Option("--id", metavar="ID", help="The run's id: submitted again, it is the same run.")
-    ] = "",
+    id: Annotated[str, Option("--id", metavar="ID", help="The run's id: submitted again, it is the same run.")] = "",
     no_files: Annotated[
-        bool, typer.Option("--no-files", help="Send no files along: the nodes have what the agents need.")
+        bool, Option("--no-files", help="Send no files along: the nodes have what the agents need.")
     ] = False,
     include: Annotated[
         list[Path] | None,
-        typer.Option("--include", metavar="PATH", help="Send this file or folder, though it looks like a secret."),
+        Option("--include", metavar="PATH", help="Send this file or folder, though it looks like a secret."),
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the run has ended, and print its outcome.")] = False,
+    wait: Annotated[bool, Option("--wait", help="Wait until the run has ended, and print its outcome.")] = False,
     cluster: Cluster = None,
     as_json: AsJson = False,
     *,
@@ -118,36 +113,32 @@ def submit(
 def serve(
     queue: Annotated[
         list[str] | None,
-        typer.Option("--queue", metavar="Q", help="Perform the turns of agents with this queue (default). Repeatable."),
+        Option("--queue", metavar="Q", help="Perform the turns of agents with this queue (default). Repeatable."),
     ] = None,
     home: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--home",
             metavar="DIR",
             help="Where this node keeps the files of the turns it performs; by default .coterie/node, or the first of "
             "node-2, node-3 and so on that no other node has.",
         ),
     ] = None,
-    no_drive: Annotated[
-        bool, typer.Option("--no-drive", help="Perform turns only: other nodes drive the runs.")
-    ] = False,
+    no_drive: Annotated[bool, Option("--no-drive", help="Perform turns only: other nodes drive the runs.")] = False,
     release: Annotated[
         str,
-        typer.Option(
-            "--release", metavar="R", help="The name of this node's release (version and digest of its files)."
-        ),
+        Option("--release", metavar="R", help="The name of this node's release (version and digest of its files)."),
     ] = "",
-    at_once: Annotated[int, typer.Option(min=1, metavar="N", help="Perform at most N turns of a queue at once.")] = 16,
+    at_once: Annotated[int, Option(min=1, metavar="N", help="Perform at most N turns of a queue at once.")] = 16,
     drain: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="How long turns may go on once the node is to end.")
+        float, Option(min=0, metavar="SECONDS", help="How long turns may go on once the node is to end.")
     ] = 10.0,
     keep: Annotated[
-        str, typer.Option("--keep", metavar="AGE", help="How long to keep files of ended runs: 7d, 12h or 1d12h.")
+        str, Option("--keep", metavar="AGE", help="How long to keep files of ended runs: 7d, 12h or 1d12h.")
     ] = "7d",
     beat: Annotated[
         float,
-        typer.Option(
+        Option(
             min=0.1,
             max=7,
             metavar="SECONDS",
@@ -157,7 +148,7 @@ def serve(
     ] = 4.0,
     cluster: Cluster = None,
 ) -> int:
-    """Be a node of a cluster: drive runs that were submitted, and perform the turns of queues.
+    """Be a node of a cluster: drive submitted runs and perform turns.
 
     It needs the programs and the keys of the agents that it serves. Any number of nodes may serve one queue. Ctrl-C or
     SIGTERM ends it in order: it takes no further turn, those under way may end within --drain, and what is left then
@@ -213,7 +204,7 @@ def serve(
 def releases(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[set RELEASE]", help="Give new runs, and new links of long ones, to this release."),
+        Argument(metavar="[set RELEASE]", help="Give new runs, and new links of long ones, to this release."),
     ] = None,
     cluster: Cluster = None,
     as_json: AsJson = False,

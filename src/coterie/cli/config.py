@@ -4,31 +4,26 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from coterie.cli.options import AsJson
 from coterie.cli.output import print_result, report, say
+from coterie.cli.parameters import Argument, Option
 
 if TYPE_CHECKING:
     from coterie.formats.settings import Settings
 
-Project = Annotated[
-    Path | None, typer.Option("--project", metavar="DIR", help="The project's folder (the current one).")
-]
-Preset = Annotated[str, typer.Option("--preset", metavar="P", help="The preset whose overrides apply.")]
-User = Annotated[bool, typer.Option("--user", help="Change the user's override, for all repositories.")]
-Repo = Annotated[bool, typer.Option("--repo", help="Change this repository's override.")]
+Project = Annotated[Path | None, Option("--project", metavar="DIR", help="The project's folder (the current one).")]
+Preset = Annotated[str, Option("--preset", metavar="P", help="The preset whose overrides apply.")]
+User = Annotated[bool, Option("--user", help="Change the user's override, for all repositories.")]
+Repo = Annotated[bool, Option("--repo", help="Change this repository's override.")]
 
 
 def show(
     project: Project = None,
     preset: Preset = "",
     overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="K=V", help="A setting, as given to a run. Repeatable.")
+        list[str] | None, Option("--set", metavar="K=V", help="A setting, as given to a run. Repeatable.")
     ] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show the origin of each value: layer, file, line.")
-    ] = False,
+    explain: Annotated[bool, Option("--explain", help="Show the origin of each value: layer, file, line.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Show the settings that a run would use.
@@ -50,7 +45,7 @@ def show(
 
 
 def set_(
-    setting: Annotated[str, typer.Argument(metavar="KEY=VALUE", help="The setting and its value.")],
+    setting: Annotated[str, Argument(metavar="KEY=VALUE", help="The setting and its value.")],
     preset: Preset = "",
     user: User = False,
     repo: Repo = False,
@@ -72,7 +67,7 @@ def set_(
 
 
 def unset(
-    name: Annotated[str, typer.Argument(metavar="KEY", help="The setting.")],
+    name: Annotated[str, Argument(metavar="KEY", help="The setting.")],
     preset: Preset = "",
     user: User = False,
     repo: Repo = False,

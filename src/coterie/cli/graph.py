@@ -4,9 +4,8 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, assert_never
 
-import typer
-
 from coterie.cli.output import report, say, say_json
+from coterie.cli.parameters import Argument, Option
 
 if TYPE_CHECKING:
     from coterie.planning.plan import Plan
@@ -24,14 +23,14 @@ class Format(Enum):
 
 
 def graph(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to draw.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="The file to draw.")],
     format: Annotated[
-        Format, typer.Option("--format", "-f", metavar="FORMAT", help="mermaid, dot, svg, or json.")
+        Format, Option("--format", "-f", metavar="FORMAT", help="mermaid, dot, svg, or json.")
     ] = Format.MERMAID,
-    nested: Annotated[bool, typer.Option("--nested", help="Also draw nested teams.")] = False,
+    nested: Annotated[bool, Option("--nested", help="Also draw nested teams.")] = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the picture to FILE, not to standard output."),
+        Option("--output", "-o", metavar="FILE", help="Write the picture to FILE, not to standard output."),
     ] = None,
 ) -> int:
     """Draw a team: its nodes, arrows, conditions and bounds.

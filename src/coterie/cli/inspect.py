@@ -2,14 +2,13 @@
 
 from typing import Annotated, Literal
 
-import typer
-
 from coterie.cli.options import AsJson, HomeOptions, Run
 from coterie.cli.output import print_result
+from coterie.cli.parameters import Argument, Option
 
 By = Annotated[
     Literal["role", "model", "backend", "run"] | None,
-    typer.Option("--by", metavar="KEY", help="Add usage up by role, model, backend or run."),
+    Option("--by", metavar="KEY", help="Add usage up by role, model, backend or run."),
 ]
 
 
@@ -17,14 +16,14 @@ def inspect(
     run: Run,
     view: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="VIEW",
             help="timeline, turn T, prompt T, output T, why T, usage, topology, memory, tasks or journal.",
         ),
     ] = "timeline",
     turn: Annotated[
         str | None,
-        typer.Argument(metavar="T", help="The turn, such as 'reviewer#2'; in a loop its iteration's number."),
+        Argument(metavar="T", help="The turn, such as 'reviewer#2'; in a loop its iteration's number."),
     ] = None,
     by: By = None,
     as_json: AsJson = False,

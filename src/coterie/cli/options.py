@@ -1,14 +1,15 @@
 """Options that several commands share, alone and in groups.
 
-A group is a dataclass: a command that takes one has each of its fields as an option (`coterie.cli.app`).
+A group is a `Struct`: a command that takes one has each of its fields as an option (`coterie.cli.app`).
 """
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from msgspec import Struct
+
+from coterie.cli.parameters import Argument, Option
 
 if TYPE_CHECKING:
     from coterie.backends.models.cassette import Cassette
@@ -19,14 +20,14 @@ STATE_DIR = Path(".coterie")
 PARALLEL = 16
 """Turns that run at once unless an option says otherwise."""
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
 StateDir = Annotated[
     Path,
-    typer.Option("--state-dir", metavar="DIR", help="Where runs are kept (.coterie, .autoloop).", show_default=False),
+    Option("--state-dir", metavar="DIR", help="Where runs are kept (.coterie, .autoloop).", show_default=False),
 ]
 Cluster = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--cluster",
         metavar="URL",
         help="A cluster, temporal://HOST:7233/NAMESPACE?export=…, instead of this machine; by default COTERIE_CLUSTER, "
@@ -34,24 +35,22 @@ Cluster = Annotated[
         show_default=False,
     ),
 ]
-Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or 'last'.")]
-Backend = Annotated[str | None, typer.Option("--backend", "-b", metavar="B", help="The backend of agents without one.")]
+Run = Annotated[str, Argument(metavar="RUN", help="A run's id, the beginning of one, or 'last'.")]
+Backend = Annotated[str | None, Option("--backend", "-b", metavar="B", help="The backend of agents without one.")]
 Prompt = Annotated[
     list[str] | None,
-    typer.Argument(metavar="PROMPT", help="The prompt for the team; '-' reads it from standard input."),
+    Argument(metavar="PROMPT", help="The prompt for the team; '-' reads it from standard input."),
 ]
 Named = Annotated[
-    list[str] | None, typer.Option("--input", metavar="K=V", help="A named input: k=text, or k:=JSON. Repeatable.")
+    list[str] | None, Option("--input", metavar="K=V", help="A named input: k=text, or k:=JSON. Repeatable.")
 ]
 InputFile = Annotated[
     Path | None,
-    typer.Option(
-        "--input-file", metavar="FILE", help="Named inputs from a JSON object, or the prompt from any other file."
-    ),
+    Option("--input-file", metavar="FILE", help="Named inputs from a JSON object, or the prompt from any other file."),
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--set",
         metavar="K=V",
         help="A parameter of the team, k=text or k:=JSON, or a setting of a pattern or a loop. Repeatable.",
@@ -59,8 +58,7 @@ Set = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HomeOptions:
+class HomeOptions(Struct, frozen=True, kw_only=True):
     """Where runs are kept: a directory, or a cluster."""
 
     state_dir: StateDir = STATE_DIR
@@ -85,16 +83,20 @@ class HomeOptions:
 
 
 def _turns(text: str) -> int:
+    from typer import BadParameter
+
     from coterie.planning.plan import NO_LIMIT
 
     if text.lower() == "none":
         return NO_LIMIT
     if not text.isascii() or not text.isdigit():
-        raise typer.BadParameter(f"{text!r} is not a whole number from 0, or none.")
+        raise BadParameter(f"{text!r} is not a whole number from 0, or none.")
     return int(text)
 
 
 def _dollars(text: str) -> float:
+    from typer import BadParameter
+
     from coterie.planning.plan import NO_LIMIT
 
     if text.lower() == "none":
@@ -104,31 +106,28 @@ def _dollars(text: str) -> float:
     except ValueError:
         amount = -1.0
     if not 0.0 <= amount < float("inf"):
-        raise typer.BadParameter(f"{text!r} is not a number from 0, or none.")
+        raise BadParameter(f"{text!r} is not a number from 0, or none.")
     return amount
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimitOptions:
+class LimitOptions(Struct, frozen=True, kw_only=True):
     """The limits of a run."""
 
     max_turns: Annotated[
         int | None,
-        typer.Option(
+        Option(
             parser=_turns, metavar="N", help="Start at most N turns, then stop; a resume keeps this. none: no limit."
         ),
     ] = None
     max_cost: Annotated[
         float | None,
-        typer.Option(
+        Option(
             parser=_dollars,
             metavar="USD",
             help="Stop at this budget, of which estimates are reserved; a resume keeps it. none: no limit.",
         ),
     ] = None
-    max_parallel: Annotated[int | None, typer.Option(min=1, metavar="N", help="Run at most N turns at once (16).")] = (
-        None
-    )
+    max_parallel: Annotated[int | None, Option(min=1, metavar="N", help="Run at most N turns at once (16).")] = None
 
     def limits(self, parallel: int | None = PARALLEL, add_iterations: int = 0) -> "Limits":
         """The limits that were given, with *parallel* turns at once by default."""
@@ -142,24 +141,23 @@ class LimitOptions:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriveOptions:
+class DriveOptions(Struct, frozen=True, kw_only=True):
     """How a command that runs a team waits for humans, calls models and reports the outcome."""
 
     park: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--park/--no-park",
             help="Exit with status 4 when only humans can continue (default without a terminal), or wait for them.",
         ),
     ] = None
     wait_quota: Annotated[
         bool,
-        typer.Option("--wait-quota", help="Wait here until a spent quota opens again, instead of stopping (status 3)."),
+        Option("--wait-quota", help="Wait here until a spent quota opens again, instead of stopping (status 3)."),
     ] = False
     cassette: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="[MODE:]FILE",
             help="Answer model calls from a recording; record:FILE makes one, auto:FILE adds missing answers.",
         ),

@@ -2,18 +2,17 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from coterie.cli.options import AsJson
 from coterie.cli.output import print_result
+from coterie.cli.parameters import Argument
 
 if TYPE_CHECKING:
     from coterie.planning.presets.catalogue import Preset
 
 
 def presets(
-    show: Annotated[str | None, typer.Argument(metavar="show", help="Show one preset instead of listing all.")] = None,
-    preset: Annotated[str | None, typer.Argument(metavar="NAME", help="The preset to show.")] = None,
+    show: Annotated[str | None, Argument(metavar="show", help="Show one preset instead of listing all.")] = None,
+    preset: Annotated[str | None, Argument(metavar="NAME", help="The preset to show.")] = None,
     as_json: AsJson = False,
 ) -> int:
     """List the built-in loops, or show the roles and events of one.

@@ -2,17 +2,16 @@
 
 from typing import Annotated
 
-import typer
-
 from coterie.cli.options import AsJson, HomeOptions
 from coterie.cli.output import complain, print_result, width
+from coterie.cli.parameters import Argument, Option
 from coterie.cli.places import RemovalOptions, confirm_place
 
 
 def list_(
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="List at most N runs (20).", show_default=False)] = 20,
+    limit: Annotated[int, Option(min=1, metavar="N", help="List at most N runs (20).", show_default=False)] = 20,
     everywhere: Annotated[
-        bool, typer.Option("--all", help="List the runs of other directories of this machine, too.")
+        bool, Option("--all", help="List the runs of other directories of this machine, too.")
     ] = False,
     as_json: AsJson = False,
     *,
@@ -36,7 +35,7 @@ def list_(
 def remove(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="RUN", help="Their ids, beginnings of these, or 'last'."),
+        Argument(metavar="RUN", help="Their ids, beginnings of these, or 'last'."),
     ],
     as_json: AsJson = False,
     *,
@@ -61,7 +60,7 @@ def remove(
 
 
 def prune(
-    age: Annotated[str, typer.Option("--older-than", metavar="AGE", help="30d, 12h or 1d12h.")],
+    age: Annotated[str, Option("--older-than", metavar="AGE", help="30d, 12h or 1d12h.")],
     as_json: AsJson = False,
     *,
     home: RemovalOptions,

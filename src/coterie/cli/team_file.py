@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,12 @@ from coterie.diagnostics import Diagnostic, Fix, Severity, did_you_mean
 from coterie.errors import PluginError, TopologyError, UsageError
 from coterie.formats.files import SUFFIXES, SYSTEM_FILES
 from coterie.formats.folders import SETTINGS, TOPOLOGY, loop_folder
-from coterie.formats.settings.layers import GIVEN
 from coterie.planning import ONLY_FOR_A_RUN, presets
 from coterie.planning.loop import LoopGiven
 from coterie.planning.plan import Plan
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import Topology
+from coterie.values import dataclass
 from coterie.waits import waiting
 
 OF_OPTIONS = ("no-arguments", "bad-override")
@@ -68,6 +68,8 @@ class Examined:
             UsageError: If one is unknown or has a wrong value.
         """
         for one in self.diagnostics:
+            from coterie.formats.settings.layers import GIVEN  # files without settings do not load it
+
             if one.code in OF_OPTIONS or (one.file == GIVEN and (one.is_error or one.code == "unknown-setting")):
                 raise UsageError("; ".join(filter(None, (one.message, one.hint))))
 

@@ -1,20 +1,16 @@
 """Runs in which a program beside the run decides which agent is called."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from coterie.engines.commands import Engine
 from coterie.errors import UsageError
 from coterie.kernel.kind import Kind
-from coterie.planning.coordination import Coordination
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.program import ProgramPlan
 
 
 class ProgramKind(Kind):
     """A class of a user's, whose code calls the agents."""
-
-    coordination: ClassVar[type[Coordination] | None] = ProgramPlan
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)

@@ -12,7 +12,6 @@ from coterie.kernel import prompts
 from coterie.kernel.commands import Turn
 from coterie.kernel.fold import Fold
 from coterie.kernel.kind import Companion, Kind, RunServices
-from coterie.planning.coordination import Coordination
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.system import SystemPlan
 
@@ -42,7 +41,6 @@ class SystemStandIn(Kind):
 class SystemKind(Kind):
     """A supervised system of actors, which run beside its run."""
 
-    coordination: ClassVar[type[Coordination] | None] = SystemPlan
     stops_in_order: ClassVar[bool] = True
 
     def __init__(self, plan: Plan) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from coterie.formats.folders import OBEYED
-from coterie.formats.settings.layers import override_file, scope_folder, user_file
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan
 
@@ -22,6 +21,8 @@ def team_files(plan: Plan, env: Mapping[str, str], *, texts: bool = True) -> Ite
     """
     loop = plan.coordination
     if isinstance(loop, LoopPlan) and loop.place.project:
+        from coterie.formats.settings.layers import override_file, scope_folder, user_file  # loops only
+
         folder, work_dir = Path(loop.place.project), Path(loop.place.work_dir)
         settings = {*OBEYED}
         names = {*settings, *TEXTS, *loop.files} if texts else settings

@@ -5,7 +5,6 @@ import dataclasses
 import os
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
@@ -39,6 +38,7 @@ from coterie.runs.note_files import NoteFiles
 from coterie.runs.outcome import Outcome, outcome_of
 from coterie.runs.removal import clear_removed
 from coterie.runs.repository import Runs
+from coterie.values import dataclass
 from coterie.waits import waiting
 from coterie.workspace.trees import worktree
 from coterie.workspace.trees.git import in_thread
