@@ -24,7 +24,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 import coterie
-from coterie import footprint
+from coterie import file_fingerprint
 from coterie.cli.team_file import plan_for_a_run
 from coterie.planning.loop import LoopGiven
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
@@ -57,7 +57,7 @@ WHY = {
     "coterie.backends.outcome": "decodes the output while it comes, with secrets redacted",
     "coterie.backends.processes": "marks the agent's processes, and makes sure that none is left behind",
     "coterie.backends.reported": "reads the usage that the agent reports",
-    "coterie.backends.underway": "lets a time-out or an interruption end the attempt",
+    "coterie.backends.attempt_task": "lets a time-out or an interruption end the attempt",
     "coterie.backends.wrapper": "writes the command by which the agent sends messages to its run",
     "coterie.clock": "dates records and limits",
     "coterie.engines.fences": "marks text of agents in a prompt as such",
@@ -65,7 +65,7 @@ WHY = {
     "coterie.engines.flow.engine": "decides which agent is next",
     "coterie.engines.flow.readiness": "lets a node wait for all that may still reach it",
     "coterie.engines.loop.engine": "decides which iteration is next",
-    "coterie.engines.loop.nearest": "tells the agent which event leads to the end soonest, in its turn file",
+    "coterie.engines.loop.default_event": "tells the agent which event leads to the end soonest, in its turn file",
     "coterie.engines.loop.outcome": "decides whether the turn was that of a team, whose outputs select the event",
     "coterie.engines.loop.promise": "looks for the completion promise in the answer",
     "coterie.engines.loop.schedule": "compares the limits of the loop and decides whether a review is due",
@@ -73,7 +73,7 @@ WHY = {
     "coterie.engines.replies": "finds the declared outputs in the answer",
     "coterie.errors": "tells a shortage of the machine from other errors",
     "coterie.files": "opens files that other processes may replace, and keeps them private",
-    "coterie.footprint": "skips reading the loop's folder again, as no file in it changed",
+    "coterie.file_fingerprint": "skips reading the loop's folder again, as no file in it changed",
     "coterie.formats.settings.layers": "lists the files of settings, which confined agents must not change",
     "coterie.ids": "names the turn, the attempt and their folder",
     "coterie.journal.codec": "encodes records as lines with a checksum",
@@ -93,7 +93,7 @@ WHY = {
     "coterie.kernel.approvals": "prepares for answers of people, which this plan does not ask for",
     "coterie.kernel.calling_off": "prepares to end child runs, which the agents of this plan do not have",
     "coterie.kernel.effects": "starts the attempt once its intent is durable",
-    "coterie.kernel.hearing": "judges what the attempt says, and writes it",
+    "coterie.kernel.attempt_inputs": "judges what the attempt says, and writes it",
     "coterie.kernel.opening": "writes the beginning of the run, or takes it over",
     "coterie.kernel.services": "is what actors beside the run would use; this run has none",
     "coterie.options.backends": "is the table of backends, which says what the agent's can do",
@@ -103,18 +103,18 @@ WHY = {
     "coterie.kernel.attempt_events": "passes an event of the attempt to its file and to those who watch the run",
     "coterie.runs.authority": "checks that no attempt of another run resumes this one",
     "coterie.runs.attempt_folders": "keeps the files of the attempt in a folder",
-    "coterie.kernel.attendance": "lets a program answer what the attempt needs a person for",
+    "coterie.kernel.approver_calls": "lets a program answer what the attempt needs a person for",
     "coterie.kernel.attempts": "holds the task of the attempt and records how it ends",
     "coterie.runs.backend_setup": "checks that each agent has a backend",
     "coterie.kernel.children": "prepares for child runs, which the agents of this plan do not have",
-    "coterie.runs.closing_steps": "prepares the steps at the end of the run",
-    "coterie.runs.companions": "gives the actors of a system their records; other runs have none",
+    "coterie.runs.finalizers": "prepares the steps at the end of the run",
+    "coterie.runs.sidecars": "gives the actors of a system their records; other runs have none",
     "coterie.kernel.commands": "compares a record with the command that it carries out",
     "coterie.kernel.core": "judges an input, appends its record and passes it to the engine",
     "coterie.runs.messages.doorbell": "lets other processes wake the owner when they send a message",
     "coterie.kernel.driven_run": "holds back effects until their records are durable",
     "coterie.kernel.event_queue": "handles events in one order",
-    "coterie.kernel.facts": "reads what the journal does not hold, and queues the answers",
+    "coterie.kernel.external_reads": "reads what the journal does not hold, and queues the answers",
     "coterie.kernel.fold": "keeps the state of turns and what is left to do",
     "coterie.kernel.plan_secrets": "puts secret values back into the environment of agents",
     "coterie.runs.python_hints": "lets errors of a resume from Python name keywords",
@@ -146,7 +146,7 @@ WHY = {
     "coterie.kernel.run_tree": "writes into the journals of the run and its child runs",
     "coterie.kernel.shell": "carries out effects once their records are durable",
     "coterie.kernel.stall": "decides whether signs of life of the attempt are looked for",
-    "coterie.kernel.succession": "decides which attempts of an earlier owner were cut off",
+    "coterie.kernel.takeover_records": "decides which attempts of an earlier owner were cut off",
     "coterie.kernel.takeover": "ends what an earlier owner left behind",
     "coterie.kernel.timers": "computes how much time the turn has left",
     "coterie.runs.messages.tokens": "makes the token that proves the agent's messages",
@@ -203,7 +203,7 @@ def flow() -> Plan:
 
 def loop() -> Plan:
     """A loop whose agent is `cat`, in a folder below the current one."""
-    footprint.SETTLED = 0  # the folder was written just now, and shall count as one that was written long ago
+    file_fingerprint.SETTLED = 0  # the folder was written just now, and shall count as one that was written long ago
     folder = Path("loop")
     folder.mkdir(exist_ok=True)
     (folder / "autoloops.toml").write_text(SETTINGS)

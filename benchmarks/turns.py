@@ -26,7 +26,7 @@ from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched
 from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
-from coterie.kernel.turns import Settled
+from coterie.kernel.turns import CompletedSession
 from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
 from coterie.topology.model import ArrowGroup
@@ -37,8 +37,8 @@ ANSWER = Answer(text="done")
 class Stub:
     """A backend that answers at once."""
 
-    async def start(self, request: Request, on_event: OnEvent) -> Settled:
-        return Settled(ANSWER)
+    async def start(self, request: Request, on_event: OnEvent) -> CompletedSession:
+        return CompletedSession(ANSWER)
 
     def uses_context(self, agent: AgentPlan) -> bool:
         return False

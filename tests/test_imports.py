@@ -18,7 +18,7 @@ SRC = Path(__file__).parents[1] / "src"
 LINE = (
     {"values"},
     {"clock", "ids", "diagnostics", "escapes", "files", "waits"},
-    {"footprint", "errors"},
+    {"file_fingerprint", "errors"},
     {"topology"},
     {"options"},
     {"formats"},

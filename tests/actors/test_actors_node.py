@@ -10,7 +10,7 @@ import pytest
 from actor_stage import Echo, Stage, play
 from until import soon
 
-from coterie.actors import letters, registry
+from coterie.actors import dead_letters, registry
 from coterie.actors.child import AgentChild
 from coterie.actors.life import TRACE
 from coterie.actors.message import Message
@@ -102,15 +102,15 @@ def test_names_of_stopped_agents_are_remembered_for_a_while(monkeypatch: pytest.
 def test_dead_letters_are_all_counted_and_the_latest_kept() -> None:
     """Each is a record, too."""
     records: list[Any] = []
-    dead = letters.DeadLetters(records.append)
+    dead = dead_letters.DeadLetters(records.append)
 
     async def lose() -> None:
-        for n in range(letters.KEPT + 5):
+        for n in range(dead_letters.KEPT + 5):
             dead.add(Message(str(n), "message", "a", "b" if n % 2 else "c"), "crashed", "ValueError")
 
     VirtualClock().run(lose())
 
-    assert len(dead) == letters.KEPT + 5
+    assert len(dead) == dead_letters.KEPT + 5
     assert next(message.id for message, _ in dead) == "5"
     assert {message.recipient for message in dead.of("b")} == {"b"}
     assert records[7] == LetterDead(
@@ -121,7 +121,7 @@ def test_dead_letters_are_all_counted_and_the_latest_kept() -> None:
 def test_a_burst_of_dead_letters_is_counted_in_few_records() -> None:
     """The first of each recipient and reason in a minute are told one by one; the count of all is kept."""
     records: list[Any] = []
-    dead = letters.DeadLetters(records.append)
+    dead = dead_letters.DeadLetters(records.append)
 
     def lose(count: int, recipient: str) -> None:
         for n in range(count):
@@ -130,7 +130,7 @@ def test_a_burst_of_dead_letters_is_counted_in_few_records() -> None:
     async def main() -> None:
         lose(100_000, "b")
         lose(3, "c")
-        assert len(records) == letters.SINGLE + 3
+        assert len(records) == dead_letters.SINGLE + 3
         await asyncio.sleep(2)
         assert records[-1] == LetterDead(
             id="99999", recipient="b", sender="a", type="message", reason="stopped", detail="gone", count=99_900
@@ -144,7 +144,7 @@ def test_a_burst_of_dead_letters_is_counted_in_few_records() -> None:
 
     VirtualClock().run(main())
 
-    assert (len(dead), len(records)) == (100_006, letters.SINGLE + 6)
+    assert (len(dead), len(records)) == (100_006, dead_letters.SINGLE + 6)
     view = ActorsView()
     for record in records:
         view.apply(record)
@@ -164,7 +164,7 @@ def test_a_system_that_stops_records_the_dead_letters_it_has_counted() -> None:
 
     told = [one.count for one in play(scene).records if isinstance(one, LetterDead)]
 
-    assert (len(told), sum(told)) == (letters.SINGLE + 1, 151)
+    assert (len(told), sum(told)) == (dead_letters.SINGLE + 1, 151)
 
 
 def test_a_crash_is_recorded_before_its_dead_letter() -> None:

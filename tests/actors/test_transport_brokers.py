@@ -29,8 +29,8 @@ from coterie.actors.transports import broker, choose
 from coterie.actors.transports.base import Carrier
 from coterie.actors.transports.broker import PUBLIC, SECRET, Broker, new_key_pair
 from coterie.actors.transports.choose import transport_for
-from coterie.actors.transports.link import Link
 from coterie.actors.transports.names import plain_name
+from coterie.actors.transports.peer_transport import PeerTransport
 from coterie.errors import AgentStopped, AskTimedOut, CannotStart, ExtraMissing
 from coterie.planning.system import TransportPlan
 
@@ -115,7 +115,7 @@ def test_two_systems_on_one_broker_do_not_mix(kind: str, server: NatsServer) -> 
         ):
             await meet(here, "echo")
             assert {(await here.ask("echo", {}, timeout=60)).payload for _ in range(20)} == {system}
-            assert isinstance(here.transport, Link)
+            assert isinstance(here.transport, PeerTransport)
             assert len(here.transport.peers) == 1
 
     async def scene() -> None:
@@ -145,13 +145,16 @@ def test_a_broker_with_keys_serves_only_processes_that_have_them() -> None:
         return ZmqCarrier(plan.pub_addr, plan.sub_addr, system="s", timeout=timeout, environment=environment)
 
     async def scene() -> None:
-        async with node(Link(carrier(pairs[0]), process="w"), Echo("echo")), node(Link(carrier(pairs[0]))) as here:
+        async with (
+            node(PeerTransport(carrier(pairs[0]), process="w"), Echo("echo")),
+            node(PeerTransport(carrier(pairs[0]))) as here,
+        ):
             await meet(here, "echo")
             assert (await here.ask("echo", 1, timeout=60)).payload == 1
 
     async def refused(environment: dict[str, str]) -> None:
         with pytest.raises(CannotStart, match="no broker answers"):
-            await ActorNode(transport=Link(carrier(environment, 0.1))).start()
+            await ActorNode(transport=PeerTransport(carrier(environment, 0.1))).start()
 
     async def all_refused() -> None:
         await asyncio.gather(refused({}), refused(pairs[1]))
@@ -172,7 +175,7 @@ def test_processes_of_one_user_have_keys_by_themselves(
     async def refused(environment: dict[str, str]) -> None:
         carrier = ZmqCarrier(*places, system="s", timeout=0.5, environment=environment)
         with pytest.raises(CannotStart, match="no broker answers"):
-            await ActorNode(transport=Link(carrier)).start()
+            await ActorNode(transport=PeerTransport(carrier)).start()
 
     with brokered(plan):
         (file,) = (own_home / "coterie").iterdir()
@@ -277,10 +280,10 @@ def test_the_credentials_for_nats_come_from_the_environment(
 
         async def refused(**environment: str) -> None:
             with pytest.raises(CannotStart, match=r"refuses this process \(.*COTERIE_NATS_USER") as raised:
-                await ActorNode(transport=Link(carrier(1.0, **environment))).start()
+                await ActorNode(transport=PeerTransport(carrier(1.0, **environment))).start()
             assert "wrong-word" not in str(raised.value)
 
-        async with node(Link(carrier(60.0, USER="ada", PASSWORD="lovelace"))):
+        async with node(PeerTransport(carrier(60.0, USER="ada", PASSWORD="lovelace"))):
             pass  # it has connected
         await asyncio.gather(refused(), refused(USER="ada", PASSWORD="wrong-word"))
         with pytest.raises(CannotStart, match="cannot be used"):
@@ -305,7 +308,7 @@ def test_a_lost_cancellation_does_not_make_a_start_endless(monkeypatch: pytest.M
         carrier = NatsCarrier(("nats://127.0.0.1:1",), system="s", timeout=0.05, environment={})
         monkeypatch.setattr(carrier.client, "connect", connect)
         with pytest.raises(CannotStart, match="no NATS server"):
-            await ActorNode(transport=Link(carrier)).start()
+            await ActorNode(transport=PeerTransport(carrier)).start()
 
     play(scene)
 
@@ -323,10 +326,12 @@ def test_nats_with_tls(tmp_path: Path) -> None:
     async def scene() -> None:
         url = one.url.replace("nats:", "tls:")
         given = {"COTERIE_NATS_CA": str(certificate)}
-        async with node(Link(NatsCarrier((url,), system="s", timeout=60.0, environment=given))):
+        async with node(PeerTransport(NatsCarrier((url,), system="s", timeout=60.0, environment=given))):
             pass
         with pytest.raises(CannotStart):
-            await ActorNode(transport=Link(NatsCarrier((url,), system="s", timeout=0.5, environment={}))).start()
+            await ActorNode(
+                transport=PeerTransport(NatsCarrier((url,), system="s", timeout=0.5, environment={}))
+            ).start()
 
     with NatsServer("--tls", "--tlscert", str(certificate), "--tlskey", str(key), jetstream=False) as one:
         play(scene)
@@ -355,12 +360,12 @@ class Attempts(Held):
 
 def durable(
     server: NatsServer, system: str, process: str = "", redelivery: float = 0.0, **fields: Any
-) -> jetstream.JetStreamLink:
-    """A link whose messages come again after *redelivery* seconds without a word, by default the heartbeat timeout."""
+) -> jetstream.JetStreamTransport:
+    """A transport whose messages come again after *redelivery* silent seconds, by default the heartbeat timeout."""
     fields = {"heartbeat_timeout": 10.0, "connect_timeout": 60.0} | fields
     plan = TransportPlan(type="nats", servers=(server.url,), jetstream=True, **fields)
     made = transport_for(plan, system=system, process=process)
-    assert isinstance(made, jetstream.JetStreamLink)
+    assert isinstance(made, jetstream.JetStreamTransport)
     made._wait = redelivery or made._wait
     return made
 
@@ -372,9 +377,9 @@ def test_a_durable_mailbox_takes_messages_while_its_process_is_away(
     monkeypatch.setattr(jetstream, "FULL", 5)
 
     async def scene() -> None:
-        link = durable(server, "away", stream_name="SMALL")
-        link.planned = {"echo"}
-        async with node(link) as here:
+        transport = durable(server, "away", stream_name="SMALL")
+        transport.planned = {"echo"}
+        async with node(transport) as here:
             for n in range(5):
                 await asyncio.wait_for(here.send("echo", n), 60)
             sends = [asyncio.create_task(here.send("echo", n)) for n in range(5, 20)]

@@ -186,7 +186,7 @@ def test_a_message_whose_process_died_is_handled_in_another_attempt(tmp_path: Pa
 @pytest.mark.slow
 def test_a_message_that_kills_its_process_again_and_again_becomes_a_dead_letter(tmp_path: Path) -> None:
     """The first delivery does not count; what another agent of the process had in hand is handled in the end."""
-    from coterie.actors.transports.jetstream import JetStreamLink
+    from coterie.actors.transports.jetstream import JetStreamTransport
     from coterie.actors.transports.kept_letters import MAX_DELIVER
 
     async def scene() -> None:
@@ -203,18 +203,18 @@ def test_a_message_that_kills_its_process_again_and_again_becomes_a_dead_letter(
                 await one.until(lambda: {2, 7} <= set(one.numbers()))
                 assert [each.attempt for each in one.worker.handled() if each.number == 1] == [1, 2, 3, 4]
                 assert len([each for each in one.worker.handled() if each.number in (2, 7)]) == 2
-                link = one.node.transport
-                assert isinstance(link, JetStreamLink)
-                [letter] = await link._letters.kept()
+                transport = one.node.transport
+                assert isinstance(transport, JetStreamTransport)
+                [letter] = await transport._letters.kept()
                 assert (letter.message.payload, letter.reason) == (
                     {"n": 1, "kill": True},
                     "3 processes died while they handled it",
                 )
-                await link._letters.send_again(
+                await transport._letters.send_again(
                     msgspec.structs.replace(letter, message=msgspec.structs.replace(letter.message, payload={"n": 3}))
                 )
                 await one.until(lambda: 3 in one.numbers())
-                assert await link._letters.kept() == []
+                assert await transport._letters.kept() == []
 
     play(scene)
 

@@ -28,7 +28,7 @@ from coterie.backends.processes import (
     marks_of,
     started,
 )
-from coterie.runs.closing_steps import notify
+from coterie.runs.finalizers import notify
 from coterie.workspace.trees import git
 
 NEEDS_PROC = pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="marks are read from /proc")

@@ -236,7 +236,7 @@ def test_dead_letters_of_a_server_are_listed_shown_sent_again_and_dropped(place:
     from coterie.actors.message import Message
     from coterie.actors.node import ActorNode
     from coterie.actors.transports.choose import transport_for
-    from coterie.actors.transports.jetstream import JetStreamLink
+    from coterie.actors.transports.jetstream import JetStreamTransport
     from coterie.actors.transports.kept_letters import KeptLetter
     from coterie.planning.system import TransportPlan
 
@@ -245,7 +245,7 @@ def test_dead_letters_of_a_server_are_listed_shown_sent_again_and_dropped(place:
             transport=transport_for(TransportPlan(type="nats", servers=(url,), jetstream=True), system="root")
         )
         await node.start()
-        assert isinstance(node.transport, JetStreamLink)
+        assert isinstance(node.transport, JetStreamTransport)
         for name in ("one", "two"):
             message = Message(
                 id=name, sender="desk", recipient="greeter", type="message", payload={"n": name}, sent_at=1.0

@@ -162,7 +162,7 @@ def test_a_permission_is_answered_at_the_terminal(
     """By a letter or a word; what is no answer is asked again."""
     pseudo.type(typed)
 
-    assert asyncio.run(pseudo.terminal.attend(wish)) == answer
+    assert asyncio.run(pseudo.terminal.approve(wish)) == answer
     shown = capsys.readouterr().err
     assert "a#1 asks for permission: Bash (make test)" in shown
     assert shown.count("answer ") == typed.count("\n")
@@ -175,7 +175,7 @@ def test_a_permission_that_is_answered_elsewhere_leaves_the_terminal(
     """What is typed next belongs to the next question; nothing is printed over the one that is shown."""
 
     async def main() -> str:
-        first = asyncio.create_task(pseudo.terminal.attend(WISH))
+        first = asyncio.create_task(pseudo.terminal.approve(WISH))
         await pseudo.taken.wait()
         second = asyncio.create_task(pseudo.terminal.ask(request()))
         await asyncio.sleep(0)

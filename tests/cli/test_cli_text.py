@@ -22,13 +22,13 @@ from coterie.journal.records import (
     TurnStarted,
     Usage,
 )
-from coterie.kernel.ended import Waiting
+from coterie.kernel.run_exit import Waiting
 from coterie.planning.loop import LoopPlan
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan, to_json
 from coterie.runs.outcome import Outcome
 from coterie.runs.replay import ReplayReport
-from coterie.runs.repository import LocalHome
+from coterie.runs.repository import LocalRuns
 from coterie.views.run import RunView
 from coterie.views.timeline import sentence
 from coterie.views.tree import RunNode, tree
@@ -93,7 +93,7 @@ def test_an_open_question_says_how_it_is_answered() -> None:
     question = Waiting(run="r1/inner#1.1", turn="boss#1", agent="boss", prompt="Shall\nwe?")
     ended = Outcome(run="r1", status="stopped", reason="waiting", exit=4, waiting=(question,))
 
-    assert outcomes.next_steps(ended, LocalHome(Path("my state")).option) == (
+    assert outcomes.next_steps(ended, LocalRuns(Path("my state")).option) == (
         "inner#1.1/boss#1 asks: “Shall we?”\n"
         "  coterie control respond r1 'inner#1.1/boss#1' TEXT --state-dir 'my state'\n"
         "continue with:\n"

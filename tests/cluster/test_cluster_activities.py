@@ -25,8 +25,8 @@ from coterie.cluster.wire import Begin, MsgspecConverter, TurnDone, TurnHeard
 from coterie.cluster.workflow import RunWorkflow
 from coterie.errors import ClusterFailed, ExportConflict
 from coterie.journal.export import FolderExport
-from coterie.kernel.ended import Ended
 from coterie.kernel.opening import RootOpening
+from coterie.kernel.run_exit import RunExit
 from coterie.planning.plan import Plan, to_json
 from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.messages import RunMessage, Verdict, answer
@@ -258,10 +258,10 @@ def test_a_link_begins_with_the_messages_that_were_left_to_it() -> None:
     """In order, before anything else happens to the run."""
     posted, taken = list[Callable[[], object]](), list[RunMessage]()
 
-    async def start(run: str, plan: Plan, given: dict[str, Any], opening: RootOpening) -> Ended:
+    async def start(run: str, plan: Plan, given: dict[str, Any], opening: RootOpening) -> RunExit:
         for event in posted:
             event()
-        return Ended(run=run, status="completed")
+        return RunExit(run=run, status="completed")
 
     link: Any = object.__new__(RunWorkflow)
     link._shell = SimpleNamespace(post=posted.append, start=start, tree=SimpleNamespace())

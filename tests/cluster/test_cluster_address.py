@@ -11,7 +11,7 @@ from coterie.cli.options import HomeOptions
 from coterie.cluster.address import ClusterAddress, connected, reason
 from coterie.cluster.node_secrets import secret_paths
 from coterie.errors import ClusterFailed, UsageError
-from coterie.runs.repository import LocalHome
+from coterie.runs.repository import LocalRuns
 
 
 def test_an_address_names_server_namespace_and_export() -> None:
@@ -65,7 +65,7 @@ def test_a_command_takes_the_first_address_that_is_given(
 
     options = HomeOptions(state_dir=tmp_path / "state")
     assert options.where == tmp_path / "state", "a directory that was given comes before a configured cluster"
-    assert LocalHome(Path(".coterie")).option == " --cluster ''"
+    assert LocalRuns(Path(".coterie")).option == " --cluster ''"
 
 
 @pytest.mark.parametrize("secret", ["ada:geheim@", "?password=geheim", "?sslpassword=geheim"])

@@ -23,8 +23,8 @@ from coterie.journal.jsonl import JsonlStore
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, Record, TurnFinished, TurnStarted
 from coterie.journal.runs import RunReader, RunRecord
-from coterie.kernel.ended import Ended
 from coterie.kernel.owner import RunPorts
+from coterie.kernel.run_exit import RunExit
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Plan
@@ -61,7 +61,7 @@ def records(export: Path, run: str, *kinds: type[Record]) -> list[Any]:
     return [one for one in store.read(run) if isinstance(one, kinds)] if store.has(run) else []
 
 
-async def drive(cluster: str, plan: Plan, run: str, meanwhile: Callable[[], Any]) -> Ended:
+async def drive(cluster: str, plan: Plan, run: str, meanwhile: Callable[[], Any]) -> RunExit:
     async with connected(ClusterAddress.parse(cluster), MsgspecConverter) as (client, export):
         await submit(client, export, plan, {"prompt": "go"}, run=run)
         await meanwhile()
@@ -244,7 +244,7 @@ def test_a_new_link_every_200_events_repeats_nothing(temporal_server: Server, tm
     names = [f"a{k}" for k in range(80)]
     plan, cast = flow(" -> ".join(names)), Cast({}, seconds=0.0)
 
-    async def main() -> tuple[Ended, Sequence[RunRecord]]:
+    async def main() -> tuple[RunExit, Sequence[RunRecord]]:
         export, run = MemoryExport(), tmp_path.name
         async with node_of(temporal_server, export, cast, tmp_path) as client:
             await submit(client, export, plan, {"prompt": "go"}, run=run, link_events=200)

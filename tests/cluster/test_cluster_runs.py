@@ -24,8 +24,8 @@ from coterie.ids import new_message_id
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptInterrupted, TurnFinished, TurnStarted
 from coterie.journal.runs import RunReader, RunRecord
-from coterie.kernel.ended import Ended
 from coterie.kernel.owner import OwnerOptions, RunPorts
+from coterie.kernel.run_exit import RunExit
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Plan
@@ -38,7 +38,7 @@ def chain(length: int) -> Plan:
     return flow(" -> ".join(names))
 
 
-def local(plan: Plan, cast: Cast, run: str) -> tuple[Ended, list[RunRecord]]:
+def local(plan: Plan, cast: Cast, run: str) -> tuple[RunExit, list[RunRecord]]:
     store = MemoryStore()
     shell = Shell(
         RunPorts(store=store, turns=cast, clock=SystemClock(), make_kind=kind_of),
@@ -48,7 +48,7 @@ def local(plan: Plan, cast: Cast, run: str) -> tuple[Ended, list[RunRecord]]:
     return outcome, list(RunReader(store).history(run))
 
 
-async def there(server: Server, home: Path, plan: Plan, cast: Cast, **options: Any) -> tuple[Ended, list[RunRecord]]:
+async def there(server: Server, home: Path, plan: Plan, cast: Cast, **options: Any) -> tuple[RunExit, list[RunRecord]]:
     export = MemoryExport()
     async with node_of(server, export, cast, home) as client:
         run, *_ = await submit(client, export, plan, {"prompt": "go"}, run=home.name, **options)
@@ -135,7 +135,7 @@ def test_a_node_that_ends_drops_the_runs_it_drives(
 def test_who_waits_for_a_run_outlasts_a_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server may be restarted meanwhile; another error of its ends the wait."""
     monkeypatch.setattr("coterie.cluster.submit.AWAY_EVERY", 0.0)
-    left = RunDone(ended=Ended(run="r", status="completed"))
+    left = RunDone(ended=RunExit(run="r", status="completed"))
     passing = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.UNKNOWN, RPCStatusCode.CANCELLED)  # as of one that is killed
     away = [RPCError("away", status, b"") for status in (*passing, RPCStatusCode.PERMISSION_DENIED)]
     results = [*away[:-1], left, away[-1]]

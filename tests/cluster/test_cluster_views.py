@@ -17,7 +17,7 @@ from command_line import Place, make
 from until import until
 
 from coterie.cluster.address import ClusterAddress, connected
-from coterie.cluster.runs import ClusterHome
+from coterie.cluster.runs import ClusterLocation
 from coterie.journal.records import RunFinished
 from coterie.runs.repository import find
 
@@ -204,7 +204,7 @@ def test_newest_records_are_read_before_they_are_exported(stage: Stage, tmp_path
     """What a workflow has written since its last export comes by a query; without the server the export is read."""
     stage.there("submit", "human.at", "--no-files", "decide", "--id", "new")
     stage.until("boss#1", "attention")
-    home = ClusterHome(ClusterAddress.parse(stage.url), tmp_path)
+    home = ClusterLocation(ClusterAddress.parse(stage.url), tmp_path)
     runs, run = find("new", home)
     whole = list(runs.read(run))
     exported = runs.store.read
@@ -214,7 +214,7 @@ def test_newest_records_are_read_before_they_are_exported(stage: Stage, tmp_path
     stage.there("control", "respond", "new", "--output", "verdict=approve", "yes")
     stage.until("run.finished", "inspect", "new", "journal")
 
-    away = ClusterHome(ClusterAddress.parse(re.sub(r":\d+/", ":9/", stage.url, count=1)), tmp_path)
+    away = ClusterLocation(ClusterAddress.parse(re.sub(r":\d+/", ":9/", stage.url, count=1)), tmp_path)
     runs, run = find("new", away)
     assert isinstance(list(runs.read(run))[-1], RunFinished)
     away.close()

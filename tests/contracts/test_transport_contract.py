@@ -25,7 +25,7 @@ from coterie.actors.supervision.spec import RESTART, SHUTDOWN, ChildSpec
 from coterie.actors.transports.base import Transport
 from coterie.actors.transports.choose import transport_for
 from coterie.actors.transports.in_process import InProcessTransport
-from coterie.actors.transports.link import Link
+from coterie.actors.transports.peer_transport import PeerTransport
 from coterie.clock import Clock, SystemClock, VirtualClock
 from coterie.errors import AgentCrashed, AgentStopped, AskTimedOut, NoSuchAgent
 from coterie.planning.system import TransportPlan
@@ -44,7 +44,7 @@ class Sides:
 
     @property
     def is_durable(self) -> bool:
-        return type(self.here.transport).__name__ == "JetStreamLink"
+        return type(self.here.transport).__name__ == "JetStreamTransport"
 
     async def add(self, factory: Callable[[], AgentProcess], shutdown: float = SOON) -> AgentChild:
         """Start an agent on the other side; the test restarts it."""
@@ -100,7 +100,7 @@ async def between(here: Transport, there: Transport, clock: Clock, scene: Scene)
 
 def in_memory(scene: Scene) -> None:
     clock, hub = VirtualClock(1000.0), MemoryHub()
-    clock.run(between(Link(hub.carrier()), Link(hub.carrier(), process="w"), clock, scene))
+    clock.run(between(PeerTransport(hub.carrier()), PeerTransport(hub.carrier(), process="w"), clock, scene))
 
 
 def zmq(scene: Scene) -> None:

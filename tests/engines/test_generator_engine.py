@@ -13,9 +13,9 @@ from steps import lines_run
 from coterie.engines.commands import Ask, Cancel, Command, Finish, Note
 from coterie.engines.generator import (
     AgentFailed,
+    AgentResult,
     Conversation,
     GeneratorEngine,
-    Got,
     PatternFailed,
     Question,
     Tell,
@@ -84,7 +84,7 @@ def failed(ask: Ask) -> TurnFailed:
     return TurnFailed(turn=ask.turn, kind="exit", reason="it broke")
 
 
-def texts(got: Sequence[Got]) -> list[str]:
+def texts(got: Sequence[AgentResult]) -> list[str]:
     return ["-" if one is None else str(one) if isinstance(one, AgentFailed) else one.text for one in got]
 
 
@@ -157,10 +157,10 @@ def test_who_is_faster_decides_nothing(chance: random.Random, n: int, most: int 
 
 def test_what_looks_at_replies_is_shown_them_as_they_come() -> None:
     """Nothing of it changes later, and to show them takes the harness one step, however many there are."""
-    shown: list[Sequence[Got]] = []
+    shown: list[Sequence[AgentResult]] = []
 
     def work(n: int) -> int:
-        def look(got: Sequence[Got]) -> bool:
+        def look(got: Sequence[AgentResult]) -> bool:
             shown.append(got)
             return False
 

@@ -101,7 +101,7 @@ def test_a_stalled_loop_that_is_resumed_tries_again() -> None:
     play.guide("Try another way.")
     play.crash()
 
-    assert play.engine.brief(play.turn).guidance == ("Try another way.",)
+    assert play.engine.prompt_state(play.turn).guidance == ("Try another way.",)
     play.answer("same")
     assert play.running
     play.answer("same")
@@ -159,9 +159,9 @@ def test_failures_in_a_row_fail_the_run() -> None:
     """The same role is asked again, and told; a success in between starts the count anew."""
     play = Play(loop_plan(max_failures=2))
     play.fail("timeout")
-    assert "timeout" in play.engine.brief(play.turn).failure
+    assert "timeout" in play.engine.prompt_state(play.turn).failure
     play.answer("better")
-    assert play.engine.brief(play.turn).failure == ""
+    assert play.engine.prompt_state(play.turn).failure == ""
     play.fail()
     play.fail()
 
@@ -172,14 +172,14 @@ def test_the_next_iteration_is_told_what_the_failed_one_had_said() -> None:
     """Both outputs, shortened; a success in between forgets them."""
     play = Play(loop_plan(), retry=0)
     play.fail("timeout", text="x" * 50_000 + " the end", log="a warning")
-    brief = play.engine.brief(play.turn)
+    brief = play.engine.prompt_state(play.turn)
     play.answer("better")
 
     assert brief.failure == "iteration#1 failed (timeout): timeout!"
     assert brief.printed.startswith("Output:\n~~~text\n(…)\nxxx")
     assert brief.printed.endswith(" the end\n~~~\n\nStandard error:\n~~~text\na warning\n~~~")
     assert len(brief.printed) < 5_000
-    assert play.engine.brief(play.turn).printed == ""
+    assert play.engine.prompt_state(play.turn).printed == ""
 
 
 def test_a_failure_of_a_provider_is_counted_and_not_told() -> None:
@@ -189,7 +189,7 @@ def test_a_failure_of_a_provider_is_counted_and_not_told() -> None:
     for _ in range(4):
         play.fail("transient", text="HTTP 503", log="503")
         play.due()
-    brief = play.engine.brief(play.turn)
+    brief = play.engine.prompt_state(play.turn)
 
     assert (play.turn, play.engine.state.failures) == ("iteration#3", 2)
     assert brief.failure == "iteration#1 failed (exit): exit!"
@@ -200,7 +200,7 @@ def test_what_a_failed_turn_had_said_is_told_though_its_event_stands() -> None:
     play = Play(loop_plan(), retry=1)
     play.emit("tasks.ready")
     play.fail(text="half of the plan")
-    brief = play.engine.brief(play.turn)
+    brief = play.engine.prompt_state(play.turn)
 
     assert brief.failure == "iteration#1: it failed; the events it emitted are kept"
     assert brief.printed == "Output:\n~~~text\nhalf of the plan\n~~~"
@@ -301,7 +301,7 @@ def test_after_a_crash_the_turn_is_asked_again_and_told_what_was_accepted() -> N
     play.crash()
 
     assert play.running == ["iteration#1.2"]
-    assert play.engine.brief(play.turn).accepted == ("tasks.ready",)
+    assert play.engine.prompt_state(play.turn).accepted == ("tasks.ready",)
     play.answer()
     assert play.all(r.IterationStarted)[-1].event == "tasks.ready"
 
@@ -340,7 +340,7 @@ def play_round(play: Play) -> None:
         name = play.turn
         if name.startswith("iteration"):
             event = ROUND[int(name.rpartition("#")[2]) - 1]
-            if event not in play.engine.brief(name).accepted:
+            if event not in play.engine.prompt_state(name).accepted:
                 assert isinstance(play.emit(event), r.EventEmitted)
         play.answer(f"{name} is done", usage=USED)
 
@@ -354,7 +354,7 @@ def test_what_an_operator_interrupts_is_over_and_the_next_iteration_hears_him() 
     play.fail("interrupted")
 
     assert play.turn == "iteration#3"
-    assert play.engine.brief("iteration#3").guidance == ("Mind the tests.",)
+    assert play.engine.prompt_state("iteration#3").guidance == ("Mind the tests.",)
     assert [one.role for one in play.all(r.IterationStarted)] == ["planner", "builder", "builder"]
     assert play.engine.state.failures == 0
     assert [one.reason for one in play.all(r.TurnCancelled)] == ["an operator interrupted it"]
@@ -380,4 +380,6 @@ def test_what_was_said_long_ago_is_not_held() -> None:
     play.crash()
 
     assert sum(len(turn.result.text) for turn in play.core.turns.values() if turn.result) == 0
-    assert [one.name for one in play.engine.brief(play.turn).outputs] == [f"iteration {n}" for n in range(37, 41)]
+    assert [one.name for one in play.engine.prompt_state(play.turn).outputs] == [
+        f"iteration {n}" for n in range(37, 41)
+    ]

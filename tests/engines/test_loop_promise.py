@@ -44,7 +44,7 @@ def test_no_promise_is_not_refused() -> None:
 
 def shown(play: Play) -> str:
     """The prompt of the running turn."""
-    return render(play.engine.plan, play.engine.brief(play.turn), ShownNotes(tool="/run/autoloops"))
+    return render(play.engine.plan, play.engine.prompt_state(play.turn), ShownNotes(tool="/run/autoloops"))
 
 
 @pytest.mark.parametrize(

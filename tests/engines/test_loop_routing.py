@@ -58,10 +58,10 @@ def test_the_next_turn_is_told_of_a_rejected_event_until_one_is_accepted() -> No
     play = Play(loop_plan())
     play.emit("ship.it")
     play.answer()
-    assert "ship.it" in play.engine.brief(play.turn).rejected
+    assert "ship.it" in play.engine.prompt_state(play.turn).rejected
 
     play.does("tasks.ready")
-    assert play.engine.brief(play.turn).rejected == ""
+    assert play.engine.prompt_state(play.turn).rejected == ""
 
 
 def test_records_of_the_harness_never_route() -> None:
@@ -89,7 +89,7 @@ def test_the_recent_event_is_never_one_of_the_harness() -> None:
     play.answer("built", usage=r.Usage(input_tokens=10, cost=0.5))
 
     assert [one.event for one in play.all(r.IterationStarted)] == ["loop.start", "tasks.ready", "tasks.ready"]
-    assert play.engine.brief(play.turn).view.recent == "tasks.ready"
+    assert play.engine.prompt_state(play.turn).view.recent == "tasks.ready"
 
 
 def test_a_review_that_fails_stops_nothing() -> None:
@@ -108,7 +108,7 @@ def test_reviews_come_before_iterations_that_follow_a_round() -> None:
     reviewed = []
     while play.running:
         if play.turn.startswith("review"):
-            reviewed.append(play.engine.brief(play.turn).iteration)
+            reviewed.append(play.engine.prompt_state(play.turn).iteration)
         play.answer(play.turn)
 
     assert reviewed == [4, 7]
@@ -251,14 +251,14 @@ def test_guidance_is_delivered_once() -> None:
     """Defect O: what is said during a turn is in the next question, and a record says which."""
     play = Play(loop_plan())
     play.guide("mind the tests")
-    assert play.engine.brief(play.turn).guidance == ()
+    assert play.engine.prompt_state(play.turn).guidance == ()
     play.answer()
-    assert play.engine.brief(play.turn).guidance == ("mind the tests",)
+    assert play.engine.prompt_state(play.turn).guidance == ("mind the tests",)
     [delivered] = play.all(r.GuidanceDelivered)
     assert delivered.turn == "iteration#2"
     play.answer()
 
-    assert play.engine.brief(play.turn).guidance == ()
+    assert play.engine.prompt_state(play.turn).guidance == ()
 
 
 def test_guidance_that_reached_a_turn_under_way_is_not_told_again() -> None:
@@ -268,7 +268,7 @@ def test_guidance_that_reached_a_turn_under_way_is_not_told_again() -> None:
     play.core.write(play.now, r.GuidanceDelivered(turn=play.turn, messages=(said.message,)))
     play.answer()
 
-    assert play.engine.brief(play.turn).guidance == ()
+    assert play.engine.prompt_state(play.turn).guidance == ()
 
 
 def test_what_came_with_an_event_is_told_to_the_role_it_leads_to() -> None:
@@ -276,7 +276,7 @@ def test_what_came_with_an_event_is_told_to_the_role_it_leads_to() -> None:
     play.emit("tasks.ready", "first the parser")
     play.answer()
 
-    assert play.engine.brief(play.turn).payload == "first the parser"
+    assert play.engine.prompt_state(play.turn).payload == "first the parser"
 
 
 def test_a_name_without_measure_is_rejected_and_not_repeated() -> None:
@@ -295,4 +295,4 @@ def test_what_a_review_says_is_not_heard() -> None:
     play.answer("LOOP_COMPLETE", turn="review#2")
 
     assert play.turn == "iteration#3"
-    assert [output.text for output in play.engine.brief(play.turn).outputs] == ["first", "second"]
+    assert [output.text for output in play.engine.prompt_state(play.turn).outputs] == ["first", "second"]

@@ -36,7 +36,7 @@ def test_a_wave_of_an_event_goes_on_as_that_event_does() -> None:
     play.answer("printed", turn="wave-1.2#1")
 
     assert (play.turn, play.all(r.IterationStarted)[-1].event) == ("iteration#2", "tasks.ready")
-    said = {output.name: output.text for output in play.engine.brief(play.turn).outputs}
+    said = {output.name: output.text for output in play.engine.prompt_state(play.turn).outputs}
     assert said["wave 1, branch 2: the printer"] == "printed"
 
 
@@ -72,7 +72,7 @@ def test_branches_that_fail_are_reported_and_the_rest_counts() -> None:
     [joined] = play.all(r.WaveJoined)
     assert joined.outcomes == (("wave-1.1#1", "timeout"), ("wave-1.2#1", "completed"))
     assert play.engine.state.failures == 0
-    assert any("(timeout)" in output.name for output in play.engine.brief(play.turn).outputs)
+    assert any("(timeout)" in output.name for output in play.engine.prompt_state(play.turn).outputs)
 
 
 def test_a_wave_that_fails_whole_is_one_failed_turn() -> None:
@@ -83,7 +83,7 @@ def test_a_wave_that_fails_whole_is_one_failed_turn() -> None:
 
     assert play.engine.state.failures == 1
     assert play.all(r.IterationStarted)[-1].role == "planner"
-    assert "wave 1" in play.engine.brief(play.turn).failure
+    assert "wave 1" in play.engine.prompt_state(play.turn).failure
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_branch_that_a_provider_failed_is_reported_without_its_error() -> None
         for _ in range(4):
             play.fail("rate_limited", turn=turn)
             play.due()
-    brief = play.engine.brief(play.turn)
+    brief = play.engine.prompt_state(play.turn)
 
     assert [(one.name.partition(":")[0], one.text) for one in brief.outputs[-2:]] == [
         ("wave 1, branch 1 (failed)", ""),

@@ -11,7 +11,7 @@ from stage import Cast, Part, Stage, flow
 from coterie.backends.base import Answer, Failure, OnEvent, Permission, Request, Result
 from coterie.journal import records as r
 from coterie.kernel.fold import Fold
-from coterie.kernel.owner import Attendant
+from coterie.kernel.owner import Approver
 from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.messages import RunMessage, Verdict, answer, interruption, permission
@@ -60,7 +60,7 @@ class Wisher(Cast):
         asked = r.AttentionAsked(
             id="", turn="a#1", attempt=1, kind="stall", detail="no output for 5 min", policy="wait"
         )
-        self.stage.shell.approvals.need(self.stage.shell.runs["r"], asked, None)
+        self.stage.shell.approvals.request(self.stage.shell.runs["r"], asked, None)
 
     def say_all(self) -> None:
         for word in self._words:
@@ -91,8 +91,8 @@ def asking(**options: object) -> Plan:
     return flow("a -> b", a=AgentPlan(name="a", options=options), b=AgentPlan(name="b"))
 
 
-def played(plan: Plan, cast: Wisher, attendant: Attendant | None = None) -> Stage:
-    cast.stage = stage = Stage(plan, cast, attendant=attendant)
+def played(plan: Plan, cast: Wisher, approver: Approver | None = None) -> Stage:
+    cast.stage = stage = Stage(plan, cast, approver=approver)
     stage.start()
     fold = Fold("r", kind_of(plan))
     fold.fold(stage.records())  # raises where an engine decides otherwise
@@ -236,12 +236,12 @@ def test_a_program_answers() -> None:
     """It is called with what is needed, once for each, of child runs too; what it answers counts as an operator's."""
     seen: list[Attention] = []
 
-    async def attendant(one: Attention) -> str:
+    async def approver(one: Attention) -> str:
         seen.append(one)
         return "allow"
 
     cast = Wisher()
-    stage = played(flow("team -> after", team=nested(4, asking())), cast, attendant)
+    stage = played(flow("team -> after", team=nested(4, asking())), cast, approver)
     above = "team#1.1/team#1.1/team#1.1/team#1.1/"
     assert [one.id for one in seen[:3]] == [f"{above}a#1?1", f"{above}b#1?2", "team#1.1/team#1.1/team#1.1/after#1?1"]
     assert all(cast.decided)
@@ -254,14 +254,14 @@ def test_an_answer_from_elsewhere_ends_the_call_of_the_program() -> None:
     """So does the policy, and the end of the attempt."""
     over: list[str] = []
 
-    async def attendant(one: Attention) -> str:
+    async def approver(one: Attention) -> str:
         try:
             await asyncio.sleep(1e6)
         finally:
             over.append(one.id)
         return "allow"
 
-    stage = played(asking(), Wisher(permission("deny")), attendant)
+    stage = played(asking(), Wisher(permission("deny")), approver)
     assert over == ["a#1?1", "b#1?2"]
     assert [one[1:] for one in answers(stage)] == [("deny", "operator"), ("deny", "harness")]
 
@@ -270,12 +270,12 @@ def test_an_answer_from_elsewhere_ends_the_call_of_the_program() -> None:
 def test_what_is_no_answer_of_a_program_fails_the_attempt(word: str) -> None:
     """As a defect of the program, which is retried as any other; an error that it raises does the same."""
 
-    async def attendant(one: Attention) -> str:
+    async def approver(one: Attention) -> str:
         if not word:
             raise ValueError("no")
         return word
 
-    stage = played(asking(), Wisher(), attendant)
+    stage = played(asking(), Wisher(), approver)
     failed = stage.records(r.AttemptFailed)[0]
     expected = "'perhaps' is no answer to a#1?1: write allow, deny, park or fail" if word else "ValueError: no"
     assert (failed.kind, failed.reason) == ("crashed", expected)
@@ -286,7 +286,7 @@ def test_an_answer_of_a_program_right_after_an_operators_changes_nothing(late: s
     """Whatever it is, or raises: it fails no attempt, and is no second answer."""
     cast = Wisher(permission("allow"))
 
-    async def attendant(one: Attention) -> str:
+    async def approver(one: Attention) -> str:
         if one.turn == "b#1":
             return "allow"
         cast.stage.shell.post(cast.say_all)
@@ -294,7 +294,7 @@ def test_an_answer_of_a_program_right_after_an_operators_changes_nothing(late: s
             raise ValueError("no")
         return late
 
-    stage = played(asking(), cast, attendant)
+    stage = played(asking(), cast, approver)
     assert answers(stage) == [("a#1?1", "allow", "operator"), ("b#1?2", "allow", "operator")]
     assert stage.records(r.AttemptFailed) == []
     assert cast.decided == [True, True]

@@ -16,7 +16,7 @@ from coterie.backends.base import Answer, Emitted, Failure, OnEvent, Request, Te
 from coterie.backends.prices import estimated_cost
 from coterie.engines.generator import Conversation, GeneratorEngine, Question, Together
 from coterie.journal.records import AttemptInterrupted, AttemptMisreported, RunOwned, TurnFinished, TurnStarted, Usage
-from coterie.kernel.ended import Ended
+from coterie.kernel.run_exit import RunExit
 from coterie.planning.plan import AgentPlan, Limits, Plan
 from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.repository import Runs
@@ -289,7 +289,7 @@ def check_everywhere(spending: Spending, limits: Limits, again: int) -> None:
             check_bound(killed, killed.run(limits), limits)
 
 
-def check_bound(spending: Spending, ended: Ended, limits: Limits) -> None:
+def check_bound(spending: Spending, ended: RunExit, limits: Limits) -> None:
     """Nothing is spent beyond the budget but one report of each attempt that ran when it was passed."""
     assert limits.max_cost is not None
     spent = spending.spent()

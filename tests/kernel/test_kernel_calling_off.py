@@ -7,8 +7,8 @@ from stage import Cast, Stage, flow
 
 from coterie.backends.base import Answer, Failure
 from coterie.journal.records import AttemptFailed, Record, RunFinished, TurnCancelled, TurnFailed, Usage
-from coterie.kernel.ended import Ended
 from coterie.kernel.owner import Observers, RunPorts
+from coterie.kernel.run_exit import RunExit
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.loop import LoopPlan, RolePlan
@@ -31,7 +31,7 @@ def failing(depth: int) -> Plan:
     return flow("go -> [team, bad]", team=nested(depth))
 
 
-def play(stage: Stage) -> Ended:
+def play(stage: Stage) -> RunExit:
     """Run *stage*; when a run ends, no run below it is driven any more."""
     shell = stage._shell(None)
 

@@ -13,8 +13,8 @@ from stage import Cast, Stage, Streamed, flow
 from coterie.backends.base import Answer, Failure, Request, Result, Text, Usage
 from coterie.journal import records as r
 from coterie.journal.memory import MemoryStore
-from coterie.kernel.ended import Ended
 from coterie.kernel.fold import Fold
+from coterie.kernel.run_exit import RunExit
 from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Limits, without_gates
 from coterie.runs.messages import interruption
@@ -163,11 +163,11 @@ def test_ctrl_c_while_a_gate_runs_loses_no_answer() -> None:
     assert cast.gates == [TEST, TEST]
 
 
-def interrupted_at(stage: Stage, *times: float) -> Ended:
+def interrupted_at(stage: Stage, *times: float) -> RunExit:
     """The end of a run whose turn `a#1` an operator interrupts at these seconds; it has to come within a day."""
     stage.shell = shell = stage._shell(None)
 
-    async def cut() -> Ended:
+    async def cut() -> RunExit:
         task = asyncio.ensure_future(shell.start("r", stage.plan, {"prompt": "go"}))
         for seconds in times:
             await asyncio.sleep(seconds - stage.clock.now())

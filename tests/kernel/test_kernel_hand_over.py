@@ -6,19 +6,19 @@ from stage import Cast, Stage, flow
 
 from coterie.backends.base import Answer, Failure
 from coterie.journal.records import AttemptInterrupted, RunStopped, TurnStarted
-from coterie.kernel.ended import Ended
 from coterie.kernel.owner import RunPorts
 from coterie.kernel.retries import MAX_LOSSES
+from coterie.kernel.run_exit import RunExit
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan
 
 
-def handed_over(stage: Stage, after: float) -> Ended:
+def handed_over(stage: Stage, after: float) -> RunExit:
     """Drive *stage* until it has come to rest, asked for that after so many seconds."""
     shell = Shell(RunPorts(store=stage.store, turns=stage.cast, clock=stage.clock, make_kind=kind_of))
 
-    async def main() -> Ended:
+    async def main() -> RunExit:
         asyncio.get_running_loop().call_later(after, shell.hand_over)
         return await shell.start("r", stage.plan, {"prompt": "go"})
 

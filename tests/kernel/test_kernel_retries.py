@@ -4,16 +4,16 @@ from pattern_play import perform
 from coterie.backends.base import Failure
 from coterie.formats import read_text
 from coterie.journal.records import AttemptFailed, AttemptInterrupted
-from coterie.kernel.retries import WAIT_MOST, Tally
+from coterie.kernel.retries import WAIT_MOST, RetryCount
 from coterie.planning import plan_or_raise
 
 
 def test_other_failures_wait_as_long_as_transient_ones_and_no_longer_than_30_seconds() -> None:
     """1 s, doubled each time; each kind counts for itself, and an invalid reply is retried at once."""
-    tally = Tally()
+    retry_count = RetryCount()
 
     def fail(kind: str) -> float | None:
-        return tally.after_failure(AttemptFailed(turn="a#1", attempt=1, kind=kind, reason="no"), retry=7)
+        return retry_count.after_failure(AttemptFailed(turn="a#1", attempt=1, kind=kind, reason="no"), retry=7)
 
     assert [fail("exit") for _ in range(3)] == [1.0, 2.0, 4.0]
     assert [fail("invalid_output"), fail("transient")] == [0.0, 1.0]
@@ -60,10 +60,10 @@ def test_max_retries_of_a_member_counts_further_attempts(agent: str, attempts: i
 )
 def test_a_pause_is_as_long_as_whoever_was_asked_wants(wait: float, pauses: list[float]) -> None:
     """At least the backoff, at most five minutes; the fourth failure of that kind ends the turn."""
-    tally = Tally()
+    retry_count = RetryCount()
     failed = AttemptFailed(turn="a#1", attempt=1, kind="rate_limited", reason="slow down", wait=wait)
 
-    assert [tally.after_failure(failed, retry=0) for _ in range(4)] == [*pauses, None]
+    assert [retry_count.after_failure(failed, retry=0) for _ in range(4)] == [*pauses, None]
 
 
 @bundle("attempts", [1, 2, 7])
@@ -71,13 +71,13 @@ def test_a_number_of_attempts_is_for_all_kinds_of_failures(attempts: int) -> Non
     """Whichever they are, so many and no more; what was cut off is none of them."""
     kinds = ("transient", "invalid_output", "failed")
     for start in range(3):
-        tally = Tally()
+        retry_count = RetryCount()
         waits = []
         for n in range(attempts):
-            tally.after_interruption(AttemptInterrupted(turn="a#1", attempt=n, reason="interrupted"))
+            retry_count.after_interruption(AttemptInterrupted(turn="a#1", attempt=n, reason="interrupted"))
             kind = kinds[(start + n) % 3]
             failed = AttemptFailed(turn="a#1", attempt=n, kind=kind, reason="no")
-            waits.append(tally.after_failure(failed, retry=0, attempts=attempts))
+            waits.append(retry_count.after_failure(failed, retry=0, attempts=attempts))
         assert [wait is None for wait in waits] == [False] * (attempts - 1) + [True]
 
 
@@ -85,9 +85,9 @@ def test_a_turn_outlives_the_loss_of_three_nodes_and_not_of_ten() -> None:
     """Only crashes in a row are few: nodes are lost by bad luck, but none is given to a turn without end."""
 
     def tries(*reasons: str) -> list[bool]:
-        tally = Tally()
+        retry_count = RetryCount()
         cuts = [AttemptInterrupted(turn="a#1", attempt=n, reason=reason) for n, reason in enumerate(reasons, 1)]
-        return [tally.after_interruption(cut) is not None for cut in cuts]
+        return [retry_count.after_interruption(cut) is not None for cut in cuts]
 
     assert tries(*["crash"] * 3) == [True, True, False]
     assert tries(*["lost"] * 10) == [True] * 9 + [False]

@@ -39,8 +39,8 @@ from coterie.journal.records import (
 from coterie.kernel.attempts import Attempts
 from coterie.kernel.commands import Start
 from coterie.kernel.driven_run import DrivenRun
-from coterie.kernel.ended import Ended
 from coterie.kernel.owner import Observers, RunPorts
+from coterie.kernel.run_exit import RunExit
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
@@ -444,7 +444,7 @@ def test_a_loop_that_begins_tasks_at_once_starts_nothing_early() -> None:
         begun.append(work.__qualname__)
         return asyncio.Task(work, loop=loop, **kwargs)
 
-    async def owner() -> Ended:
+    async def owner() -> RunExit:
         asyncio.get_running_loop().set_task_factory(at_once)
         await asyncio.create_task(asyncio.sleep(0))
         stage.shell = stage._shell(None)
@@ -573,14 +573,14 @@ def test_what_a_fallback_answered_is_read_as_the_result_of_the_agent_it_replaced
     assert "# Result of a (f#1)\n\n~~~text\ninstead\n~~~" in asked
 
 
-def resumed(stage: Stage, message: RunMessage, *, late: bool = False) -> Ended:
+def resumed(stage: Stage, message: RunMessage, *, late: bool = False) -> RunExit:
     """Resume the run of *stage*, whose inbox holds *message*; *late*: it was sent before."""
 
     def deliver() -> None:
         take(stage.shell, message, stage.clock.now(), Sender("operator"), late=late)
         stage.shell.arrived()
 
-    async def owner() -> Ended:
+    async def owner() -> RunExit:
         stage.shell = stage._shell(None)
         stage.shell.expect()
         asyncio.get_running_loop().call_later(0.5, stage.shell.post, deliver)

@@ -35,7 +35,7 @@ from coterie.journal.records import (
     TurnStarted,
 )
 from coterie.kernel.fold import Fold
-from coterie.kernel.turns import Settled
+from coterie.kernel.turns import CompletedSession
 from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan, Wanted
 from coterie.runs import launch
@@ -99,7 +99,7 @@ class Actors:
             await asyncio.get_running_loop().create_future()
         await asyncio.sleep(0)
         verdict = "revise" if request.turn == "critic#1" else "approve"
-        return Settled(
+        return CompletedSession(
             Answer(text=f"by {request.turn}", outputs={"verdict": verdict} if request.agent.outputs else None)
         )
 
@@ -365,7 +365,7 @@ def test_a_fork_at_the_end_stands_where_the_original_does(
         fold.fold(all_records[: made.seq])
         before = (
             [*map(str, fold.todo.values())],
-            {name: (turn.attempt, turn.status, str(turn.tally)) for name, turn in fold.turns.items()},
+            {name: (turn.attempt, turn.status, str(turn.retry_count)) for name, turn in fold.turns.items()},
         )
         return before, {agent: result.text for agent, result in fold.latest.items()}, all_records[made.seq :]
 

@@ -13,7 +13,7 @@ from coterie.errors import CoterieError, JournalUnreadable, ReplayMismatch
 from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.records import ConfigChanged, PlanReloaded, Record, RunOwned, RunStarted
 from coterie.kernel.fold import Fold
-from coterie.kernel.turns import Settled
+from coterie.kernel.turns import CompletedSession
 from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan, from_json, to_json
 from coterie.runs import launch
@@ -36,9 +36,9 @@ class Stub:
         self.asked: list[str] = []
         self.turns = LocalTurns({"stub": self})
 
-    async def start(self, request: Request, on_event: OnEvent) -> Settled:
+    async def start(self, request: Request, on_event: OnEvent) -> CompletedSession:
         self.asked.append(request.turn)
-        return Settled(Answer(text="done"))
+        return CompletedSession(Answer(text="done"))
 
     async def close(self) -> None: ...
 

@@ -10,7 +10,7 @@ from bundles import bundle
 from until import until
 
 from coterie.backends.processes import MARK, alive, started
-from coterie.runs import closing_steps, index
+from coterie.runs import finalizers, index
 from coterie.runs.local_turns import LocalTurns
 
 
@@ -40,10 +40,10 @@ def test_nothing_that_a_notification_started_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rest: str, said: str
 ) -> None:
     """Whether it succeeds, fails, or takes too long."""
-    monkeypatch.setattr(closing_steps, "NOTIFY_WITHIN", 0.3)
+    monkeypatch.setattr(finalizers, "NOTIFY_WITHIN", 0.3)
     pid = tmp_path / "pid"
     script = f"cat >/dev/null; sleep 60 >/dev/null 2>&1 & echo $! >{pid}{rest}"
-    problem = closing_steps.notify(("sh", "-c", script), {}, tmp_path, tmp_path)
+    problem = finalizers.notify(("sh", "-c", script), {}, tmp_path, tmp_path)
 
     assert problem.startswith(said)
     assert bool(problem) == bool(said)

@@ -4,7 +4,7 @@ import pytest
 from loop_play import HANDOFF, ROLES, ROUND, loop_plan, plan_of, review, waves
 
 from coterie.engines.loop import View
-from coterie.engines.loop.nearest import FAR, nearest, turns_after
+from coterie.engines.loop.default_event import FAR, default_event, turns_after
 from coterie.planning.loop import LoopPlan, RolePlan
 from coterie.runs.rehearsal import rehearse
 
@@ -29,7 +29,7 @@ def test_the_first_declared_wins_a_tie_and_nothing_required_is_the_shortest_way(
     assert emitted(document) == ["task.complete"]
     assert document["never_ran"] == ["builder", "critic", "finalizer"]
     tie = loop_plan(roles=(RolePlan(id="a", emits=("x", "y")), RolePlan(id="b", emits=("task.complete",))))
-    assert nearest(tie, View(allowed=("x", "y"))) == "x"
+    assert default_event(tie, View(allowed=("x", "y"))) == "x"
 
 
 def test_a_loop_that_cannot_complete_stops_by_its_limit() -> None:

@@ -30,7 +30,7 @@ from coterie.journal.records import (
     TurnStarted,
 )
 from coterie.kernel.fold import Fold
-from coterie.kernel.turns import Settled
+from coterie.kernel.turns import CompletedSession
 from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
 from coterie.runs import launch
@@ -60,11 +60,11 @@ class Stub:
     def __init__(self, agent: str = "", failures: int = 0) -> None:
         self._agent, self._failures = agent, failures
 
-    async def start(self, request: Request, on_event: OnEvent) -> Settled:
+    async def start(self, request: Request, on_event: OnEvent) -> CompletedSession:
         if request.agent.name == self._agent and self._failures:
             self._failures -= 1
-            return Settled(Failure(kind="exit", reason="no"))
-        return Settled(Answer(text="done"))
+            return CompletedSession(Failure(kind="exit", reason="no"))
+        return CompletedSession(Answer(text="done"))
 
     async def close(self) -> None: ...
 

@@ -13,7 +13,7 @@ from coterie.backends.base import Answer, OnEvent, Request
 from coterie.errors import JournalUnreadable, NoSuchRun, NoSuchTurn
 from coterie.journal.jsonl import JOURNAL
 from coterie.journal.records import OperatorSaid, RunFinished, TurnCancelled
-from coterie.kernel.turns import Settled
+from coterie.kernel.turns import CompletedSession
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
 from coterie.runs import launch
@@ -29,8 +29,8 @@ CHILD, GRANDCHILD = "r/team#1.1", "r/team#1.1/team#1.1"
 class Stub:
     """A backend that answers at once."""
 
-    async def start(self, request: Request, on_event: OnEvent) -> Settled:
-        return Settled(Answer(text="done"))
+    async def start(self, request: Request, on_event: OnEvent) -> CompletedSession:
+        return CompletedSession(Answer(text="done"))
 
     async def close(self) -> None: ...
 

@@ -41,9 +41,9 @@ from coterie.backends.base import (
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, ConfigAnswer, ConfigKept, Record, RunNotified, TreeMade
 from coterie.kernel.attempt_files import AttemptFiles
-from coterie.kernel.ended import ClosingSteps, Ended, Step
-from coterie.kernel.facts import ExternalFacts
+from coterie.kernel.external_reads import ExternalReads
 from coterie.kernel.owner import OwnerOptions, RunPorts
+from coterie.kernel.run_exit import Finalizers, RunExit, Step
 from coterie.kernel.run_tree import RunTree
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
@@ -189,7 +189,7 @@ def salted(salt: int) -> type[asyncio.Task[Any]]:
 # -- the outside ------------------------------------------------------------------------------------------------------
 
 
-class Outside(AttemptFiles, Notes, Workspace, ClosingSteps):
+class Outside(AttemptFiles, Notes, Workspace, Finalizers):
     """Fake ports: each answer takes its time."""
 
     def __init__(self) -> None:
@@ -220,7 +220,7 @@ class Outside(AttemptFiles, Notes, Workspace, ClosingSteps):
     def closes(self, plan: Plan) -> bool:
         return True
 
-    async def next_step(self, plan: Plan, done: Sequence[Record], ended: Ended) -> Step | None:
+    async def next_step(self, plan: Plan, done: Sequence[Record], ended: RunExit) -> Step | None:
         async def notify() -> Record:
             await asyncio.sleep(0.1)
             return RunNotified(status=ended.status)
@@ -334,7 +334,7 @@ def _shell(store: MemoryStore, actors: Actors, outside: Outside, loop: ForeignLo
             files=outside,
             notes=outside,
             workspace=outside,
-            closing=outside,
+            finalizers=outside,
             reload=outside.reload,
         ),
         OwnerOptions(limits=Limits(max_parallel=3)),
@@ -359,34 +359,34 @@ def _with_a_clock() -> None:
 
 
 def _with_a_thread() -> None:
-    real = ExternalFacts.ask
+    real = ExternalReads.ask
 
     def ask(
-        facts: ExternalFacts, question: Callable[[], Awaitable[Any]], answer: Callable[[Any], object], order: int = 0
+        reads: ExternalReads, question: Callable[[], Awaitable[Any]], answer: Callable[[Any], object], order: int = 0
     ) -> None:
         async def elsewhere() -> Any:
             await asyncio.get_running_loop().run_in_executor(None, str)
             return await question()
 
-        real(facts, elsewhere, answer, order)
+        real(reads, elsewhere, answer, order)
 
-    ExternalFacts.ask = ask  # type: ignore[method-assign]
+    ExternalReads.ask = ask  # type: ignore[method-assign]
 
 
 def _with_a_set_of_tasks() -> None:
-    def ask(facts: ExternalFacts, question: Any, answer: Answered, order: int = 0) -> None:
-        facts.pending += 1
+    def ask(reads: ExternalReads, question: Any, answer: Answered, order: int = 0) -> None:
+        reads.pending += 1
         loop = asyncio.get_running_loop()
-        tasks: dict[Any, Any] = facts.__dict__.setdefault("answers", {})
+        tasks: dict[Any, Any] = reads.__dict__.setdefault("answers", {})
         tasks[asyncio.Task(question(), loop=loop)] = answer
 
         def finish() -> None:
             for task in {task for task in tasks if task.done()}:
-                facts._queue.put(0, partial(facts._answered, tasks.pop(task), task.result()))
+                reads._queue.put(0, partial(reads._answered, tasks.pop(task), task.result()))
 
         loop.call_later(2.0, finish)
 
-    ExternalFacts.ask = ask  # type: ignore[method-assign]
+    ExternalReads.ask = ask  # type: ignore[method-assign]
 
 
 SABOTAGES: dict[str, Callable[[], object]] = {

@@ -22,7 +22,7 @@ from coterie.backends.base import NO_ABILITIES, Abilities, Answer, AttemptRef, O
 from coterie.errors import JournalUnreadable
 from coterie.formats import read
 from coterie.journal.records import AttemptLaunched, Usage
-from coterie.kernel.turns import Settled
+from coterie.kernel.turns import CompletedSession
 from coterie.planning import plan_or_raise
 from coterie.planning.plan import AgentPlan
 from coterie.runs import launch
@@ -66,7 +66,7 @@ class Thinkers:
         await asyncio.sleep(0)
         answer = self._answer(request, on_event)
         self._write("ended", request)
-        return Settled(Answer(text=answer, usage=Usage(cost=0.01)))
+        return CompletedSession(Answer(text=answer, usage=Usage(cost=0.01)))
 
     def uses_context(self, agent: AgentPlan) -> bool:
         return False

@@ -13,7 +13,7 @@ from coterie.journal import records as r
 from coterie.journal.jsonl import JsonlStore
 from coterie.kernel.commands import Effect, ReadPlan, Start, Wait
 from coterie.kernel.core import Appending, Core
-from coterie.kernel.succession import own
+from coterie.kernel.takeover_records import take_over
 from coterie.kinds import kind_of
 from coterie.planning.loop import LoopPlan, ParallelPlan, ReviewPlan, RolePlan
 from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
@@ -133,7 +133,7 @@ class Play:
         self.core = self._core()
         self.core.fold(list(self.log))
         self.running, self.waits = [], []
-        own(self.core, self.now, limits or Limits(max_parallel=None))
+        take_over(self.core, self.now, limits or Limits(max_parallel=None))
         self._pump()
 
     def stop(self) -> None:
@@ -185,7 +185,7 @@ class Play:
         self.running = [
             name
             for name in self.running
-            if self.core.hears(name.rpartition(".")[0], int(name.rpartition(".")[2])) and self.core.is_live
+            if self.core.accepts(name.rpartition(".")[0], int(name.rpartition(".")[2])) and self.core.is_live
         ]
         if effects:
             self._pump()

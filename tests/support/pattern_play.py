@@ -25,8 +25,8 @@ from coterie.engines.patterns.engine import team_of
 from coterie.engines.patterns.registry import Calls, definition
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched, Record, Usage
-from coterie.kernel.ended import Ended
 from coterie.kernel.owner import OwnerOptions, RunPorts
+from coterie.kernel.run_exit import RunExit
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.patterns.builtin.pipeline import PipelineSettings
@@ -145,7 +145,7 @@ class Performance:
             RunPorts(store=self.store, turns=troupe, clock=self.clock, make_kind=kind_of),
             OwnerOptions(limits=limits or Limits()),
         )
-        self.ended: Ended = self.clock.run(shell.start("r", plan, dict(given)))
+        self.ended: RunExit = self.clock.run(shell.start("r", plan, dict(given)))
         self.asked = troupe.asked
         self.calls = tuple(call for _, call in sorted(troupe.calls, key=lambda one: one[0]))
 

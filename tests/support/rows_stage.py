@@ -13,8 +13,8 @@ from coterie.clock import SystemClock
 from coterie.journal.base import Store
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import AttemptLaunched
-from coterie.kernel.ended import Ended
 from coterie.kernel.owner import Observers, RunPorts
+from coterie.kernel.run_exit import RunExit
 from coterie.kernel.shell import Shell
 from coterie.kinds import Observe, kind_of
 from coterie.patterns.rows import models
@@ -61,7 +61,7 @@ async def play(
     store: Store | None = None,
     observe: Observe | None = None,
     again: bool = False,
-) -> Ended:
+) -> RunExit:
     """Start *run*, or take it over *again*, with agents that say what *says* says."""
     shell = Shell(
         RunPorts(store=store or MemoryStore(), turns=_Troupe(says), clock=SystemClock(), make_kind=kind_of),

@@ -18,7 +18,7 @@ from coterie.journal.records import (
     Usage,
 )
 from coterie.kernel.attempt_files import AttemptFiles
-from coterie.kernel.ended import Ended
+from coterie.kernel.run_exit import RunExit
 from coterie.planning.plan import Limits, Plan
 from coterie.runs.messages import RunMessage
 from coterie.runs.messages.verdicts import Sender, take
@@ -105,11 +105,11 @@ class Spending:
         emit = self.emits.get(request.turn) if "/" not in request.run else None
         return self.costs[request.agent.name].acts(*([emit] if emit is not None else []))
 
-    def run(self, limits: Limits) -> Ended:
+    def run(self, limits: Limits) -> RunExit:
         """Start the run, or resume it if there is a journal of it."""
         is_new = not self.store.has("r")
 
-        async def owner() -> Ended:
+        async def owner() -> RunExit:
             loop, shell = asyncio.get_running_loop(), self.stage._shell(limits)
             given = {"prompt": "go"}
             driven = shell.start("r", self.plan, given) if is_new else shell.resume("r", self.plan)

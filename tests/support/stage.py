@@ -13,8 +13,8 @@ from coterie.backends.base import Abilities, Answer, AttemptRef, Event, Failure,
 from coterie.clock import VirtualClock
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import NO_USAGE, AttemptLaunched, Record
-from coterie.kernel.ended import Ended
 from coterie.kernel.owner import Observers, OwnerOptions, RunPorts
+from coterie.kernel.run_exit import RunExit
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
@@ -130,11 +130,11 @@ class Stage:
         self.store, self.clock = MemoryStore(), VirtualClock()
         self.shell: Shell
 
-    def start(self, limits: Limits | None = None, **given: Any) -> Ended:
+    def start(self, limits: Limits | None = None, **given: Any) -> RunExit:
         self.shell = self._shell(limits)
         return self.clock.run(self.shell.start("r", self.plan, {"prompt": "go", **given}))
 
-    def resume(self, limits: Limits | None = None) -> Ended:
+    def resume(self, limits: Limits | None = None) -> RunExit:
         self.shell = self._shell(limits)
         return self.clock.run(self.shell.resume("r", self.plan))
 

@@ -13,7 +13,7 @@ from coterie.actors.plugins.plugins import Plugins
 from coterie.actors.process import AgentProcess
 from coterie.actors.state.in_memory import InMemoryStateStore
 from coterie.actors.system import ActorSystem
-from coterie.actors.transports.link import Link
+from coterie.actors.transports.peer_transport import PeerTransport
 from coterie.actors.workers.host import WorkerSystem
 from coterie.actors.workers.requests import fingerprint
 from coterie.clock import VirtualClock
@@ -129,7 +129,7 @@ class WorkerStage:
         return worker
 
     def _options(self, plan: SystemPlan, process: str) -> dict[str, Any]:
-        link = Link(self.hub.carrier(), process=process, fingerprint=fingerprint(plan.root))
+        link = PeerTransport(self.hub.carrier(), process=process, fingerprint=fingerprint(plan.root))
         return {
             "clock": self.clock,
             "classes": CLASSES,

@@ -13,7 +13,7 @@ from sampling import sampled
 
 from coterie.backends.base import Request
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, Record
-from coterie.kernel import opening, succession
+from coterie.kernel import opening, takeover_records
 from coterie.kernel.core import Core
 from coterie.kernel.driven_run import DrivenRun
 from coterie.kernel.fold import Fold
@@ -88,7 +88,7 @@ def causes_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def nested_run_retried(patch: pytest.MonkeyPatch) -> None:
     """A child run that was cut off is asked again instead of continued."""
-    patch.setattr(succession, "goes_on", lambda core, agent: core.kind(agent) == "human")
+    patch.setattr(takeover_records, "goes_on", lambda core, agent: core.kind(agent) == "human")
 
 
 def interruption_counted(patch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def interruption_counted(patch: pytest.MonkeyPatch) -> None:
 
     def after(core: Core, record: AttemptInterrupted) -> Any:
         failed = AttemptFailed(turn=record.turn, attempt=record.attempt, kind="exit", reason="", at=record.at)
-        core.turns[record.turn].tally.interrupted += 1
+        core.turns[record.turn].retry_count.interrupted += 1
         return core._after_failure(failed)
 
     patch.setattr(Fold, "_after_interruption", after)
@@ -109,7 +109,7 @@ def waiting_retry_kept(patch: pytest.MonkeyPatch) -> None:
         waiting = core._waiting.get(record.turn)
         kept = core.todo.get(waiting) if waiting is not None else None
         real(core, record)
-        if waiting is not None and kept is not None and type(kept).__name__ == "Again":
+        if waiting is not None and kept is not None and type(kept).__name__ == "NextAttempt":
             core.todo[waiting] = kept
             core._waiting[record.turn] = waiting
 
@@ -120,11 +120,11 @@ def waiting_retry_kept(patch: pytest.MonkeyPatch) -> None:
 def stale_accepted(patch: pytest.MonkeyPatch) -> None:
     """What an attempt says that is over still counts."""
 
-    def hears(core: Core, turn: str, attempt: int) -> bool:
+    def accepts(core: Core, turn: str, attempt: int) -> bool:
         known = core.turns.get(turn)
         return known is not None and known.status == "running" and core.is_live
 
-    patch.setattr(Core, "hears", hears)
+    patch.setattr(Core, "accepts", accepts)
 
 
 def receipt_after_effect(patch: pytest.MonkeyPatch) -> None:
@@ -138,8 +138,8 @@ def receipt_after_effect(patch: pytest.MonkeyPatch) -> None:
                 break
         return real(core, now, limits, *rest)
 
-    real = succession.own
-    patch.setattr(opening, "own", own)
+    real = takeover_records.take_over
+    patch.setattr(opening, "take_over", own)
 
 
 MUTANTS = [

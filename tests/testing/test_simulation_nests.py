@@ -90,11 +90,11 @@ def use_not_counted(patch: pytest.MonkeyPatch) -> None:
 def still_heard(patch: pytest.MonkeyPatch) -> None:
     """What the attempts of a child run say counts, though its parent called it off."""
 
-    def hears(core: Fold, turn: str, attempt: int) -> bool:
+    def accepts(core: Fold, turn: str, attempt: int) -> bool:
         known = core.turns.get(turn)
         return known is not None and (known.status, known.attempt) == ("running", attempt) and core.is_live
 
-    patch.setattr(Fold, "hears", hears)
+    patch.setattr(Fold, "accepts", accepts)
 
 
 MUTANTS = [

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from coterie.actors.feed import end_of
-from coterie.actors.letters import DeadLetters, Sink
+from coterie.actors.dead_letters import DeadLetters, Sink
 from coterie.actors.message import REFUSED, AskRefusal, Message
+from coterie.actors.reply_streams import end_of
 from coterie.actors.transports.base import Transport
 from coterie.clock import Clock, SystemClock
 from coterie.errors import ActorError, AgentCrashed, AgentStopped, AskTimedOut, NoSuchAgent, WorkerLost

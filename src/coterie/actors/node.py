@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from coterie.actors.answers import Answers, expire
 from coterie.actors.child import AgentChild
+from coterie.actors.dead_letters import Sink
 from coterie.actors.exits import Crashed, Down, Shutdown, plain_end
-from coterie.actors.letters import Sink
 from coterie.actors.life import AgentHealth
 from coterie.actors.message import (
     AHEAD,
@@ -65,7 +65,7 @@ class ActorNode(Answers):
 
     Attributes:
         tree: Where agents spawn others.
-        elsewhere: The agents that live in other processes by the plan, whether these are there or not.
+        remote_agents: The agents that live in other processes by the plan, whether these are there or not.
         reach: Waits until such an agent is there, also after its worker was lost; raises if it has stopped.
         may_handle: Called before each message; false: the lease of this process has ended. None: it needs none.
     """
@@ -85,7 +85,7 @@ class ActorNode(Answers):
         self.transport: Transport = transport or InProcessTransport()
         self.plugins, self.evaluators = plugins, evaluators
         self.tree: Tree | None = None
-        self.elsewhere: Collection[str] = ()
+        self.remote_agents: Collection[str] = ()
         self.reach: Callable[[str], Awaitable[None]] | None = None
         self.may_handle: Callable[[], bool] | None = None
         self.loop: asyncio.AbstractEventLoop
@@ -168,7 +168,7 @@ class ActorNode(Answers):
 
     async def _carry(self, message: Message) -> None:
         """Send a message to an agent of another node; return when its mailbox has it."""
-        taken = self._elsewhere(message)
+        taken = self._send_out(message)
         try:
             if taken is not None:
                 await taken
@@ -220,7 +220,7 @@ class ActorNode(Answers):
         timer = None if timeout is None else self.loop.call_later(timeout, expire, future, recipient, timeout)
         try:
             if child is None:
-                self._elsewhere(message)
+                self._send_out(message)
                 return await future
             if (message_type is not _PLAIN or type(payload) is dict) and self._special(message, child):
                 return await future
@@ -350,7 +350,7 @@ class ActorNode(Answers):
         task.add_done_callback(self._answering.discard)
         return True
 
-    def _elsewhere(self, message: Message) -> "asyncio.Future[None] | None":
+    def _send_out(self, message: Message) -> "asyncio.Future[None] | None":
         if (reason := self.registry.stopped(message.recipient)) is not None:
             raise AgentStopped(message.recipient, reason)
         return self.transport.deliver(message)
@@ -411,20 +411,20 @@ class ActorNode(Answers):
             NoSuchAgent, AgentStopped: There is no such agent, or no longer.
         """
         if name not in self._entries:
-            if name not in self.elsewhere and name not in self.transport.names():
+            if name not in self.remote_agents and name not in self.transport.names():
                 raise self.missing(name)
             if name not in self._monitoring:
-                self._monitoring[name] = self.create_task(self._monitor_elsewhere(name))
+                self._monitoring[name] = self.create_task(self._monitor_remote(name))
         key = watcher if watcher is not None else object()
         (watching := self._monitors.setdefault(name, {}))[key] = callback
         return lambda: watching.pop(key, None) and None
 
-    async def _monitor_elsewhere(self, name: str) -> None:
+    async def _monitor_remote(self, name: str) -> None:
         """Ask the node of *name* for the end of its incarnation, which is the reply."""
         message = replace(self._message(name, {}, MONITOR, RUNTIME), reply_to=self.address)
         future = self._asks[message.id] = self.loop.create_future()
         try:
-            self._elsewhere(message)
+            self._send_out(message)
             down = msgspec.convert((await future).payload, Down)
         except WorkerLost as lost:
             down = Down(name, 0, Crashed(error_line(lost)))

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 
+from coterie.actors.dead_letters import DeadLetters, Sink
 from coterie.actors.exits import Down
-from coterie.actors.letters import DeadLetters, Sink
 from coterie.actors.message import AskRefusal, Message
 from coterie.actors.registry import Registry
 from coterie.actors.transports.base import Transport

@@ -7,15 +7,15 @@ from typing import Any, assert_never
 
 from coterie.actors.child import AgentChild
 from coterie.actors.classes import load_class
+from coterie.actors.dead_letters import Sink, hiding_secrets
 from coterie.actors.evaluation import CorrectionLimit, EvalAgent, evaluators
 from coterie.actors.exits import Change, Down, Shutdown
-from coterie.actors.feed import ReplyFeed
 from coterie.actors.hosted import AgentBuilder, Factory, TurnActors, spec_of
-from coterie.actors.letters import Sink, hiding_secrets
 from coterie.actors.message import Message
 from coterie.actors.node import ActorNode
 from coterie.actors.plugins.plugins import Plugins
 from coterie.actors.process import AgentProcess
+from coterie.actors.reply_streams import ReplyStreams
 from coterie.actors.supervision.dynamic import DynamicSupervisorActor
 from coterie.actors.supervision.policy import (
     Backoff,
@@ -28,11 +28,11 @@ from coterie.actors.supervision.spec import SHUTDOWN, Supervised
 from coterie.actors.supervision.supervisor import SupervisorActor
 from coterie.actors.transports.base import Transport
 from coterie.actors.transports.choose import transport_for
-from coterie.actors.transports.link import Link
+from coterie.actors.transports.peer_transport import PeerTransport
 from coterie.actors.tree import NodeStatus, SupervisionTree
 from coterie.actors.workers.host import WorkerSystem
 from coterie.actors.workers.pool import WorkerPool
-from coterie.actors.workers.requests import agents_elsewhere, fingerprint
+from coterie.actors.workers.requests import fingerprint, remote_agents
 from coterie.clock import Clock
 from coterie.errors import CannotStart
 from coterie.planning.system import (
@@ -63,7 +63,7 @@ class ActorSystem:
         plugins: Instead of those that the plan names.
         keep_plugins: Leave it to the caller to close them.
         transport: Instead of the one that the plan names.
-        feed: Gets the records of streamed replies from the caller, once they are durable; None: from *sink*.
+        reply_streams: Gets the records of streamed replies from the caller, once they are durable; None: from *sink*.
         folder: Of its file; the paths of a gateway's TLS files are relative to it.
 
     Raises:
@@ -84,16 +84,16 @@ class ActorSystem:
         plugins: Plugins | None = None,
         keep_plugins: bool = False,
         transport: Transport | None = None,
-        feed: ReplyFeed | None = None,
+        reply_streams: ReplyStreams | None = None,
         folder: str = "",
     ) -> None:
         self.plan, self._keeps_plugins = plan, keep_plugins
         self.plugins = plugins or Plugins.from_plan(plan.plugins, clock)
         tracer = self.plugins.tracer
         sink = tracer.before(sink) if tracer.exporters else sink
-        self._feed, self._folder = feed or ReplyFeed(), folder
-        if feed is None:
-            sink = self._feed.numbering(sink)
+        self._reply_streams, self._folder = reply_streams or ReplyStreams(), folder
+        if reply_streams is None:
+            sink = self._reply_streams.numbering(sink)
         sink = hiding_secrets(sink)
         plan_hash = fingerprint(plan.root)
         transport = transport or transport_for(plan.transport, system=plan.root.name, fingerprint=plan_hash)
@@ -111,8 +111,8 @@ class ActorSystem:
         self._classes, self._factories = classes or {}, factories or {}
         self._agents = AgentBuilder(self.node, classes, factories, turn_actor)
         self._pool: WorkerPool | None = None
-        if isinstance(transport, Link):
-            self.node.elsewhere = agents_elsewhere(plan.root, "")
+        if isinstance(transport, PeerTransport):
+            self.node.remote_agents = remote_agents(plan.root, "")
             self._pool = WorkerPool(
                 self.node,
                 transport,
@@ -244,7 +244,7 @@ class ActorSystem:
         from coterie.actors.http.gateway import GatewayAgent  # its libraries are optional
 
         agents = {node.name: isinstance(node, ActorPlan | TurnActorPlan) for node in self.plan.root.nodes()}
-        build = partial(GatewayAgent, plan, nodes=agents, feed=self._feed, folder=self._folder)
+        build = partial(GatewayAgent, plan, nodes=agents, reply_streams=self._reply_streams, folder=self._folder)
         build()  # it imports its middleware
         return build
 

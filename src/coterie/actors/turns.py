@@ -227,7 +227,7 @@ class ActorTurn:
 
     async def _reach(self) -> bool:
         """Wait for the worker of the agent, which an earlier attempt may have lost; False if interrupted meanwhile."""
-        if self._name not in self._node.elsewhere or self._node.reach is None:
+        if self._name not in self._node.remote_agents or self._node.reach is None:
             return True
         self._reaching = asyncio.get_running_loop().create_task(self._node.reach(self._name))  # type: ignore[arg-type]
         try:

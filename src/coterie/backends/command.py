@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from coterie.backends.attempt import ProcessEnvironment, marker_of, prepared
+from coterie.backends.attempt_task import AttemptTask
 from coterie.backends.base import (
     Abilities,
     Answer,
@@ -33,7 +34,6 @@ from coterie.backends.outcome import OutputReader, cannot_start, exit_of, failur
 from coterie.backends.processes import GRACE, end_group, end_orphans, marked, started
 from coterie.backends.reported import VARIABLE, reported
 from coterie.backends.secrets import Secrets
-from coterie.backends.underway import Underway
 from coterie.errors import Unconfined, shortage
 from coterie.journal.records import Usage
 
@@ -97,7 +97,7 @@ class CommandBackend:
         await asyncio.gather(*(attempt.interrupt() for attempt in self._attempts))
 
 
-class _Attempt(Underway):
+class _Attempt(AttemptTask):
     """A running attempt; *found*: an earlier owner started it."""
 
     def __init__(self, request: Request, on_event: OnEvent, grace: float, found: bool = False) -> None:

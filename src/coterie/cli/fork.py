@@ -63,7 +63,7 @@ def fork(
     """
     from coterie.planning import changes
     from coterie.runs import control
-    from coterie.runs.repository import find, home_at
+    from coterie.runs.repository import find, location_at
 
     runs, run = find(run, where := home.where, show_place)
     wanted = _changes(prompts or (), models or (), settings or (), backend)
@@ -77,7 +77,7 @@ def fork(
     complain(f"forked {made.origin} at record {made.seq} as {made.run}{again}")
     if made.cwd:
         complain(f"its files, as of that record: {made.cwd}")
-    return carry_on(runs, made.run, home_at(where).option, limits.limits().alone(), drive)
+    return carry_on(runs, made.run, location_at(where).option, limits.limits().alone(), drive)
 
 
 def _changes(

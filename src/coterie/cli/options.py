@@ -75,9 +75,11 @@ class HomeOptions(Struct, frozen=True, kw_only=True):
             return self.state_dir
         import atexit
 
-        from coterie.cluster.runs import ClusterHome
+        from coterie.cluster.runs import ClusterLocation
 
-        found = ClusterHome(address, self.state_dir, f" --cluster {shlex.quote(self.cluster)}" if self.cluster else "")
+        found = ClusterLocation(
+            address, self.state_dir, f" --cluster {shlex.quote(self.cluster)}" if self.cluster else ""
+        )
         atexit.register(found.close)
         return found
 

@@ -75,7 +75,7 @@ def run(
     from coterie.errors import UsageError
     from coterie.planning.loop import LoopPlan
     from coterie.runs import launch
-    from coterie.runs.repository import LocalHome
+    from coterie.runs.repository import LocalRuns
 
     target, words = system.target(target, prompt or [])
     given = gather(" ".join(words) if words else None, input_file, named or ())
@@ -101,7 +101,7 @@ def run(
             quota="wait" if drive.wait_quota else "park",
             observe=watch.observe,
             human=watch.human,
-            attendant=watch.attendant,
+            attendant=watch.approver,
             cassette=tape,
             attach=watch.attach,
             on_quota=watch.waits,
@@ -110,7 +110,7 @@ def run(
         )
 
     with locating_plugins(found):
-        return _watched(main, drive, LocalHome(state_dir).option)
+        return _watched(main, drive, LocalRuns(state_dir).option)
 
 
 def resume(
@@ -151,7 +151,7 @@ def resume(
     """
     from coterie.errors import UsageError
     from coterie.runs.control import RemoteRuns
-    from coterie.runs.repository import LocalHome, find, home_at
+    from coterie.runs.repository import LocalRuns, find, location_at
 
     if len(run) > 1 and not when_open:
         raise UsageError("one run at a time can be resumed; several need --when-open")
@@ -167,7 +167,7 @@ def resume(
     def again(name: str) -> int:
         runs, run = find(name, where, show_place)
         runs = runs.here(run, complain) if here and isinstance(runs, RemoteRuns) else runs
-        option = LocalHome(runs.root).option if here else home_at(where).option
+        option = LocalRuns(runs.root).option if here else location_at(where).option
         return carry_on(runs, run, option, bounds, drive, reload=plan, cassette=tape, quota=quota)
 
     return _resume_when_open(run, again, where) if when_open else again(run[0])
@@ -210,7 +210,7 @@ def carry_on(runs: "Runs", run: str, option: str, limits: "Limits", drive: Drive
             park=watch.parks,
             observe=watch.observe,
             human=watch.human,
-            attendant=watch.attendant,
+            attendant=watch.approver,
             attach=watch.attach,
             on_quota=watch.waits,
             recall=watch.recall,

@@ -49,7 +49,7 @@ class Terminal:
                     complain(f"\n({request.turn} no longer waits for an answer here)")
                     raise
 
-    async def attend(self, one: Attention) -> str:
+    async def approve(self, one: Attention) -> str:
         """Print what an attempt needs a person for, and wait for one of its answers.
 
         While another question is on the terminal, one line says so, since this one may have a deadline.

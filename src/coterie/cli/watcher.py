@@ -15,7 +15,7 @@ from coterie.journal.records import Record, TurnFailed
 from coterie.waits import mark_shown
 
 if TYPE_CHECKING:
-    from coterie.kernel.owner import Attendant
+    from coterie.kernel.owner import Approver
     from coterie.kernel.shell import Shell
 
 AskHuman = Callable[[Request], Awaitable[str]]
@@ -31,7 +31,7 @@ class Watch:
     Attributes:
         parks: Whether the run ends when only humans can continue it.
         human: Asks a human at the terminal, or prints how the question is answered; None if the run parks instead.
-        attendant: Asks at the terminal what attempts need a person for; without one a line says how it is answered.
+        approver: Asks at the terminal what attempts need a person for; without one a line says how it is answered.
         failed: The turns that have failed, as `TURN` or `TURN.ATTEMPT/TURN`.
         causes: The causes of failures that were shown.
     """
@@ -43,12 +43,12 @@ class Watch:
         self._shell: Shell | None = None
         self.causes = display.causes
         self.human: AskHuman | None = None
-        self.attendant: Attendant | None = None
+        self.approver: Approver | None = None
         if at_terminal:
             from coterie.cli.terminal import Terminal
 
             terminal = Terminal(display.aside)
-            self.attendant = terminal.attend
+            self.approver = terminal.approve
             self.human = None if parks else terminal.ask
         elif not parks:
             self.human = self._print_question

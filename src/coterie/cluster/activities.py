@@ -49,12 +49,12 @@ from coterie.journal.export import Export
 from coterie.journal.jsonl import STREAM
 from coterie.journal.records import AnyRecord, AttemptLaunched, ConfigAnswer, ConfigChanged, ConfigKept, RunNotified
 from coterie.journal.rules import root_of
-from coterie.kernel.ended import Ended
+from coterie.kernel.run_exit import RunExit
 from coterie.kernel.stall import stall_after, watch_signs
 from coterie.kernel.turns import Turns, ask
 from coterie.kinds import LastReading, kind_of
 from coterie.planning.plan import from_json
-from coterie.runs import closing_steps
+from coterie.runs import finalizers
 from coterie.runs.attempt_folders import HOW_FAR_MOST, AttemptFolders
 from coterie.runs.messages import RunMessage
 from coterie.runs.messages.tokens import Tokens
@@ -440,14 +440,14 @@ class DriverActivities:
             return msgspec.structs.replace(answer, plan=there, plan_hash=found)
 
     @activity.defn(name=NOTIFY)
-    async def notify(self, ended: Ended, plan: str, place: RunFiles | None) -> RunNotified:
+    async def notify(self, ended: RunExit, plan: str, place: RunFiles | None) -> RunNotified:
         """Call `notify.command` of *plan* here, among the files of the run."""
         async with AsyncExitStack() as stack:
             cwd = self._home
             if place is not None:
                 at = await stack.enter_async_context(self._tree(ended.run, place))
                 plan, cwd = _moved(plan, place.root, at.root), at.cwd
-            return await in_thread(partial(closing_steps.notified, from_json(plan), ended, self._home, cwd))
+            return await in_thread(partial(finalizers.notified, from_json(plan), ended, self._home, cwd))
 
     @asynccontextmanager
     async def _tree(self, run: str, place: RunFiles) -> AsyncIterator[TurnFiles]:

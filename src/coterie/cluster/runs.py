@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowHandle
 
     from coterie.cluster.files import RunFiles
-    from coterie.kernel.ended import Ended
+    from coterie.kernel.run_exit import RunExit
 
 T = TypeVar("T")
 
@@ -142,7 +142,7 @@ class ClusterServer:
         await restart(await self.client(), self.export, run, limits=limits, reload=reload, files=files)
         self._driven.pop(run, None)
 
-    async def end(self, run: str) -> "tuple[Ended, tuple[str, ...]]":
+    async def end(self, run: str) -> "tuple[RunExit, tuple[str, ...]]":
         """How *run* ended, and notices of what it brought to this machine."""
         from coterie.cluster.submit import bring_home, done
 
@@ -408,8 +408,8 @@ def _mark(run: str, start: TurnStarted) -> str:
     return child_run_id(run, start.turn, start.attempt)
 
 
-class ClusterHome:
-    """A cluster as a place that keeps runs; see `coterie.runs.repository.RunHome`."""
+class ClusterLocation:
+    """A cluster as a place that keeps runs; see `coterie.runs.repository.RunLocation`."""
 
     def __init__(self, address: ClusterAddress, state_dir: Path, option: str = "") -> None:
         self.runs = ClusterRuns(ClusterServer(address), state_dir)

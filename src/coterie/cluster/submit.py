@@ -34,7 +34,7 @@ from coterie.ids import new_run_id
 from coterie.journal.export import Export
 from coterie.journal.records import RunStarted
 from coterie.kernel import plan_secrets
-from coterie.kernel.ended import Ended
+from coterie.kernel.run_exit import RunExit
 from coterie.kinds import check_start, kind_of
 from coterie.planning.plan import Limits, Plan, from_json, to_json
 from coterie.planning.program import ProgramPlan
@@ -190,7 +190,7 @@ async def restart(
         raise UsageError(f"run {run!r} is running on the cluster")
 
 
-async def ended(client: Client, run: str) -> Ended:
+async def ended(client: Client, run: str) -> RunExit:
     """Wait until *run* has ended or stopped.
 
     Raises:

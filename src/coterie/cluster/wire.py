@@ -13,7 +13,7 @@ from coterie.backends.base import NO_ABILITIES, Abilities, Answer, Event, Failur
 from coterie.cluster.files import Head, RunFiles
 from coterie.journal.records import NO_USAGE, AnyRecord, Usage
 from coterie.journal.runs import RunRecord
-from coterie.kernel.ended import Ended
+from coterie.kernel.run_exit import RunExit
 from coterie.planning.plan import Limits
 from coterie.runs.messages import RunMessage
 
@@ -104,7 +104,7 @@ class TurnHeard(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class RunDone(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a workflow returns: how the run ended or stopped, and its files."""
 
-    ended: Ended
+    ended: RunExit
     files: RunFiles | None = None
 
 

@@ -38,9 +38,9 @@ from coterie.journal.records import (
 )
 from coterie.journal.runs import RunRecord
 from coterie.kernel.attempt_files import AttemptFiles
-from coterie.kernel.ended import ClosingSteps, Ended, Step
 from coterie.kernel.opening import RootOpening
 from coterie.kernel.owner import OwnerOptions, RunPorts
+from coterie.kernel.run_exit import Finalizers, RunExit, Step
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.plan import Plan, from_json, to_json
@@ -86,7 +86,7 @@ class RunWorkflow:
                 files=_SaidFiles(self._turns.said),
                 notes=RecordedNotes(lambda: self._shell.runs, begin.notes),
                 workspace=_TurnWorkspace(begin.run, self._turns),
-                closing=_ClusterClosingSteps(self._turns),
+                finalizers=_ClusterFinalizers(self._turns),
                 reload=self._reread,
                 make_task=asyncio.create_task,
             ),
@@ -130,7 +130,7 @@ class RunWorkflow:
             workflow.upsert_search_attributes([STATE.value_set(ended.status)])
         return RunDone(ended=ended, files=self._turns.files)
 
-    async def _drive(self, begin: Begin) -> Ended:
+    async def _drive(self, begin: Begin) -> RunExit:
         run = begin.run
         opening = RootOpening(begun_by=begin.begun_by, is_reloaded=begin.reloaded)
         for message in begin.messages:  # the link before has checked their senders
@@ -259,7 +259,7 @@ class _TurnWorkspace(Workspace):
         return TreeSaved(turn=turn, attempt=attempt, commit=head.commit, bundles=head.bundles, after=after)
 
 
-class _ClusterClosingSteps(ClosingSteps):
+class _ClusterFinalizers(Finalizers):
     """The call of `notify.command`, on a node."""
 
     def __init__(self, turns: ActivityTurns) -> None:
@@ -269,7 +269,7 @@ class _ClusterClosingSteps(ClosingSteps):
         """Whether there is a command to call."""
         return kind_of(plan).notify != ()
 
-    async def next_step(self, plan: Plan, done: Sequence[Record], ended: Ended) -> Step | None:
+    async def next_step(self, plan: Plan, done: Sequence[Record], ended: RunExit) -> Step | None:
         """The call, unless it is *done*."""
         if not self.closes(plan) or any(isinstance(one, RunNotified) for one in done):
             return None

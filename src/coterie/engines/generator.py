@@ -94,7 +94,7 @@ class Question:
         self.given = as_read_back(given) if given is not None else None
 
 
-Got = r.TurnFinished | AgentFailed | None
+AgentResult = r.TurnFinished | AgentFailed | None
 """The outcome of one of several questions; None if it was cancelled or not started because *until* returned True."""
 
 
@@ -115,7 +115,7 @@ class Together:
     def __init__(
         self,
         *questions: Question,
-        until: Callable[[Sequence[Got]], bool] | None = None,
+        until: Callable[[Sequence[AgentResult]], bool] | None = None,
         most: int | None = None,
     ) -> None:
         for question in questions:
@@ -170,7 +170,7 @@ class PendingQuestion:
     def __init__(self, question: Question, n: int) -> None:
         self.question, self.n, self.slot = question, n, question.agent
         self.asked: list[str] = []
-        self.got: Got = None
+        self.got: AgentResult = None
 
 
 class GeneratorEngine:
@@ -321,9 +321,9 @@ class GeneratorEngine:
             if place.got is None:
                 commands.append(self._ask(place, place.slot))
 
-    def _until(self, until: Callable[[Sequence[Got]], bool]) -> _Step | None:
+    def _until(self, until: Callable[[Sequence[AgentResult]], bool]) -> _Step | None:
         """The next step if *until* accepts the replies so far."""
-        came: list[Got] = [None] * len(self._places)
+        came: list[AgentResult] = [None] * len(self._places)
         came[: self._settled] = map(attrgetter("got"), self._places[: self._settled])
         try:
             return partial(_send, value=came) if until(came) else None

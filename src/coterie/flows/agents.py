@@ -400,10 +400,10 @@ def filling(slot: str, filler: Filler) -> Filling[Any]:
         case _:
             wanted = "an agent(…), the name of a model, a Path, or a team"
             several = "; pass several agents one by one" if isinstance(filler, list | tuple) else ""
-            raise UsageError(f"slot {slot!r} is filled by {wanted}, not by {brief(filler)}{several}")
+            raise UsageError(f"slot {slot!r} is filled by {wanted}, not by {shorten(filler)}{several}")
 
 
-def brief(value: Any) -> str:
+def shorten(value: Any) -> str:
     """*value* as Python writes it, cut after 60 characters."""
     shown = repr(value)
     return shown if len(shown) <= 60 else f"{shown[:60]}…"

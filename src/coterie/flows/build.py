@@ -16,7 +16,7 @@ from typing import Any, TypeVar, overload
 
 from coterie.diagnostics import did_you_mean
 from coterie.errors import TopologyError, UsageError
-from coterie.flows.agents import Filling, FlowStep, brief
+from coterie.flows.agents import Filling, FlowStep, shorten
 from coterie.flows.arrows import ArrowEnd, Arrows
 from coterie.topology.checks import check
 from coterie.topology.composition import Interface
@@ -79,12 +79,12 @@ def flow(
         UsageError: If an argument is invalid, or a parameter of a function is given by no agent.
     """
     if not isinstance(name, str) or not isinstance(description, str):
-        raise UsageError(f"the name and the description of a flow are texts, not {brief(name)}")
+        raise UsageError(f"the name and the description of a flow are texts, not {shorten(name)}")
     members = _listed("agents", agents, (Filling, FlowStep), "what agent(…), human(…), gate(…) or action(…) returned")
     statements = _listed("arrows", arrows, (Arrows, ArrowEnd), "arrows, a >> b")
     for member in members:
         if not member.flow_name:
-            raise UsageError(f'an agent of a flow has a name: agent("writer", …), not {brief(member)}')
+            raise UsageError(f'an agent of a flow has a name: agent("writer", …), not {shorten(member)}')
     known = {member.flow_name for member in members}
     mentioned = [node for one in statements for node in (one.nodes() if isinstance(one, Arrows) else (one,))]
     for node in [*mentioned, *([result] if result is not None else [])]:
@@ -152,13 +152,13 @@ def checked(
 
 def _listed(what: str, given: object, kinds: tuple[type, ...], wanted: str) -> list[Any]:
     if not isinstance(given, list | tuple):
-        raise UsageError(f"the {what} of a flow are a list of {wanted}, not {brief(given)}")
+        raise UsageError(f"the {what} of a flow are a list of {wanted}, not {shorten(given)}")
     for one in given:
         if callable(one) and not isinstance(one, kinds):
             function = getattr(one, "__name__", "f")
             raise UsageError(f"the {what} of a flow are {wanted}, not a function: write {function} = agent({function})")
         if not isinstance(one, kinds):
-            raise UsageError(f"the {what} of a flow are {wanted}, not {brief(one)}")
+            raise UsageError(f"the {what} of a flow are {wanted}, not {shorten(one)}")
     return list(given)
 
 

@@ -13,8 +13,8 @@ from coterie.journal.records import (
     AttentionAsked,
     OperatorSaid,
 )
-from coterie.kernel.driven_run import Attend, DrivenRun, InterruptAttempt, Permit, Steer
-from coterie.kernel.hearing import Hearing
+from coterie.kernel.attempt_inputs import AttemptInputs
+from coterie.kernel.driven_run import AnswerApproval, AwaitApproval, DrivenRun, InterruptAttempt, Steer
 from coterie.kernel.prompts import how_to_decide
 from coterie.kernel.run_tree import RunTree
 
@@ -22,10 +22,10 @@ from coterie.kernel.run_tree import RunTree
 class Approvals:
     """Takes what people say to the runs of *tree*."""
 
-    def __init__(self, tree: RunTree, hearing: Hearing) -> None:
-        self._tree, self._hearing, self._clock = tree, hearing, tree.ports.clock
+    def __init__(self, tree: RunTree, inputs: AttemptInputs) -> None:
+        self._tree, self._inputs, self._clock = tree, inputs, tree.ports.clock
 
-    def cut(self, live: DrivenRun, said: OperatorSaid, source: str = "operator") -> bool:
+    def interrupt(self, live: DrivenRun, said: OperatorSaid, source: str = "operator") -> bool:
         """Interrupt the attempt of one turn, or all attempts of *live* and below; False if there is none."""
         names = [said.turn] if said.turn else list({**live.attempts, **live.checks})
         below = [one for one in live.children.values() if said.turn in ("", one.turn) and one.core.is_live]
@@ -35,7 +35,7 @@ class Approvals:
         live.core.write(self._clock.now(), said, source=source)
         live.outbox += [InterruptAttempt(turn=name) for name in found]
         for child in below:
-            self.cut(child, msgspec.structs.replace(said, turn=""), source)
+            self.interrupt(child, msgspec.structs.replace(said, turn=""), source)
         self._tree.pump(live)
         return True
 
@@ -44,7 +44,7 @@ class Approvals:
         live.core.write(now, said, source=source)
         live.outbox += [Steer(turn=turn, said=said) for turn in live.sessions if said.turn in ("", turn)]
 
-    def need(self, live: DrivenRun, asked: AttentionAsked, seconds: float | None) -> None:
+    def request(self, live: DrivenRun, asked: AttentionAsked, seconds: float | None) -> None:
         """Record that an attempt of *live* needs a person, under the next id; its policy answers after *seconds*.
 
         An attempt that was adopted may ask again for what it has asked under its earlier owner.
@@ -55,14 +55,14 @@ class Approvals:
         if again is None:
             due = None if seconds is None else max(self._clock.now(), core.at) + seconds
             asked = msgspec.structs.replace(asked, id=f"{asked.turn}?{core.questions + 1}", due=due)
-            if self._hearing.hear(live, asked) is None:
+            if self._inputs.accept(live, asked) is None:
                 return
             if said := core.said_before(asked):
-                self.attend(live, asked.id, said.what, said.message)
+                self.answer(live, asked.id, said.what, said.message)
                 return
-        live.outbox.append(Attend(asked=again or core.attention[asked.id]))
+        live.outbox.append(AwaitApproval(asked=again or core.attention[asked.id]))
 
-    def attend(self, live: DrivenRun, id: str, answer: str, message: str = "", source: str = "operator") -> str:
+    def answer(self, live: DrivenRun, id: str, answer: str, message: str = "", source: str = "operator") -> str:
         """Answer what an attempt of *live* needs a person for, if it still does; return why that cannot be, if so.
 
         Args:
@@ -71,7 +71,7 @@ class Approvals:
         """
         core, now = live.core, self._clock.now()
         asked = core.attention.get(id)
-        if asked is None or not core.hears(asked.turn, asked.attempt):
+        if asked is None or not core.accepts(asked.turn, asked.attempt):
             what = f"nothing with the id {id!r}" if id else "nothing"
             return f"{what} waits for a person; open: {', '.join(core.attention) or 'none'}"
         if answer not in (known := ATTENTION_ANSWERS.get(asked.kind, ())):
@@ -81,14 +81,14 @@ class Approvals:
         core.write(now, answered, source=source if message else "harness")
         match answer:
             case "park":
-                self._hearing.hear(live, AttemptInterrupted(turn=turn, attempt=attempt, reason=PARKED))
+                self._inputs.accept(live, AttemptInterrupted(turn=turn, attempt=attempt, reason=PARKED))
             case "fail":
                 reason = f"{asked.tool} was not permitted: {asked.detail}".removesuffix(": ")
-                self._hearing.hear(live, AttemptFailed(turn=turn, attempt=attempt, kind="refused", reason=reason))
+                self._inputs.accept(live, AttemptFailed(turn=turn, attempt=attempt, kind="refused", reason=reason))
             case "interrupt":
                 live.outbox.append(InterruptAttempt(turn=turn))
             case "allow" | "deny":
-                live.outbox.append(Permit(turn=turn, question=asked.question, allowed=answer == "allow"))
+                live.outbox.append(AnswerApproval(turn=turn, question=asked.question, allowed=answer == "allow"))
         self._tree.pump(live)
         return ""
 

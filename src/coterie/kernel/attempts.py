@@ -45,14 +45,14 @@ from coterie.journal.records import (
 )
 from coterie.kernel.approvals import Approvals
 from coterie.kernel.attempt_events import AttemptEvents
+from coterie.kernel.attempt_inputs import AttemptInputs
 from coterie.kernel.commands import Start
 from coterie.kernel.driven_run import Clear, DrivenRun, Steer
 from coterie.kernel.event_queue import EventQueue
-from coterie.kernel.hearing import Hearing
 from coterie.kernel.run_tree import RunTree
 from coterie.kernel.stall import watch_signs
-from coterie.kernel.succession import may_live_on
-from coterie.kernel.turns import Settled, ask
+from coterie.kernel.takeover_records import may_live_on
+from coterie.kernel.turns import CompletedSession, ask
 from coterie.planning.plan import AgentPlan
 
 ATTENTION_TIMEOUT = 600.0
@@ -60,7 +60,7 @@ ATTENTION_TIMEOUT = 600.0
 
 
 class Attempts:
-    """Starts attempts and ends them; what they say is heard one by one, through *queue*.
+    """Starts attempts and ends them; what they say is accepted one by one, through *queue*.
 
     No attempt outlives `end`, which cancels those that run and waits until they have ended.
 
@@ -74,7 +74,7 @@ class Attempts:
     def __init__(
         self,
         tree: RunTree,
-        hearing: Hearing,
+        inputs: AttemptInputs,
         approvals: Approvals,
         queue: EventQueue,
         lack: Callable[[str], object],
@@ -82,7 +82,7 @@ class Attempts:
         ports = tree.ports
         self._turns, self._files, self._notes, self._workspace = ports.turns, ports.files, ports.notes, ports.workspace
         self._cwd, self._queue, self._lack = ports.cwd, queue, lack
-        self._hear, self._used, self._need = hearing.hear, hearing.use, approvals.need
+        self._accept, self._used, self._request_approval = inputs.accept, inputs.use, approvals.request
         self._stall_after = tree.options.stall_after
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._emitting: dict[tuple[str, str], asyncio.Task[None]] = {}
@@ -116,7 +116,7 @@ class Attempts:
             case Running(session):
                 return session
             case Finished(result):
-                return Settled(result)
+                return CompletedSession(result)
             case Unknown():
                 return None
 
@@ -199,7 +199,7 @@ class Attempts:
     async def _steer(self, live: DrivenRun, session: Session, text: str, delivered: GuidanceDelivered) -> None:
         try:
             if await session.steer(text):
-                self._queue.put(0, lambda: self._hear(live, delivered))
+                self._queue.put(0, lambda: self._accept(live, delivered))
         except Exception as error:
             self._queue.put(0, partial(_raise, error))
         finally:
@@ -272,13 +272,13 @@ class Attempts:
     def _lacks_signs(self, live: DrivenRun, turn: str, attempt: int, quiet: Quiet) -> None:
         """Record which signs of life an attempt lacks, and that it needs a person when it lacks all."""
         core = live.core
-        if not core.hears(turn, attempt) or _waits(live, turn):
+        if not core.accepts(turn, attempt) or _waits(live, turn):
             return
-        self._hear(live, AttemptQuiet(turn=turn, attempt=attempt, signs=quiet.signs, seconds=quiet.seconds))
+        self._accept(live, AttemptQuiet(turn=turn, attempt=attempt, signs=quiet.signs, seconds=quiet.seconds))
         if quiet.facts:
             asked = AttentionAsked(id="", turn=turn, attempt=attempt, kind="stall", detail=quiet.facts, policy="wait")
             timeout = core.agents[core.turns[turn].ask.agent].options.get("attention_timeout", ATTENTION_TIMEOUT)
-            self._need(live, asked, timeout)
+            self._request_approval(live, asked, timeout)
 
     def _begun(self, live: DrivenRun, turn: str, session: Session) -> None:
         """Keep the session of *turn*, and steer it by the guidance that came since its prompt was written."""
@@ -307,7 +307,7 @@ class Attempts:
             key=f"{live.run}/{name}",
             nodes=live.nodes,
             context=core.coordination.context(core, turn) if self._turns.uses_context(agent) else {},
-            interrupted=turn.tally.interrupted,
+            interrupted=turn.retry_count.interrupted,
             folder=place.folder,
             cwd=self._workspace.cwd(live.run) or self._cwd,
             here=live.here,
@@ -334,7 +334,7 @@ class Attempts:
         """Queue *emit*, after what the same turn emitted before and once the open tasks are read."""
         earlier = self._emitting.get((live.run, emit.turn))
         if earlier is None and not (live.kind.waits_for_tasks and live.kind.needs_open_tasks(emit)):
-            self._queue.put(0, lambda: self._hear(live, emit))
+            self._queue.put(0, lambda: self._accept(live, emit))
         else:
             self._emitting[live.run, emit.turn] = self._own(self._emit(live, emit, earlier))
 
@@ -343,7 +343,7 @@ class Attempts:
             if earlier is not None:
                 await asyncio.wait([earlier])
             emit = msgspec.structs.replace(emit, open_tasks=await self._open_tasks(live, emit))
-            self._queue.put(0, lambda: self._hear(live, emit))
+            self._queue.put(0, lambda: self._accept(live, emit))
         except Exception as error:
             self._queue.put(0, partial(_raise, error))
         finally:
@@ -356,7 +356,7 @@ class Attempts:
         place = (launched.attempt, launched.pid, launched.handle)
         known = [one for one in live.core.turns[launched.turn].launched if place == (one.attempt, one.pid, one.handle)]
         if not any(launched.started in ("", one.started) for one in known):
-            self._hear(live, launched)
+            self._accept(live, launched)
 
     def _answered(
         self,
@@ -372,7 +372,7 @@ class Attempts:
             live.outbox.append(Clear(turn=turn, attempt=attempt))
         for one in saved:
             if one is not None:
-                self._hear(live, one)
+                self._accept(live, one)
         match result:
             case Answer(text=text, outputs=outputs, usage=usage):
                 reply = Reply(
@@ -384,15 +384,15 @@ class Attempts:
                     prompt=start.prompt,
                     open_tasks=open_tasks,
                 )
-                self._hear(live, reply, "operator" if agent.kind == "human" else "agent")
+                self._accept(live, reply, "operator" if agent.kind == "human" else "agent")
             case Failure(kind="interrupted" | "lost"):
                 cut = AttemptInterrupted(turn=turn, attempt=attempt, reason=result.kind, usage=result.usage)
-                self._hear(live, cut)
+                self._accept(live, cut)
             case Failure(kind="shortage", reason=reason):
                 self._lack(reason)
-                self._hear(live, AttemptInterrupted(turn=turn, attempt=attempt, reason="shortage"))
+                self._accept(live, AttemptInterrupted(turn=turn, attempt=attempt, reason="shortage"))
             case Failure():
-                self._hear(live, AttemptFailed(turn=turn, attempt=attempt, **msgspec.structs.asdict(result)))
+                self._accept(live, AttemptFailed(turn=turn, attempt=attempt, **msgspec.structs.asdict(result)))
 
     def _event(self, live: DrivenRun, turn: str, attempt: int, event: Event) -> None:
         """Queue what the journal must say of *event*, and publish it."""
@@ -426,7 +426,7 @@ class Attempts:
         lost = wanted if reason else ""
         if known.session == event.id and not (lost and event.id == wanted):
             return  # an earlier owner recorded it, or `turn.started` names it
-        self._hear(live, AttemptSession(turn=turn, attempt=attempt, session=event.id, lost=lost, reason=reason))
+        self._accept(live, AttemptSession(turn=turn, attempt=attempt, session=event.id, lost=lost, reason=reason))
 
     def _asked(self, live: DrivenRun, turn: str, attempt: int, event: Permission) -> None:
         """Record that an attempt needs a person, and let the policy of its agent answer in time."""
@@ -440,7 +440,7 @@ class Attempts:
             detail=event.detail,
             policy=options.get("attention_policy", "deny"),
         )
-        self._need(live, asked, options.get("attention_timeout", ATTENTION_TIMEOUT))
+        self._request_approval(live, asked, options.get("attention_timeout", ATTENTION_TIMEOUT))
 
     def _keep(self, ref: AttemptRef, event: Event) -> None:
         """Add *event* to the attempt's file, unless the journal has it."""

@@ -8,11 +8,11 @@ import msgspec
 from coterie.engines.commands import Emit, Reply
 from coterie.ids import child_run_id
 from coterie.journal.records import AttemptFailed
+from coterie.kernel.attempt_inputs import AttemptInputs
 from coterie.kernel.attempts import Attempts
 from coterie.kernel.commands import Halt, Start
 from coterie.kernel.driven_run import DrivenRun
 from coterie.kernel.event_queue import EventQueue
-from coterie.kernel.hearing import Hearing
 from coterie.kernel.opening import RunOpening
 from coterie.kernel.retries import FINAL, TRANSIENT
 from coterie.kernel.run_tree import RunTree
@@ -27,12 +27,12 @@ class Children:
         self,
         tree: RunTree,
         opening: RunOpening,
-        hearing: Hearing,
+        inputs: AttemptInputs,
         queue: EventQueue,
         timers: Timers,
         attempts: Attempts,
     ) -> None:
-        self._tree, self._opening, self._hearing = tree, opening, hearing
+        self._tree, self._opening, self._inputs = tree, opening, inputs
         self._queue, self._timers, self._attempts, self._clock = queue, timers, attempts, tree.ports.clock
 
     def start(self, live: DrivenRun, start: Start, agent: AgentPlan, child: Plan) -> None:
@@ -52,13 +52,13 @@ class Children:
     def overdue(self, live: DrivenRun, start: Start, reason: str) -> None:
         """A turn has taken, or would take, longer than it may; if it is a child run, that is called off."""
         name = start.ask.turn
-        if not live.core.hears(name, start.attempt):
+        if not live.core.accepts(name, start.attempt):
             return
         usage = self._opening.calling_off.call_off(live, start.ask, start.attempt)
         if live.core.kind(start.ask.agent) == "topology":
             live.outbox.append(Halt(turn=name))
         failed = AttemptFailed(turn=name, attempt=start.attempt, kind="timeout", reason=reason, usage=usage)
-        self._hearing.hear(live, failed)
+        self._inputs.accept(live, failed)
 
     def halt(self, live: DrivenRun, turn: str) -> None:
         """End the child run that *turn* was, if it was one and was called off."""
@@ -103,15 +103,17 @@ class Children:
         def hear(open_tasks: tuple[str, ...] = ()) -> None:
             self._forget(live, parent)  # from here on what it spent is part of what its parent spent
             if emit is not None and emit.message not in parent.core.messages:  # nor before a crash
-                self._hearing.hear(parent, msgspec.structs.replace(emit, open_tasks=open_tasks))
+                self._inputs.accept(parent, msgspec.structs.replace(emit, open_tasks=open_tasks))
             judged = msgspec.structs.replace(said, open_tasks=open_tasks) if isinstance(said, Reply) else said
-            if self._hearing.hear(parent, judged) is None:
+            if self._inputs.accept(parent, judged) is None:
                 self._tree.pump(parent)
 
         await live.writer.close()
         order = self._attempts.order(parent, name)
         if isinstance(said, Reply) and parent.kind.waits_for_tasks and parent.kind.needs_open_tasks(said):
-            self._tree.facts.ask(partial(self._tree.ports.notes.open_tasks, parent.run, parent.kind.notes), hear, order)
+            self._tree.external_reads.ask(
+                partial(self._tree.ports.notes.open_tasks, parent.run, parent.kind.notes), hear, order
+            )
         else:
             self._queue.put(order, hear)
 

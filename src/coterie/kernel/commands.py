@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, Reload, Reply, Stop
 from coterie.journal import records as r
-from coterie.kernel.retries import Tally
+from coterie.kernel.retries import RetryCount
 
-Said = (
+AttemptInput = (
     Reply
     | Emit
     | r.AttemptFailed
@@ -26,7 +26,7 @@ Said = (
 """What an attempt may say: something that is judged, or what is written as it is."""
 
 
-class Again(Struct, frozen=True, kw_only=True, gc=False):
+class NextAttempt(Struct, frozen=True, kw_only=True, gc=False):
     """The core's own command: the next attempt of a turn, not before *due* (Unix seconds).
 
     With *ask* a human decides first whether there is to be one; *quota*: at *due* a provider's quota opens.
@@ -58,7 +58,7 @@ class Wait(Struct, frozen=True, kw_only=True):
     """An effect: call `due(cause)` at the time *again* says."""
 
     cause: r.Cause
-    again: Again
+    again: NextAttempt
 
 
 class ReadPlan(Struct, frozen=True, kw_only=True):
@@ -114,7 +114,7 @@ class Turn(Struct, kw_only=True, gc=False):
     since: float = 0.0
     epoch: int = 0
     began: int = 0
-    tally: Tally = msgspec.field(default_factory=Tally)
+    retry_count: RetryCount = msgspec.field(default_factory=RetryCount)
     used: dict[str, str | None] = {}
     session: str = ""
     resumes: str = ""
@@ -160,7 +160,7 @@ class HeldBack(Struct, kw_only=True, gc=False):
         return left[0] if left and self.failed is None else None
 
 
-def carries_out(record: r.Record, command: Command | Again) -> bool:
+def carries_out(record: r.Record, command: Command | NextAttempt) -> bool:
     """Whether *record* is what *command* wanted written."""
     match command:
         case Ask():
@@ -170,7 +170,7 @@ def carries_out(record: r.Record, command: Command | Again) -> bool:
                 command.inputs,
                 1,
             )
-        case Again():
+        case NextAttempt():
             return isinstance(record, r.TurnStarted) and (record.turn, record.attempt) == (
                 command.turn,
                 command.attempt,
@@ -190,12 +190,12 @@ def carries_out(record: r.Record, command: Command | Again) -> bool:
             return isinstance(record, r.RunFinished) and record.outcome == command.outcome
 
 
-def phrase(command: Command | Again) -> str:
+def phrase(command: Command | NextAttempt) -> str:
     """What *command* would have done, for people."""
     match command:
         case Ask():
             return f"start {command.turn}"
-        case Again():
+        case NextAttempt():
             return f"start attempt {command.attempt} of {command.turn}" + (
                 ", if a human approves" if command.ask else ""
             )
@@ -213,7 +213,7 @@ def phrase(command: Command | Again) -> str:
             assert_never(command)
 
 
-def describe(what: r.Record | Command | Again) -> str:
+def describe(what: r.Record | Command | NextAttempt) -> str:
     """*what* in a few words, for a mismatch."""
     if isinstance(what, Note):
         return describe(what.record)

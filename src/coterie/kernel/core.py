@@ -16,7 +16,7 @@ from coterie.backends.base import AttemptRef
 from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, Reload, Reply
 from coterie.journal import records
 from coterie.journal.records import NO_USAGE, Cause, Record, Usage
-from coterie.kernel.commands import Again, Close, Effect, Gather, Halt, ReadPlan, Said, Start, Turn, Wait
+from coterie.kernel.commands import AttemptInput, Close, Effect, Gather, Halt, NextAttempt, ReadPlan, Start, Turn, Wait
 from coterie.kernel.fold import Coordinator, Fold
 from coterie.kernel.retries import LOST, opens_at
 from coterie.planning.plan import Limits
@@ -101,9 +101,9 @@ class Core(Fold):
         self.write(now, started)
         self.write(now, records.RunOwned(epoch=1, limits=limits, warnings=warnings))
 
-    def accept(self, now: float, said: Said, source: str = "agent") -> Record | None:
+    def accept(self, now: float, said: AttemptInput, source: str = "agent") -> Record | None:
         """Turn what an attempt says into a record. None: it is too late, and nothing was written."""
-        if not self.hears(said.turn, said.attempt):
+        if not self.accepts(said.turn, said.attempt):
             return None
         if isinstance(said, Record):
             if isinstance(said, records.AttemptInterrupted):
@@ -131,7 +131,7 @@ class Core(Fold):
     def settle(self, now: float, turn: str) -> Record | None:
         """Write the verdict on what *turn* said, whose gates were run. None: it is too late."""
         held = self.gated.get(turn)
-        if held is None or held.next is not None or not self.hears(turn, held.due.attempt):
+        if held is None or held.next is not None or not self.accepts(turn, held.due.attempt):
             return None
         judged = self._judge(held.said)
         if (failed := held.failed) is not None:
@@ -165,19 +165,19 @@ class Core(Fold):
         if self._fresh:
             for cause in self._fresh if not self._closing else ():
                 match self.todo.get(cause):
-                    case Again() as again:
+                    case NextAttempt() as again:
                         effects.append(Wait(cause=cause, again=again))
                     case Reload():
                         effects.append(ReadPlan(cause=cause))
             self._fresh.clear()
         return effects
 
-    def _has_room(self, start: Command | Again, room: Room) -> bool:
+    def _has_room(self, start: Command | NextAttempt, room: Room) -> bool:
         if isinstance(start, Ask):
             return room(self, start, False)
-        return isinstance(start, Again) and room(self, self.turns[start.turn].ask, True)
+        return isinstance(start, NextAttempt) and room(self, self.turns[start.turn].ask, True)
 
-    def _carry_out(self, now: float, cause: Cause, command: Command | Again, effects: list[Effect]) -> None:
+    def _carry_out(self, now: float, cause: Cause, command: Command | NextAttempt, effects: list[Effect]) -> None:
         match command:
             case Note():
                 self.write(now, command.record, cause)
@@ -199,7 +199,7 @@ class Core(Fold):
         if isinstance(command, Ask):
             turn = Turn(ask=command, attempt=1)
         else:
-            assert isinstance(command, Again)
+            assert isinstance(command, NextAttempt)
             known = self.turns[command.turn]
             resumes = known.session if known.session and self.duties.can_resume(self, known.ask.agent) else ""
             turn = msgspec.structs.replace(known, attempt=command.attempt, used={}, resumes=resumes)
@@ -213,7 +213,7 @@ class Core(Fold):
     def gathered(self, now: float, asked: Gather, used: dict[str, str | None], may_start: bool) -> list[Effect]:
         """Answer a `Gather`: start the turn, unless it was voided meanwhile or none *may_start* any more."""
         if asked.cause is None:
-            if not self.hears(asked.turn, asked.attempt):
+            if not self.accepts(asked.turn, asked.attempt):
                 return []
             self.turns[asked.turn].used = used
             return [self.resumed(self.turns[asked.turn])]

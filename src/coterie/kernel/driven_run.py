@@ -18,7 +18,7 @@ from coterie.journal.records import (
     Usage,
 )
 from coterie.journal.rules import root_of
-from coterie.kernel.commands import Effect, Said, Start, Turn
+from coterie.kernel.commands import AttemptInput, Effect, Start, Turn
 from coterie.kernel.core import Core
 from coterie.kernel.kind import Kind
 from coterie.planning.plan import Plan
@@ -37,13 +37,13 @@ class Steer(Struct, frozen=True, kw_only=True):
     said: OperatorSaid
 
 
-class Attend(Struct, frozen=True, kw_only=True):
+class AwaitApproval(Struct, frozen=True, kw_only=True):
     """An effect of the shell's own: let the policy answer *asked* when its time has come."""
 
     asked: AttentionAsked
 
 
-class Permit(Struct, frozen=True, kw_only=True):
+class AnswerApproval(Struct, frozen=True, kw_only=True):
     """An effect of the shell's own: answer the *question* of the attempt that runs for this turn."""
 
     turn: str
@@ -64,7 +64,7 @@ class Clear(Struct, frozen=True, kw_only=True):
     attempt: int
 
 
-Order = InterruptAttempt | Steer | Attend | Permit | Check | Clear
+Order = InterruptAttempt | Steer | AwaitApproval | AnswerApproval | Check | Clear
 """The effects of the shell's own."""
 
 
@@ -102,7 +102,7 @@ class DrivenRun:
         self.sessions: dict[str, Session] = {}
         self.checks: dict[str, asyncio.Task[None]] = {}
         """The gates that run, by turn."""
-        self.held_back: dict[str, list[tuple[Said, str]]] = {}
+        self.held_back: dict[str, list[tuple[AttemptInput, str]]] = {}
         """What turns said while their gates ran, each with its source."""
         self.reported: dict[str, Usage] = {}
         """What the running attempt of each turn has reported so far that it used."""

@@ -18,14 +18,23 @@ from coterie.journal.records import (
     TreesJoined,
 )
 from coterie.kernel.approvals import Approvals
+from coterie.kernel.approver_calls import ApproverCalls
+from coterie.kernel.attempt_inputs import AttemptInputs
 from coterie.kernel.attempts import Attempts
-from coterie.kernel.attendance import Attendance
 from coterie.kernel.children import Children
 from coterie.kernel.commands import Close, Effect, Halt, ReadPlan, Start, Wait
-from coterie.kernel.driven_run import Attend, Check, Clear, DrivenRun, InterruptAttempt, Order, Permit, Steer
+from coterie.kernel.driven_run import (
+    AnswerApproval,
+    AwaitApproval,
+    Check,
+    Clear,
+    DrivenRun,
+    InterruptAttempt,
+    Order,
+    Steer,
+)
 from coterie.kernel.event_queue import EventQueue
 from coterie.kernel.gates import Gates
-from coterie.kernel.hearing import Hearing
 from coterie.kernel.opening import RunOpening
 from coterie.kernel.plan_secrets import filled
 from coterie.kernel.run_end import RunEnd
@@ -41,7 +50,7 @@ class Effects:
         lack: Called when the machine lacks something; it stops the run.
 
     Attributes:
-        attempts, children, timers, attendance: What runs and waits by now.
+        attempts, children, timers, approver_calls: What runs and waits by now.
         end: Ends the root run.
     """
 
@@ -49,20 +58,20 @@ class Effects:
         self,
         tree: RunTree,
         opening: RunOpening,
-        hearing: Hearing,
+        inputs: AttemptInputs,
         approvals: Approvals,
         queue: EventQueue,
         lack: Callable[[str], object],
     ) -> None:
-        self._tree, self._hearing, self._approvals, self._queue = tree, hearing, approvals, queue
-        self._ports, self._facts, self._clock = tree.ports, tree.facts, tree.ports.clock
+        self._tree, self._inputs, self._approvals, self._queue = tree, inputs, approvals, queue
+        self._ports, self._external_reads, self._clock = tree.ports, tree.external_reads, tree.ports.clock
         self._quota, self._on_quota = tree.options.quota, tree.observers.on_quota
         self.timers = Timers(self._clock, queue)
-        self.attempts = Attempts(tree, hearing, approvals, queue, lack)
-        self.attendance = Attendance(hearing, approvals, queue, tree.observers.attendant)
-        self.children = Children(tree, opening, hearing, queue, self.timers, self.attempts)
+        self.attempts = Attempts(tree, inputs, approvals, queue, lack)
+        self.approver_calls = ApproverCalls(inputs, approvals, queue, tree.observers.approver)
+        self.children = Children(tree, opening, inputs, queue, self.timers, self.attempts)
         self.end = RunEnd(tree)
-        self._gates = Gates(tree, hearing, self.attempts.events, lack)
+        self._gates = Gates(tree, inputs, self.attempts.events, lack)
 
     def start_agents(self, live: DrivenRun) -> None:
         """Start, while the disk works, the agents that the outbox of *live* names.
@@ -89,7 +98,9 @@ class Effects:
             case Start() if not live.kind.wants_tree(effect.ask.agent):
                 self._start(live, effect)
             case Start():
-                self._facts.ask(partial(self._begin_branch, live, effect), partial(self._branch_began, live, effect))
+                self._external_reads.ask(
+                    partial(self._begin_branch, live, effect), partial(self._branch_began, live, effect)
+                )
             case Halt(turn=turn):
                 live.halt(turn)
                 self.children.halt(live, turn)
@@ -103,7 +114,7 @@ class Effects:
                     self._on_quota(live.run, again.turn, again.due)
                 self.timers.retry(live, again.due, partial(self._due, live, cause))
             case ReadPlan(cause=cause):
-                self._facts.ask(partial(self._reread, live), partial(self._read_plan, live, cause))
+                self._external_reads.ask(partial(self._reread, live), partial(self._read_plan, live, cause))
             case InterruptAttempt(turn=turn):
                 self.attempts.interrupt(live, turn)
                 self._gates.interrupt(live, turn)
@@ -113,11 +124,11 @@ class Effects:
                 await self.end.finish(live)
             case Clear(turn=turn, attempt=attempt):
                 self._ports.files.clear_attempts(live.run, [(turn, attempt)])
-            case Attend(asked=asked):
+            case AwaitApproval(asked=asked):
                 if asked.due is not None:
-                    self.timers.at(live, asked.due, partial(self._approvals.attend, live, asked.id, asked.policy))
-                self.attendance.begin(live, asked)
-            case Permit(turn=turn, question=question, allowed=allowed):
+                    self.timers.at(live, asked.due, partial(self._approvals.answer, live, asked.id, asked.policy))
+                self.approver_calls.begin(live, asked)
+            case AnswerApproval(turn=turn, question=question, allowed=allowed):
                 self.attempts.permit(live, turn, question, allowed)
             case Steer(turn=turn, said=said):
                 self.attempts.steer(live, turn, said)
@@ -138,7 +149,7 @@ class Effects:
 
     def _branch_began(self, live: DrivenRun, start: Start, made: TreeMade | AttemptFailed | None) -> None:
         if isinstance(made, AttemptFailed):
-            self._hearing.hear(live, made)
+            self._inputs.accept(live, made)
             return
         if made is not None and made.path not in live.core.trees and live.core.is_live:
             live.core.write(self._clock.now(), made)
@@ -146,7 +157,7 @@ class Effects:
 
     def _start(self, live: DrivenRun, start: Start) -> None:
         name, core = start.ask.turn, live.core
-        if not core.hears(name, start.attempt):
+        if not core.accepts(name, start.attempt):
             return  # it was cancelled before its intent was durable
         agent = self.timed(live, start)
         if live.limits_time and self.timers.seconds_left(live) == 0:
@@ -160,7 +171,7 @@ class Effects:
             due = core.turns[name].asked + agent.timeout
             reason = f"no answer within {agent.timeout:g} s"
             failed = AttemptFailed(turn=name, attempt=start.attempt, kind="timeout", reason=reason)
-            self.timers.at(live, due, partial(self._hearing.hear, live, failed))
+            self.timers.at(live, due, partial(self._inputs.accept, live, failed))
 
     def timed(self, live: DrivenRun, start: Start, taken: float = 0.0) -> AgentPlan:
         """The agent of *start*, which has been at work for *taken* seconds, with no more time than the run has left."""

@@ -14,7 +14,7 @@ from coterie.engines.commands import INFRASTRUCTURE, Ask, Cancel, Command, Engin
 from coterie.errors import ReplayMismatch
 from coterie.journal import records as r
 from coterie.journal.owned import OwnedTime
-from coterie.kernel.commands import Again, HeldBack, Turn, carries_out, describe, refusal
+from coterie.kernel.commands import HeldBack, NextAttempt, Turn, carries_out, describe, refusal
 from coterie.kernel.pending_guidance import Guidance
 from coterie.planning.plan import AgentPlan, Limits, from_record
 
@@ -123,7 +123,7 @@ class Fold:
         self.used = r.NO_USAGE
         self.reservations: dict[str, float] = {}
         self.costs: dict[str, float] = {}
-        self.todo: dict[r.Cause, Command | Again] = {}
+        self.todo: dict[r.Cause, Command | NextAttempt] = {}
         self.stopping: r.Cause | None = None
         self.ending: r.Cause | None = None
         self.closed: list[r.Record] = []
@@ -133,7 +133,7 @@ class Fold:
         self._fresh: list[r.Cause] = []
         self._cancels: dict[str, r.Cause] = {}
         self._waiting: dict[str, r.Cause] = {}
-        """What is decided for each turn that does not run: its Ask, its Again, or the Note of its failure."""
+        """What is decided for each turn that does not run: its Ask, its NextAttempt, or the Note of its failure."""
 
     @property
     def spent(self) -> r.Usage:
@@ -166,7 +166,7 @@ class Fold:
             self._asks.popleft()  # void: its turn has ended
         return bool(self._asks)
 
-    def hears(self, turn: str, attempt: int) -> bool:
+    def accepts(self, turn: str, attempt: int) -> bool:
         """Whether what *attempt* of *turn* says still counts."""
         known = self.turns.get(turn)
         if known is None or known.status != "running" or known.attempt != attempt:
@@ -179,7 +179,7 @@ class Fold:
 
     def counts(self, turn: str, attempt: int, epoch: int) -> bool:
         """Whether a message of *attempt* of *turn*, which the owner of *epoch* started, still counts."""
-        return self.hears(turn, attempt) and self.turns[turn].epoch == epoch
+        return self.accepts(turn, attempt) and self.turns[turn].epoch == epoch
 
     def kind(self, agent: str) -> str:
         """What *agent* is: `agent`, `action`, `gate`, `human` or `topology`."""
@@ -211,7 +211,7 @@ class Fold:
         command = self._settle(record)
         self.seq, self.at = record.seq, record.at
         self.time.apply(record)
-        follows: list[Command | Again] = []
+        follows: list[Command | NextAttempt] = []
         match record:
             case r.TurnStarted():
                 self._begin(record, command)
@@ -303,7 +303,7 @@ class Fold:
             ) from error
         self.plan = record.plan
 
-    def _settle(self, record: r.Record) -> Command | Again | None:
+    def _settle(self, record: r.Record) -> Command | NextAttempt | None:
         """Take the command that *record* carries out off the list of what is left to do."""
         cause = record.cause
         if cause is None:
@@ -316,13 +316,13 @@ class Fold:
             raise ReplayMismatch(self.run, record.seq, f"{describe(record)} (cause {cause})", wanted)
         return command
 
-    def _want(self, cause: r.Cause, command: Command | Again) -> None:
+    def _want(self, cause: r.Cause, command: Command | NextAttempt) -> None:
         self.todo[cause] = command
         match command:
             case Ask():
                 self._asks.append(cause)
                 self._waiting[command.turn] = cause
-            case Again():
+            case NextAttempt():
                 self._fresh.append(cause)
                 self._waiting[command.turn] = cause
             case Reload():
@@ -352,7 +352,7 @@ class Fold:
             result = end.result | {"reason": r.MERGE_CONFLICT} if isinstance(end.result, dict) else end.result
             self.todo[ending] = Finish(outcome="failed", result=result, reason=r.MERGE_CONFLICT)
 
-    def _begin(self, record: r.TurnStarted, command: Command | Again | None) -> None:
+    def _begin(self, record: r.TurnStarted, command: Command | NextAttempt | None) -> None:
         del self._waiting[record.turn]
         if isinstance(command, Ask):
             self.turns[record.turn] = turn = Turn(ask=command, slot=self.takes_a_slot(command.agent))
@@ -367,35 +367,35 @@ class Fold:
         turn.session, turn.resumes, turn.began = record.session, record.session, record.seq
         self.busy += turn.slot
 
-    def _after_failure(self, record: r.AttemptFailed) -> Command | Again:
+    def _after_failure(self, record: r.AttemptFailed) -> Command | NextAttempt:
         turn = self._pause(record, record.turn)
         self._settle_cost(turn, record.usage)
         if record.kind not in INFRASTRUCTURE:
             turn.failure = record
         agent = self._agent(turn)
         if record.until and agent.on_fail != "fallback":
-            return Again(turn=record.turn, attempt=record.attempt + 1, due=record.until, quota=True)
+            return NextAttempt(turn=record.turn, attempt=record.attempt + 1, due=record.until, quota=True)
         turn.session = ""
-        wait = turn.tally.after_failure(record, agent.retry, agent.attempts, agent.repairs)
+        wait = turn.retry_count.after_failure(record, agent.retry, agent.attempts, agent.repairs)
         if wait is None:
             return Note(record=r.TurnFailed(turn=record.turn, kind=record.kind, reason=record.reason))
-        return Again(turn=record.turn, attempt=record.attempt + 1, due=record.at + wait)
+        return NextAttempt(turn=record.turn, attempt=record.attempt + 1, due=record.at + wait)
 
-    def _after_interruption(self, record: r.AttemptInterrupted) -> Command | Again:
+    def _after_interruption(self, record: r.AttemptInterrupted) -> Command | NextAttempt:
         turn = self._pause(record, record.turn)
         self._settle_cost(turn, record.usage)
-        wait = turn.tally.after_interruption(record)
+        wait = turn.retry_count.after_interruption(record)
         if wait is None:
-            reason = f"cut off by {turn.tally.crashes} crashes in a row"
+            reason = f"cut off by {turn.retry_count.crashes} crashes in a row"
             if record.reason == "lost":
-                reason = f"what ran it was lost {turn.tally.losses} times in a row"
+                reason = f"what ran it was lost {turn.retry_count.losses} times in a row"
             return Note(record=r.TurnFailed(turn=record.turn, kind="interrupted", reason=reason))
         policy = self._agent(turn).on_interrupt
         if policy != "resume":
             turn.session = ""
         asks = record.reason != "interrupted" and policy == "ask"
         ask = asks or record.reason == r.PARKED
-        return Again(turn=record.turn, attempt=record.attempt + 1, due=record.at + wait, ask=ask)
+        return NextAttempt(turn=record.turn, attempt=record.attempt + 1, due=record.at + wait, ask=ask)
 
     def _pause(self, record: r.Record, name: str) -> Turn:
         turn = self._running(record, name)

@@ -14,9 +14,9 @@ import msgspec
 from coterie.backends.base import Event, Failure, Launched, Request, Result, Tool
 from coterie.journal.records import AttemptInterrupted, AttemptLaunched, GateChecked
 from coterie.kernel.attempt_events import AttemptEvents
+from coterie.kernel.attempt_inputs import AttemptInputs
 from coterie.kernel.commands import HeldBack
 from coterie.kernel.driven_run import DrivenRun
-from coterie.kernel.hearing import Hearing
 from coterie.kernel.run_tree import RunTree
 from coterie.kernel.turns import ask
 from coterie.planning.plan import AgentPlan
@@ -39,11 +39,11 @@ class Gates:
     def __init__(
         self,
         tree: RunTree,
-        hearing: Hearing,
+        inputs: AttemptInputs,
         events: AttemptEvents,
         lack: Callable[[str], object],
     ) -> None:
-        self._tree, self._hearing, self._events, self._lack = tree, hearing, events, lack
+        self._tree, self._inputs, self._events, self._lack = tree, inputs, events, lack
         self._turns, self._workspace, self._cwd = tree.ports.turns, tree.ports.workspace, tree.ports.cwd
 
     def check(self, live: DrivenRun, turn: str) -> None:
@@ -52,13 +52,13 @@ class Gates:
         if held is None or turn in live.checks:
             return
         if (argv := held.next) is None:
-            self._hearing.settle(live, turn)
+            self._inputs.settle(live, turn)
             return
         request = self._request(live, held, argv)
         shown = Tool(id=f"gate {len(held.checked) + 1}", name="gate", detail=shlex.join(argv))
         ref = live.core.ref(turn, held.due.attempt)
         self._events.publish(ref, shown)
-        live.checks[turn] = self._tree.facts.ask(
+        live.checks[turn] = self._tree.external_reads.ask(
             lambda: ask(self._turns.start(request, partial(self._event, live, held)), lambda session: None),
             partial(self._checked, live, held, argv, shown),
         )
@@ -67,7 +67,7 @@ class Gates:
         """End the gate that runs for *turn*, if one does, and the attempt with it."""
         if turn in live.checks and (held := live.core.gated.get(turn)) is not None:
             cut = AttemptInterrupted(turn=turn, attempt=held.due.attempt, reason="interrupted")
-            self._hearing.hear(live, cut, at_once=True)
+            self._inputs.accept(live, cut, at_once=True)
 
     def _request(self, live: DrivenRun, held: HeldBack, argv: tuple[str, ...]) -> Request:
         turn = held.due.turn
@@ -100,7 +100,7 @@ class Gates:
             launched = AttemptLaunched(
                 turn=held.due.turn, attempt=held.due.attempt, pid=event.pid, group=event.group, started=event.started
             )
-            self._tree.post(partial(self._hearing.hear, live, launched))
+            self._tree.post(partial(self._inputs.accept, live, launched))
 
     def _checked(self, live: DrivenRun, held: HeldBack, argv: tuple[str, ...], shown: Tool, result: Result) -> None:
         turn, attempt = held.due.turn, held.due.attempt
@@ -129,5 +129,5 @@ class Gates:
         )
         shown = msgspec.structs.replace(shown, state="failed" if reason else "finished", result=reason)
         self._events.publish(live.core.ref(turn, attempt), shown)
-        if self._hearing.hear(live, checked) is not None:
+        if self._inputs.accept(live, checked) is not None:
             self.check(live, turn)

@@ -14,7 +14,7 @@ from coterie.clock import Clock
 from coterie.diagnostics import error
 from coterie.engines.commands import Emit, Engine, Reply
 from coterie.errors import TopologyError
-from coterie.footprint import Footprint
+from coterie.file_fingerprint import FileFingerprint
 from coterie.ids import folder_name
 from coterie.journal.base import Reader
 from coterie.journal.records import (
@@ -57,7 +57,7 @@ class LastReading:
         warnings: The warnings about them, without their lines, which any edit moves; None before the first reading.
     """
 
-    files: Footprint = field(default_factory=Footprint)
+    files: FileFingerprint = field(default_factory=FileFingerprint)
     warnings: Collection[tuple[str, str, str]] | None = None
     held: tuple[Held, ...] | None = None
 
@@ -97,7 +97,7 @@ def trust_of(run: str, records: Iterable[tuple[str, Record]]) -> Trust:
     return Trust(confined, held, taken, changed)
 
 
-class Companion(Protocol):
+class Sidecar(Protocol):
     """What lives beside one run and acts in it, such as the actors of a system."""
 
     def observe(self, run: str, record: Record) -> None:
@@ -111,7 +111,7 @@ class Companion(Protocol):
 
 
 class RunServices(Protocol):
-    """What the owner of *run* does for its companion.
+    """What the owner of *run* does for its sidecar.
 
     Attributes:
         turns: Starts the attempts of the run.
@@ -242,7 +242,7 @@ class Kind:
         """What writes files for people as the run's records become durable."""
         return []
 
-    def companion(self, services: RunServices) -> Companion | None:
+    def sidecar(self, services: RunServices) -> Sidecar | None:
         """What lives beside the run from now on; None: nothing."""
         return None
 

@@ -1,7 +1,7 @@
 """How runs begin: a new one is written, and one that an earlier owner drove is taken over.
 
-Taking over folds the journal, writes what was cut off, and leaves the rest as it was; `coterie.kernel.succession` says
-which is which. Nothing leaves before that is durable.
+Taking over folds the journal, writes what was cut off, and leaves the rest as it was; `takeover_records` says which
+is which. Nothing leaves before that is durable.
 """
 
 from collections.abc import Callable
@@ -15,15 +15,15 @@ from coterie.errors import RunIsFinished
 from coterie.journal.base import Writer
 from coterie.journal.records import AttemptLaunched, PlanReloaded, Record, RunStarted, Usage
 from coterie.journal.relocation import Relocation
+from coterie.kernel.attempt_inputs import AttemptInputs
 from coterie.kernel.calling_off import CallingOff
 from coterie.kernel.commands import Start, Turn
 from coterie.kernel.core import Core, CoreDuties
 from coterie.kernel.driven_run import Check, DrivenRun
 from coterie.kernel.fold import Fold
-from coterie.kernel.hearing import Hearing
 from coterie.kernel.prompts import outside, render
 from coterie.kernel.run_tree import RunTree
-from coterie.kernel.succession import own
+from coterie.kernel.takeover_records import take_over
 from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
 
 
@@ -59,8 +59,8 @@ class RunOpening:
         calling_off: Ends those whose turns were cancelled.
     """
 
-    def __init__(self, tree: RunTree, hearing: Hearing) -> None:
-        self._tree, self._hearing, self._clock = tree, hearing, tree.ports.clock
+    def __init__(self, tree: RunTree, inputs: AttemptInputs) -> None:
+        self._tree, self._inputs, self._clock = tree, inputs, tree.ports.clock
         self._root = RootOpening()
         self.calling_off = CallingOff(tree, partial(self._open, given=None, called_off=True))
 
@@ -131,7 +131,7 @@ class RunOpening:
         if is_root:
             self._tree.ledger.limits = self._tree.ledger.limits.after(core.limits)
         place = self._root.relocation.project if is_root and self._root.relocation.before else ""
-        effects = own(core, now, self._tree.ledger.limits, partial(self._hearing.used, live), warnings, place)
+        effects = take_over(core, now, self._tree.ledger.limits, partial(self._inputs.used, live), warnings, place)
         if not core.called_off:
             self._tree.take(live, effects)
             live.outbox += [Check(turn=turn) for turn in core.gated]
@@ -191,8 +191,8 @@ class _Duties(CoreDuties):
         return any(child.core.called_off for child in self._live.children.values())
 
     def closes(self) -> bool:
-        """Whether there are closing steps; only a root run has them."""
-        return self._live.parent is None and self._tree.ports.closing.closes(self._live.plan)
+        """Whether there are finalizers to run; only a root run has them."""
+        return self._live.parent is None and self._tree.ports.finalizers.closes(self._live.plan)
 
     def reserve(self, core: Fold, ask: Ask) -> float:
         """As the ledger of the tree says."""

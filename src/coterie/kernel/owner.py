@@ -9,9 +9,9 @@ from coterie.clock import Clock
 from coterie.journal.base import Store
 from coterie.journal.records import ConfigAnswer
 from coterie.kernel.attempt_files import AttemptFiles, NoAttemptFiles
-from coterie.kernel.ended import ClosingSteps, NoClosingSteps
 from coterie.kernel.event_queue import MakeTask, lazy_task
 from coterie.kernel.kind import MakeKind, Observe
+from coterie.kernel.run_exit import Finalizers, NoFinalizers
 from coterie.kernel.stall import stall_after
 from coterie.kernel.turns import Turns
 from coterie.planning.plan import AgentPlan, Limits, Plan
@@ -22,7 +22,7 @@ from coterie.workspace.notes import NoNotes, Notes
 if TYPE_CHECKING:
     from coterie.views.attention import Attention
 
-Attendant = Callable[["Attention"], Awaitable[str]]
+Approver = Callable[["Attention"], Awaitable[str]]
 """Shows what needs a person and returns the answer, one of its `answers`; cancelled when it is answered elsewhere."""
 
 
@@ -40,7 +40,7 @@ class RunPorts:
         make_kind: Gives what plays a plan.
         files: Keeps the files of attempts, and *notes* memory and tasks.
         workspace: The files that agents work on; *cwd* is their working directory if it says nothing else.
-        closing: The steps before the root run ends or stops.
+        finalizers: The steps before the root run ends or stops.
         held: Gives the secret values that the plan refers to now; see `coterie.kernel.plan_secrets`.
         reload: Reads a run's plan again, for engines that ask for it; raises `CoterieError` when it cannot. Without
             it a plan stays what it is.
@@ -55,7 +55,7 @@ class RunPorts:
     files: AttemptFiles = field(default_factory=NoAttemptFiles)
     notes: Notes = field(default_factory=NoNotes)
     workspace: Workspace = field(default_factory=SharedWorkspace)
-    closing: ClosingSteps = field(default_factory=NoClosingSteps)
+    finalizers: Finalizers = field(default_factory=NoFinalizers)
     held: Callable[[], Mapping[str, str]] = dict
     reload: Callable[[str, Plan], Awaitable[ConfigAnswer]] | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -90,9 +90,9 @@ class Observers:
     Attributes:
         observe: Called with the run's id and each record, in order, once it is durable.
         on_quota: Called when a turn begins to wait here for its quota, with its run, itself, and Unix seconds.
-        attendant: Answers what attempts need a person for; without it others answer, or the policy does.
+        approver: Answers what attempts need a person for; without it others answer, or the policy does.
     """
 
     observe: Observe | None = None
     on_quota: Callable[[str, str, float], object] = _quietly
-    attendant: Attendant | None = None
+    approver: Approver | None = None

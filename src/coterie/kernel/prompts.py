@@ -56,7 +56,7 @@ async def gather(
 def outside(fold: Fold, turn: Turn) -> tuple[str, ...]:
     """The names of the parts of the prompt of *turn* that the journal does not hold, as `turn.started` names them."""
     names = fold.coordination.outside(fold, turn)
-    return (*names, "said") if turn.tally.interrupted else names
+    return (*names, "said") if turn.retry_count.interrupted else names
 
 
 def unread(fold: Fold, turn: Turn) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def render(fold: Fold, turn: Turn) -> str:
         parts.append("# Guidance from the operator\n\n" + "\n".join(f"- {text}" for text in texts))
     if turn.resumes:
         parts.append(_GO_ON)
-    elif turn.tally.interrupted:
+    elif turn.retry_count.interrupted:
         parts.append(_cut_off(turn))
     elif turn.failure is not None:
         why = f"# Your last attempt did not count\n\n{inline(turn.failure.reason).lstrip()}"
@@ -249,10 +249,10 @@ def _read(fold: Fold, name: str, turn: Turn) -> str:
 
 def _cut_off(turn: Turn) -> str:
     said = turn.used.get("said")
-    earlier = "attempt was" if turn.tally.interrupted == 1 else "attempts were"
+    earlier = "attempt was" if turn.retry_count.interrupted == 1 else "attempts were"
     note = (
         "# An earlier attempt was interrupted\n\n"
-        f"This is attempt {turn.attempt} of this turn; {turn.tally.interrupted} earlier {earlier} interrupted and may "
-        "have had side effects: check before repeating them."
+        f"This is attempt {turn.attempt} of this turn; {turn.retry_count.interrupted} earlier {earlier} interrupted "
+        "and may have had side effects: check before repeating them."
     )
     return f"{note}\n\nIts output so far:\n\n{fenced(said)}" if said else note

@@ -38,7 +38,7 @@ def opens_at(failed: AttemptFailed, now: float) -> float:
     return now + failed.wait if failed.kind in QUOTA and WAIT_MOST < failed.wait <= QUOTA_MOST else 0.0
 
 
-class Tally(Struct, gc=False):
+class RetryCount(Struct, gc=False):
     """What has gone wrong with one turn so far.
 
     Attributes:

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from coterie.journal.records import Record, RunFinished, TreesJoined
 from coterie.kernel.commands import Turn
 from coterie.kernel.driven_run import DrivenRun
-from coterie.kernel.ended import Ended, Waiting
 from coterie.kernel.prompts import how_to_decide
+from coterie.kernel.run_exit import RunExit, Waiting
 from coterie.kernel.run_tree import RunTree
 from coterie.waits import waiting
 
@@ -24,26 +24,26 @@ class RunEnd:
     """Ends a root run, or stops it.
 
     Attributes:
-        steps: The closing steps that this owner did.
+        steps: The records of the finalizers that this owner ran.
     """
 
     def __init__(self, tree: RunTree) -> None:
         self._tree, self._clock = tree, tree.ports.clock
-        self._closing, self._workspace = tree.ports.closing, tree.ports.workspace
+        self._finalizers, self._workspace = tree.ports.finalizers, tree.ports.workspace
         self.steps: list[Record] = []
 
-    def ended(self, root: DrivenRun) -> Ended:
+    def ended(self, root: DrivenRun) -> RunExit:
         """The state of *root*."""
         return replace(self.ended_as(root, root.core.finished, root.core.stopped), until=root.core.until)
 
-    def ended_as(self, root: DrivenRun, finished: RunFinished | None, stopped: str = "") -> Ended:
+    def ended_as(self, root: DrivenRun, finished: RunFinished | None, stopped: str = "") -> RunExit:
         """The state of *root* if its journal ended in *finished*, or it was *stopped* for a reason."""
         waiting = tuple(
             Waiting(run=live.run, turn=turn.ask.turn, agent=turn.ask.agent, prompt=_question(live, turn))
             for live in self._tree.runs.values()
             for turn in live.humans()
         )
-        ended = Ended(
+        ended = RunExit(
             run=root.run,
             status="stopped",
             reason=stopped,
@@ -100,9 +100,9 @@ class RunEnd:
         wave = live.kind.unjoined
         return await self._workspace.join_branches(live.run, wave) if wave else None
 
-    async def _close(self, root: DrivenRun, done: Sequence[Record], ended: Ended) -> None:
+    async def _close(self, root: DrivenRun, done: Sequence[Record], ended: RunExit) -> None:
         """Do the steps before *root* ends or stops that are not *done*, each recorded before the next begins."""
-        while step := await self._closing.next_step(root.plan, done, ended):
+        while step := await self._finalizers.next_step(root.plan, done, ended):
             await root.writer.durable(root.core.seq)
             with waiting("the closing steps of the run"):
                 record, was_cancelled = await uncut(step)

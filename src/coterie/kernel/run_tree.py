@@ -1,8 +1,8 @@
 """The runs that one owner drives together, a root and its child runs. No asyncio.
 
 What is decided in them is written here, and what follows from it is left in the outbox of its run, for
-`coterie.kernel.shell`. How they begin is in `opening`, what is said to them in `hearing`, what people answer in
-`approvals`, and how child runs are cancelled in `calling_off`.
+`coterie.kernel.shell`. How they begin is in `opening`, what is said to them in `attempt_inputs`, what people answer
+in `approvals`, and how child runs are cancelled in `calling_off`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +14,7 @@ from coterie.journal.records import Record, RunFinished
 from coterie.kernel.commands import Effect, Gather, Start
 from coterie.kernel.core import Core
 from coterie.kernel.driven_run import DrivenRun
-from coterie.kernel.facts import ExternalFacts
+from coterie.kernel.external_reads import ExternalReads
 from coterie.kernel.kind import Observe
 from coterie.kernel.ledger import Ledger
 from coterie.kernel.owner import Observers, OwnerOptions, RunPorts
@@ -35,8 +35,10 @@ class RunTree:
         is_watched: Whether anybody is shown the records.
     """
 
-    def __init__(self, ports: RunPorts, options: OwnerOptions, observers: Observers, facts: ExternalFacts) -> None:
-        self.ports, self.options, self.observers, self.facts = ports, options, observers, facts
+    def __init__(
+        self, ports: RunPorts, options: OwnerOptions, observers: Observers, external_reads: ExternalReads
+    ) -> None:
+        self.ports, self.options, self.observers, self.external_reads = ports, options, observers, external_reads
         self._clock, self._observe = ports.clock, observers.observe
         self.runs: dict[str, DrivenRun] = {}
         self.ledger = Ledger(options.limits, self.runs, ports.turns.abilities)
@@ -78,7 +80,7 @@ class RunTree:
 
     def post(self, event: Callable[[], object]) -> None:
         """Have *event* handled in its turn."""
-        self.facts.post(event)
+        self.external_reads.post(event)
 
     def pump(self, live: DrivenRun) -> None:
         """Write what is decided in *live*, and put what it leads to into its outbox."""
@@ -94,7 +96,7 @@ class RunTree:
             if type(effect) is Gather:
                 ports = self.ports
                 question = partial(gather, effect, live.run, live.kind.notes, ports.files, ports.notes, ports.workspace)
-                self.facts.ask(question, partial(self._gathered, live, effect))
+                self.external_reads.ask(question, partial(self._gathered, live, effect))
                 continue
             if type(effect) is Start and live.kind.keeps_prompts and not effect.resumed:
                 self.ports.files.keep_question(live.run, effect.ask.turn, effect.attempt, effect.prompt)

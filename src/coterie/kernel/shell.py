@@ -9,8 +9,8 @@ The way of one turn
    was called is always in the journal, so the next owner knows of it. The task of an attempt is made while the disk
    works, since it cannot take its first step before the event loop turns.
 4. `Attempts` runs the attempt as a task. Whatever it says becomes an event in the one `EventQueue`.
-5. `_drain` handles the events one by one, without an `await`: `Hearing.hear` has the core judge the message, write what
-   the journal says of it, and step the engine. That may want further turns: 2.
+5. `_drain` handles the events one by one, without an `await`: `AttemptInputs.accept` has the core judge the message,
+   write what the journal says of it, and step the engine. That may want further turns: 2.
 6. When nothing is queued, `_advance` waits; when nothing runs either, it says why the run stops.
 
 So order is given at once and durability in groups. A failure of the journal ends this owner at once: every attempt is
@@ -30,16 +30,16 @@ from coterie.clock import iso_time
 from coterie.errors import CoterieError, JournalFailed, Shortage, shortage
 from coterie.journal.records import Record
 from coterie.kernel.approvals import Approvals
+from coterie.kernel.attempt_inputs import AttemptInputs
 from coterie.kernel.driven_run import DrivenRun
 from coterie.kernel.effects import Effects
-from coterie.kernel.ended import Ended
 from coterie.kernel.event_queue import Event, EventQueue
-from coterie.kernel.facts import ExternalFacts
-from coterie.kernel.hearing import Hearing
+from coterie.kernel.external_reads import ExternalReads
 from coterie.kernel.kind import Observe
 from coterie.kernel.opening import RootOpening, RunOpening
 from coterie.kernel.owner import Observers, OwnerOptions, RunPorts
 from coterie.kernel.run_end import uncut
+from coterie.kernel.run_exit import RunExit
 from coterie.kernel.run_tree import RunTree
 from coterie.kernel.takeover import Takeover
 from coterie.planning.plan import Plan
@@ -54,7 +54,7 @@ class Shell:
 
     Attributes:
         tree: The runs that are driven.
-        hearing: Takes what attempts say while an event is handled (`post`), and *approvals* what people say.
+        inputs: Takes what attempts say while an event is handled (`post`), and *approvals* what people say.
         events: What attempts do while they run; a terminal or a watcher subscribes to them.
         opened: Set once the root run is claimed and begun or continued.
     """
@@ -66,15 +66,15 @@ class Shell:
         self._clock, self._files, self._workspace = ports.clock, ports.files, ports.workspace
         self._turns, self._options = ports.turns, options
         self._queue = EventQueue(ports.make_task)
-        self._facts = ExternalFacts(self._queue)
-        self.tree = RunTree(ports, options, observers, self._facts)
-        self.hearing = Hearing(self.tree)
-        self.approvals = Approvals(self.tree, self.hearing)
-        self._opening = RunOpening(self.tree, self.hearing)
-        self._effects = Effects(self.tree, self._opening, self.hearing, self.approvals, self._queue, self.lack)
+        self._external_reads = ExternalReads(self._queue)
+        self.tree = RunTree(ports, options, observers, self._external_reads)
+        self.inputs = AttemptInputs(self.tree)
+        self.approvals = Approvals(self.tree, self.inputs)
+        self._opening = RunOpening(self.tree, self.inputs)
+        self._effects = Effects(self.tree, self._opening, self.inputs, self.approvals, self._queue, self.lack)
         self._attempts, self._timers = self._effects.attempts, self._effects.timers
         self.events = self._attempts.events
-        self._takeover = Takeover(self.tree, self.hearing, self._attempts, self._effects.timed)
+        self._takeover = Takeover(self.tree, self.inputs, self._attempts, self._effects.timed)
         self._end = self._effects.end
         self._expected = 0
         self._external_tasks = 0
@@ -85,7 +85,7 @@ class Shell:
 
     # -- from outside -------------------------------------------------------------------------------------------------
 
-    async def start(self, run: str, plan: Plan, given: dict[str, Any], opening: RootOpening | None = None) -> Ended:
+    async def start(self, run: str, plan: Plan, given: dict[str, Any], opening: RootOpening | None = None) -> RunExit:
         """Start *run*, asking the topology of *plan* for *given*, and drive it.
 
         Raises:
@@ -93,7 +93,7 @@ class Shell:
         """
         return await self._drive(lambda: self._opening.open_root(run, plan, given, opening or RootOpening()))
 
-    async def resume(self, run: str, plan: Plan, opening: RootOpening | None = None) -> Ended:
+    async def resume(self, run: str, plan: Plan, opening: RootOpening | None = None) -> RunExit:
         """Take over *run* and drive it on under *plan*.
 
         Raises:
@@ -164,13 +164,13 @@ class Shell:
         """The runs that are driven, by id, the root first."""
         return self.tree.runs
 
-    def ended(self, root: DrivenRun) -> Ended:
+    def ended(self, root: DrivenRun) -> RunExit:
         """The state of *root*."""
         return self._end.ended(root)
 
     # -- from the beginning to the end --------------------------------------------------------------------------------
 
-    async def _drive(self, open_root: Callable[[], DrivenRun]) -> Ended:
+    async def _drive(self, open_root: Callable[[], DrivenRun]) -> RunExit:
         root: DrivenRun | None = None
         is_dropped = False
         try:
@@ -209,7 +209,7 @@ class Shell:
         """Handle all that has happened and let what follows leave; whether that is the end, and durable."""
         while True:
             self._drain()
-            if self._facts.pending:
+            if self._external_reads.pending:
                 self.defer_sync(1)  # what is at hand is answered at once, and shares the sync
             if self._lacks and not root.core.finished:
                 raise Shortage(self._lacks)
@@ -228,7 +228,7 @@ class Shell:
 
     def _is_at_rest(self) -> bool:
         """Whether the run is to be handed over, and nothing of it is under way or about to stop."""
-        if self._queue or self._facts.pending or self.tree.ledger.busy:
+        if self._queue or self._external_reads.pending or self.tree.ledger.busy:
             return False
         return not self._engine_stops()
 
@@ -236,7 +236,7 @@ class Shell:
         """Handle all that has happened. Attempts that ended together count in the order their turns were started."""
         while self._queue.handle():
             self.tree.pump_queued()
-        self._effects.attendance.end_answered()
+        self._effects.approver_calls.end_answered()
 
     async def _let_programs_go_on(self) -> None:
         """Give programs their turns before a sync, until something is to leave that waits for it."""
@@ -255,7 +255,7 @@ class Shell:
             for live in waiting:
                 if live.reap is not None:
                     launched, live.reap = live.reap, None
-                    await self._takeover.take_up(live, launched)
+                    await self._takeover.adopt_or_end(live, launched)
             unsafe = [live for live in waiting if not live.is_durable]
             if all(live.writer.begin() for live in unsafe):
                 for live in waiting:
@@ -278,7 +278,7 @@ class Shell:
 
     def _reason_to_stop(self) -> str:
         """Why the tree is to be stopped; empty: it goes on."""
-        if self._expected or self._facts.pending or self.tree.ledger.busy:
+        if self._expected or self._external_reads.pending or self.tree.ledger.busy:
             return ""
         retries = self._timers.retries
         humans = [turn.ask.turn in live.held for live in self.runs.values() for turn in live.humans()]
@@ -316,8 +316,8 @@ class Shell:
     async def _let_nothing_start(self) -> None:
         """End every attempt and handle what had arrived; nothing new starts, and nothing is queued any more."""
         await self._attempts.end()
-        await self._effects.attendance.end()
-        await self._facts.end()
+        await self._effects.approver_calls.end()
+        await self._external_reads.end()
         self.tree.start_nothing()
         self._queue.close()
         self._queue.handle()

@@ -6,11 +6,11 @@ An owner can die at any moment. The next one takes the run over in this order:
 2. It folds the records (`opening`). Commands without a record that carries them out are what is left to do; a turn with
    an intent and no result is an attempt whose fate is unknown.
 3. It judges what such attempts had put into the inbox before their owner died: that still counts, in its time.
-4. It writes `run.owned` with the next epoch (`succession`): from here on messages of older epochs are refused.
+4. It writes `run.owned` with the next epoch (`takeover_records`): from here on messages of older epochs are refused.
    Questions to people stay open and child runs are continued under their ids; every other attempt that cannot have
    lived on is cut off as `crash`, and a retry follows, whose prompt warns of side effects.
-5. Once that is durable, `take_up` looks for the attempts that may live on (`on-interrupt: adopt`). Those that are found
-   get a record and are continued; the rest are cut off, too.
+5. Once that is durable, `adopt_or_end` looks for the attempts that may live on (`on-interrupt: adopt`). Those that are
+   found get a record and are continued; the rest are cut off, too.
 6. The processes that the records name and that nothing adopted are ended, before anything new starts: two attempts of
    one turn never work side by side.
 
@@ -22,12 +22,12 @@ from typing import Protocol
 
 from coterie.backends.base import Session
 from coterie.journal.records import AttemptLaunched
+from coterie.kernel.attempt_inputs import AttemptInputs
 from coterie.kernel.attempts import Attempts
 from coterie.kernel.commands import Start
 from coterie.kernel.driven_run import DrivenRun
-from coterie.kernel.hearing import Hearing
 from coterie.kernel.run_tree import RunTree
-from coterie.kernel.succession import adopt, in_doubt, may_live_on
+from coterie.kernel.takeover_records import adopt, in_doubt, may_live_on
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.waits import waiting
 
@@ -42,11 +42,11 @@ class Timed(Protocol):
 class Takeover:
     """Adopts the attempts of earlier owners that can be found, and ends all others."""
 
-    def __init__(self, tree: RunTree, hearing: Hearing, attempts: Attempts, timed: Timed) -> None:
-        self._tree, self._hearing, self._attempts, self._timed = tree, hearing, attempts, timed
+    def __init__(self, tree: RunTree, inputs: AttemptInputs, attempts: Attempts, timed: Timed) -> None:
+        self._tree, self._inputs, self._attempts, self._timed = tree, inputs, attempts, timed
         self._clock, self._turns, self._files = tree.ports.clock, tree.ports.turns, tree.ports.files
 
-    async def take_up(self, live: DrivenRun, launched: list[AttemptLaunched]) -> None:
+    async def adopt_or_end(self, live: DrivenRun, launched: list[AttemptLaunched]) -> None:
         """Go on with the attempts that can be found, end all others of *launched*, and record which is which.
 
         Nothing else that happens is handled meanwhile, and nothing leaves.
@@ -58,7 +58,7 @@ class Takeover:
             if (session := await self._attempts.find(live, start, agent, taken)) is not None:
                 found.append((start, agent, session))
             elif start.ask.turn not in live.core.gated:
-                used = self._hearing.used(live, start.ask.turn, start.attempt)
+                used = self._inputs.used(live, start.ask.turn, start.attempt)
                 live.core.cut_off(self._clock.now(), start.ask.turn, "crash", used)
         kept = [(start.ask.turn, start.attempt) for start, _, _ in found]
         spared = [live.core.ref(*one) for one in kept + _teams_with_lasting(live)]

@@ -75,7 +75,7 @@ class InProcess(Protocol):
         """The backend *name*, made if need be; None if there is none."""
 
 
-class Settled:
+class CompletedSession:
     """A session that has its result already."""
 
     def __init__(self, result: Result) -> None:

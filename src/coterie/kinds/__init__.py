@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from coterie.kernel.kind import Companion, Kind, LastReading, Observe, trust_of
+from coterie.kernel.kind import Kind, LastReading, Observe, Sidecar, trust_of
 from coterie.kinds import pattern
 from coterie.kinds.pattern import own_pattern, own_patterns
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KINDS",
-    "Companion",
     "Kind",
     "LastReading",
     "Observe",
+    "Sidecar",
     "check_start",
     "kind_of",
     "kind_without_imports",

@@ -11,7 +11,7 @@ from coterie.journal.records import TurnFinished
 from coterie.kernel import prompts
 from coterie.kernel.commands import Turn
 from coterie.kernel.fold import Fold
-from coterie.kernel.kind import Companion, Kind, RunServices
+from coterie.kernel.kind import Kind, RunServices, Sidecar
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.system import SystemPlan
 
@@ -53,7 +53,7 @@ class SystemKind(Kind):
 
         return SystemEngine(self.plan.agents), self.plan.agents
 
-    def companion(self, services: RunServices) -> Companion:
+    def sidecar(self, services: RunServices) -> Sidecar:
         """The actors."""
         from coterie.kernel.plan_secrets import filled_system
         from coterie.kinds.systems.host import SystemHost

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from coterie.errors import UsageError
-from coterie.flows.agents import Filler, agent, brief, filling
+from coterie.flows.agents import Filler, agent, filling, shorten
 from coterie.flows.build import checked
 from coterie.topology.model import Agent, Topology
 from coterie.topology.patterns.kinds import kind_of
@@ -52,7 +52,7 @@ def make_team(
         TopologyError: If an argument does not fit; it carries all faults.
     """
     if not isinstance(slots, Mapping) or not all(isinstance(slot, str) for slot in slots):
-        raise UsageError(f"slots must be a dict {{NAME: agent}}, not {brief(slots)}")
+        raise UsageError(f"slots must be a dict {{NAME: agent}}, not {shorten(slots)}")
     for what, value in (("name", name), ("description", description)):
         if not isinstance(value, str):
             raise UsageError(f"the {what} of a team must be a text, not {value!r}")

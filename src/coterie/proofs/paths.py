@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from coterie.engines.loop.nearest import events_of
+from coterie.engines.loop.default_event import events_of
 from coterie.planning.loop import GLOBAL, LoopPlan
 from coterie.proofs.witness import Script
 from coterie.topology.events import JOINED, PARALLEL, START, allowed, matches, suggested

@@ -12,7 +12,7 @@ from coterie import formats, planning
 from coterie.errors import TopologyError, UsageError
 from coterie.formats.source import Source
 from coterie.journal.records import Record
-from coterie.kernel.owner import Attendant
+from coterie.kernel.owner import Approver
 from coterie.kinds import Observe
 from coterie.planning.changes import change, word
 from coterie.planning.plan import NO_LIMIT, Limits, Plan
@@ -93,7 +93,7 @@ class RunOptions(TypedDict, total=False):
     park: bool | None
     observe: Observe | None
     human: AskHuman | None
-    attendant: Attendant | None
+    attendant: Approver | None
     state_dir: str | Path
 
 
@@ -113,7 +113,7 @@ async def run(
     park: bool | None = None,
     observe: Observe | None = None,
     human: AskHuman | None = None,
-    attendant: Attendant | None = None,
+    attendant: Approver | None = None,
     state_dir: str | Path = STATE_DIR,
 ) -> Outcome[Any]:
     """Run a team once; its journal lies under *state_dir*, so that it can be killed anywhere and resumed.
@@ -240,7 +240,7 @@ async def resume(
     park: bool | None = None,
     observe: Observe | None = None,
     human: AskHuman | None = None,
-    attendant: Attendant | None = None,
+    attendant: Approver | None = None,
     state_dir: str | Path = STATE_DIR,
 ) -> Outcome:
     """Carry a run on from where its journal ends; see `run` for the arguments.
@@ -275,7 +275,7 @@ async def fork(
     park: bool | None = None,
     observe: Observe | None = None,
     human: AskHuman | None = None,
-    attendant: Attendant | None = None,
+    attendant: Approver | None = None,
     state_dir: str | Path = STATE_DIR,
 ) -> Outcome:
     """Start a new run that shares the beginning of another one, and goes on from there; see `run` for the rest.

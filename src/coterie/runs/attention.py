@@ -15,7 +15,7 @@ from coterie.journal.status import ENDS, RunStatus
 from coterie.runs import messages
 from coterie.runs.control import send
 from coterie.runs.messages import Verdict
-from coterie.runs.repository import Runs, Where, home_at
+from coterie.runs.repository import Runs, Where, location_at
 from coterie.views.attention import OF_OWNERS, Attention, AttentionView
 from coterie.workspace.trees import worktree
 
@@ -40,8 +40,8 @@ def find(where: Where, *, everywhere: bool = False) -> Iterator[Attention]:
 
     Runs that cannot be read are left out; `coterie runs` shows them.
     """
-    home = home_at(where)
-    for runs, run in map(home.open, home.newest(everywhere=everywhere)):
+    location = location_at(where)
+    for runs, run in map(location.open, location.newest(everywhere=everywhere)):
         if _may_need(runs, run, runs.store.status(run)):
             with suppress(OSError, CoterieError):
                 yield from open_in(runs, run)
@@ -101,7 +101,7 @@ async def follow(
     Args:
         only: This run alone; then it ends when no process drives the run any more.
     """
-    home, checks, known = home_at(where), 0, dict[tuple[str, str, float], Attention]()
+    location, checks, known = location_at(where), 0, dict[tuple[str, str, float], Attention]()
     followed: dict[tuple[str, str], _Followed] = {}
     try:
         while True:
@@ -109,16 +109,16 @@ async def follow(
                 names = [("", root_of(only[1]))]
                 followed.setdefault(names[0], _Followed(only[0], root_of(only[1])))
             elif checks % FIND_EVERY == 0:
-                entries = {(entry.folder, entry.run): entry for entry in home.newest(everywhere=everywhere)}
+                entries = {(entry.folder, entry.run): entry for entry in location.newest(everywhere=everywhere)}
                 names = list(entries)
-                followed |= {name: _Followed(*home.open(entries[name])) for name in names if name not in followed}
+                followed |= {name: _Followed(*location.open(entries[name])) for name in names if name not in followed}
             checks += 1
             for name in names:
                 followed[name].check()
             found = [(followed[name].runs, one) for name in names for one in followed[name].open]
             if only is not None:
-                found = [(home, one) for home, one in found if _is_in(one, only[1])]
-            now = {(one.run, one.id, one.since): (home, one) for home, one in found}
+                found = [(location, one) for location, one in found if _is_in(one, only[1])]
+            now = {(one.run, one.id, one.since): (location, one) for location, one in found}
             for key in [key for key in known if key not in now]:
                 yield AttentionChange(False, known.pop(key))
             for key in [key for key in now if key not in known]:

@@ -17,11 +17,11 @@ from coterie.errors import Fenced, JournalFailed, RunDeleted, RunIsFinished, Usa
 from coterie.journal.records import ConfigAnswer, ConfigChanged, Record, RunFinished
 from coterie.journal.relocation import place_in
 from coterie.journal.runs import EarlierRecords, Journal, RunRecord
-from coterie.kernel.ended import Ended
 from coterie.kernel.opening import RootOpening
-from coterie.kernel.owner import Attendant, Observers, OwnerOptions, RunPorts
+from coterie.kernel.owner import Approver, Observers, OwnerOptions, RunPorts
 from coterie.kernel.plan_secrets import hold, refuse_lost
 from coterie.kernel.plan_secrets import read as read_held
+from coterie.kernel.run_exit import RunExit
 from coterie.kernel.shell import Shell
 from coterie.kernel.turns import Turns
 from coterie.kinds import Kind, LastReading, Observe, check_start, kind_of, trust_of
@@ -30,14 +30,14 @@ from coterie.runs import index, run_ids
 from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.authority import check_operator
 from coterie.runs.backend_setup import AskHuman, absent_programs, ready_turns, unconfined
-from coterie.runs.closing_steps import LocalClosingSteps, notices
-from coterie.runs.companions import Companions
+from coterie.runs.finalizers import LocalFinalizers, notices
 from coterie.runs.isolation import isolate
 from coterie.runs.messages.inbox import Inbox
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.outcome import Outcome, outcome_of
 from coterie.runs.removal import clear_removed
 from coterie.runs.repository import Runs
+from coterie.runs.sidecars import Sidecars
 from coterie.values import dataclass
 from coterie.waits import waiting
 from coterie.workspace.trees import worktree
@@ -74,7 +74,7 @@ class HowToDrive(TypedDict, total=False):
     observe: Observe | None
     on_quota: Callable[[str, str, float], object]
     human: AskHuman | None
-    attendant: Attendant | None
+    attendant: Approver | None
     turns: Turns | None
     cassette: "Cassette | None"
     attach: Callable[[Shell], object] | None
@@ -197,7 +197,7 @@ async def resume(
     if moved.before:
         opening = _moved(opening, runs, journal)
 
-    def begin(shell: Shell, opening: RootOpening) -> Coroutine[Any, Any, Ended]:
+    def begin(shell: Shell, opening: RootOpening) -> Coroutine[Any, Any, RunExit]:
         nonlocal journal, tree
         if recall is not None:
             recall((one.run, record) for one in chain((journal,), tree) for record in one.records)
@@ -291,7 +291,7 @@ class _RunFiles:
             files=AttemptFolders(runs),
             notes=NoteFiles(runs),
             workspace=GitWorkspace(runs.root, self.cwd, runs.folder, runs.status, tree=self.tree, saves=self.snapshots),
-            closing=LocalClosingSteps(runs.root, run, self.cwd, has_tree=self.tree is not None),
+            finalizers=LocalFinalizers(runs.root, run, self.cwd, has_tree=self.tree is not None),
             held=lambda: held,
             environment=os.environ,
             cwd=self.cwd,
@@ -329,7 +329,7 @@ class _Owner:
         kind: Kind,
         journal: Journal,
         opening: RootOpening,
-        begin: Callable[[Shell, RootOpening], Coroutine[Any, Any, Ended]],
+        begin: Callable[[Shell, RootOpening], Coroutine[Any, Any, RunExit]],
     ) -> Outcome:
         """Drive the run of *files* until this owner lets go of it.
 
@@ -338,27 +338,25 @@ class _Owner:
             begin: Begins the run in a shell, or resumes it.
         """
         how, runs, run = self.how, files.runs, files.run
-        companions = Companions(self.clock, self.turns, how.get("observe"))
-        observers = Observers(
-            observe=_observers(kind, runs, journal, companions.observe), attendant=how.get("attendant")
-        )
+        sidecars = Sidecars(self.clock, self.turns, how.get("observe"))
+        observers = Observers(observe=_observers(kind, runs, journal, sidecars.observe), approver=how.get("attendant"))
         if (on_quota := how.get("on_quota")) is not None:
             observers = dataclasses.replace(observers, on_quota=on_quota)
         limits = how.get("limits") or Limits()
         options = OwnerOptions(limits=limits, park=how.get("park", True), quota=how.get("quota", "park"))
         shell = Shell(files.ports(self.turns, self.clock), options, observers)
-        companions.attach(shell)
+        sidecars.attach(shell)
         if (attach := how.get("attach")) is not None:
             attach(shell)
         inbox = Inbox(runs.folder(run), shell, self.clock.now)
         main = begin(shell, replace(opening, take_waiting=inbox.take_waiting))
-        ended = await _driven(shell, main, inbox, companions, run)
+        ended = await _driven(shell, main, inbox, sidecars, run)
         return replace(outcome_of(ended), notices=tuple(notices(runs.root, run, shell.steps)))
 
 
 async def _driven(
-    shell: Shell, main: Coroutine[Any, Any, Ended], inbox: Inbox, companions: Companions, run: str
-) -> Ended:
+    shell: Shell, main: Coroutine[Any, Any, RunExit], inbox: Inbox, sidecars: Sidecars, run: str
+) -> RunExit:
     """Await *main*, which drives *run*, with the inbox open; cancelling stops the run."""
 
     async def serve() -> None:
@@ -376,7 +374,7 @@ async def _driven(
     except asyncio.CancelledError:
         if task.cancelled():
             raise
-        if not companions.stop(run):
+        if not sidecars.stop(run):
             task.cancel()
         try:
             with waiting("the running attempts to end"):
@@ -390,6 +388,6 @@ async def _driven(
             current.uncancel()
     finally:
         opening.cancel()
-        await companions.close()
+        await sidecars.close()
         await inbox.close()
     return ended

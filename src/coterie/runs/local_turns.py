@@ -19,7 +19,7 @@ from coterie.backends.base import (
 )
 from coterie.journal.records import AttemptLaunched
 from coterie.journal.rules import root_of
-from coterie.kernel.turns import Settled
+from coterie.kernel.turns import CompletedSession
 from coterie.planning.plan import AgentPlan
 from coterie.runs import index
 
@@ -47,7 +47,7 @@ class LocalTurns:
             known = ", ".join(sorted({*self._backends, *self._makers}))
             name = request.agent.backend or self._default
             reason = f"agent {request.agent.name!r} needs the backend {name!r}; configured backends: {known}"
-            return Settled(Failure(kind="not_found", reason=reason))
+            return CompletedSession(Failure(kind="not_found", reason=reason))
         return await backend.start(request, on_event)
 
     def uses_context(self, agent: AgentPlan) -> bool:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from coterie.diagnostics import did_you_mean
 from coterie.errors import CoterieError
 from coterie.journal.records import NO_USAGE, Usage
-from coterie.kernel.ended import Ended, Waiting
+from coterie.kernel.run_exit import RunExit, Waiting
 from coterie.planning.plan import Limits
 from coterie.topology.typed.values import value_of
 
@@ -128,7 +128,7 @@ def typed(outcome: Outcome, type_: Any, exit: str) -> Outcome[Any]:
     return replace(outcome, result=value)
 
 
-def outcome_of(ended: Ended) -> Outcome:
+def outcome_of(ended: RunExit) -> Outcome:
     """*ended*, with its exit status and its overspending."""
     return Outcome(
         run=ended.run,
@@ -147,14 +147,14 @@ def outcome_of(ended: Ended) -> Outcome:
     )
 
 
-def exit_of(ended: Ended) -> int:
+def exit_of(ended: RunExit) -> int:
     """The exit status that says how a run ended or stopped."""
     if ended.status == "stopped":
         return _EXITS.get(ended.reason, EXIT_LIMIT)
     return EXIT_COMPLETED if ended.status == "completed" else EXIT_FAILED
 
 
-def _overshoot(ended: Ended) -> str:
+def _overshoot(ended: RunExit) -> str:
     budget = ended.limits.max_cost
     if budget is not None and ended.usage.cost > budget:
         over = ended.usage.cost - budget

@@ -1,7 +1,7 @@
 """Where runs are kept, and how one is found by what a person types.
 
 This is the one module that names the store on disk; `coterie.journal.runs` reads what the journals hold. The runs of a
-cluster are another `RunHome`, in `coterie.cluster.runs`. `coterie.runs.control` changes runs.
+cluster are another `RunLocation`, in `coterie.cluster.runs`. `coterie.runs.control` changes runs.
 """
 
 import os
@@ -88,7 +88,7 @@ class Runs(RunReader):
         return self.folder(run) / "inbox"
 
 
-class RunHome(Protocol):
+class RunLocation(Protocol):
     """A place that keeps runs: a directory of this machine, or a cluster."""
 
     @property
@@ -103,7 +103,7 @@ class RunHome(Protocol):
 
 
 @dataclass(frozen=True)
-class LocalHome:
+class LocalRuns:
     """The runs of a directory of this machine."""
 
     state_dir: Path
@@ -125,13 +125,13 @@ class LocalHome:
         return run_in(Path(entry.folder))
 
 
-Where = Path | RunHome
-"""Where runs are: a state directory, or another home."""
+Where = Path | RunLocation
+"""Where runs are: a state directory, or another location."""
 
 
-def home_at(where: Where) -> RunHome:
-    """The home that *where* is."""
-    return LocalHome(where) if isinstance(where, Path) else where
+def location_at(where: Where) -> RunLocation:
+    """The location that *where* is."""
+    return LocalRuns(where) if isinstance(where, Path) else where
 
 
 Elsewhere = Callable[[str, Path], object]
@@ -150,10 +150,10 @@ def find(name: str, where: Where, elsewhere: Elsewhere | None = None) -> tuple[R
         NoSuchRun: If there is none.
         UsageError: If several runs fit.
     """
-    home = home_at(where)
+    location = location_at(where)
     root, _, below = name.partition("/")
-    entry, is_here = index.choose(root, home.newest)
-    runs, run = home.open(entry)
+    entry, is_here = index.choose(root, location.newest)
+    runs, run = location.open(entry)
     if elsewhere is not None and not is_here:
         elsewhere(run, index.project_of(runs.root))
     if below:

@@ -16,7 +16,7 @@ from coterie.journal.runs import Journal
 from coterie.planning.plan import AgentPlan
 from coterie.runs import index
 from coterie.runs.index import Entry
-from coterie.runs.repository import RunHome, Where, home_at
+from coterie.runs.repository import RunLocation, Where, location_at
 from coterie.topology.patterns.inputs import task_of
 from coterie.views.usage import Totals, UsageView
 
@@ -71,9 +71,9 @@ class Statistics(Struct, frozen=True, kw_only=True):
     teams: Mapping[str, Sum]
 
 
-def run_stats(home: RunHome, entry: Entry) -> RunStats:
-    """The run of *entry* in *home* in numbers; one whose journal cannot be read has none."""
-    runs, run = home.open(entry)
+def run_stats(location: RunLocation, entry: Entry) -> RunStats:
+    """The run of *entry* in *location* in numbers; one whose journal cannot be read has none."""
+    runs, run = location.open(entry)
     usage, time, iterations, prompt, cwd = UsageView(), OwnedTime(), 0, "", ""
     children: set[str] = set()  # turns that were child runs: what ran in those counts instead
     try:
@@ -111,14 +111,14 @@ def newest(where: Where, limit: int, *, everywhere: bool = False) -> Iterator[Ru
 
     The journals of runs beyond *limit* are not opened.
     """
-    home = home_at(where)
-    return map(partial(run_stats, home), islice(home.newest(everywhere=everywhere), limit))
+    location = location_at(where)
+    return map(partial(run_stats, location), islice(location.newest(everywhere=everywhere), limit))
 
 
 def statistics(where: Where) -> Statistics:
     """All runs that *where* knows in numbers; outcomes and teams that have most runs come first."""
-    home = home_at(where)
-    every = [run_stats(home, entry) for entry in index.oldest_first(home.newest(everywhere=True))]
+    location = location_at(where)
+    every = [run_stats(location, entry) for entry in index.oldest_first(location.newest(everywhere=True))]
     return Statistics(
         total=_sum(every),
         outcomes=_by({one.run: one.state.partition(":")[0] for one in every}, every),
@@ -146,8 +146,8 @@ def usage_by(journals: Iterable[Journal], by: str) -> dict[str, Totals]:
 def usage_of_all(where: Where, by: str) -> dict[str, Totals]:
     """What all runs that *where* knows used, by the same keys; a run that cannot be read is left out."""
     found: dict[str, Totals] = {}
-    home = home_at(where)
-    for runs, run in map(home.open, index.oldest_first(home.newest(everywhere=True))):
+    location = location_at(where)
+    for runs, run in map(location.open, index.oldest_first(location.newest(everywhere=True))):
         with suppress(OSError, CoterieError):
             for name, totals in usage_by(runs.tree(run), by).items():
                 found.setdefault(name, Totals()).merge(totals)

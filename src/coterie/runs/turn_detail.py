@@ -13,7 +13,7 @@ from coterie.errors import NoSuchTurn
 from coterie.ids import child_run_id
 from coterie.journal.records import TurnStarted
 from coterie.journal.runs import Journal
-from coterie.kernel.commands import Again, Gather, Turn
+from coterie.kernel.commands import Gather, NextAttempt, Turn
 from coterie.kernel.fold import Fold
 from coterie.kernel.prompts import gather, outside, render
 from coterie.kinds import kind_of
@@ -141,7 +141,7 @@ def _turn(fold: Fold, start: TurnStarted) -> Turn:
     match fold.todo[start.cause]:
         case Ask() as ask:
             return Turn(ask=ask, attempt=1)
-        case Again() as again:
+        case NextAttempt() as again:
             return msgspec.structs.replace(fold.turns[again.turn], attempt=again.attempt)
         case other:
             raise AssertionError(f"{other} starts no turn")

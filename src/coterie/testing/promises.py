@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from coterie.engines.commands import Finish
 from coterie.engines.loop import LoopEngine
 from coterie.journal import records as r
-from coterie.kernel.ended import Ended
 from coterie.kernel.fold import Fold
+from coterie.kernel.run_exit import RunExit
 from coterie.planning.branches import BRANCH
 from coterie.testing.oracle import asked, uncrashed
 from coterie.testing.world import World
@@ -23,7 +23,7 @@ def is_limit(last: r.Record | None) -> bool:
     return isinstance(last, r.RunStopped) and last.reason in LIMITS
 
 
-def check_report(world: World, ended: Ended, lost: bool) -> None:
+def check_report(world: World, ended: RunExit, lost: bool) -> None:
     """The owner's result must agree with the journal, and every journal must be closed."""
     last = world.journals["R"][-1]
     if isinstance(last, r.RunFinished):

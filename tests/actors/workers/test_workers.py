@@ -14,7 +14,7 @@ from coterie.actors.life import AgentHealth
 from coterie.actors.message import TURN, Message
 from coterie.actors.node import ActorNode
 from coterie.actors.supervision.spec import RESTART, SHUTDOWN
-from coterie.actors.transports.link import Link
+from coterie.actors.transports.peer_transport import PeerTransport
 from coterie.actors.workers import host
 from coterie.actors.workers.requests import (
     ABSENT,
@@ -485,13 +485,13 @@ def test_a_turn_waits_for_a_worker_that_was_lost() -> None:
 
 
 @asynccontextmanager
-async def stranger(stage: WorkerStage, *known: str, process: str = "") -> AsyncIterator[Link]:
-    """The link of a node of the same system that knows the nodes *known*; without a *process*, a supervisor."""
-    link = Link(stage.hub.carrier(), process=process, fingerprint=fingerprint(stage.plan.root))
-    node = ActorNode(clock=stage.clock, transport=link)
+async def stranger(stage: WorkerStage, *known: str, process: str = "") -> AsyncIterator[PeerTransport]:
+    """The transport of a node of the same system that knows the nodes *known*; without a *process*, a supervisor."""
+    transport = PeerTransport(stage.hub.carrier(), process=process, fingerprint=fingerprint(stage.plan.root))
+    node = ActorNode(clock=stage.clock, transport=transport)
     await node.start()
-    await soon(lambda: set(known) <= set(link.peers))
-    yield link
+    await soon(lambda: set(known) <= set(transport.peers))
+    yield transport
     await node.stop()
 
 
@@ -521,7 +521,7 @@ def test_a_worker_starts_only_agents_of_its_name() -> None:
         worker = await stage.worker()
         await stage.state("a", "running")
         [child] = stage.system._pool._children.values()
-        assert (await call(child.slot.link, worker.node.address, StartAgent("c", 1))).kind == "unknown"  # type: ignore[union-attr]
+        assert (await call(child.slot.transport, worker.node.address, StartAgent("c", 1))).kind == "unknown"  # type: ignore[union-attr]
 
     WorkerStage(agent("a", "w"), agent("c")).play(scene)
 
@@ -538,9 +538,9 @@ def test_only_the_reports_of_the_active_worker_count() -> None:
         await stage.state("a", "running")
         supervisor = stage.system.node.address
         async with stranger(stage, supervisor, process="w") as spare, stranger(stage, supervisor, process="x") as odd:
-            for link in (spare, odd):
-                await call(link, supervisor, WorkerReport(1, items))
-                await call(link, supervisor, Leave())
+            for transport in (spare, odd):
+                await call(transport, supervisor, WorkerReport(1, items))
+                await call(transport, supervisor, Leave())
         await asyncio.sleep(5)
         assert stage.states()["a"] == "running"
         [status] = [node for node in stage.system.describe() if node.name == "a"]
@@ -564,7 +564,7 @@ def test_a_report_that_comes_twice_counts_once() -> None:
         await asyncio.sleep(2)
         items, first = [write_item(letter) for letter in letters], worker._first
         for count in (2, 2, 3, 1):
-            await call(worker._link, stage.system.node.address, WorkerReport(first, items[:count]))
+            await call(worker._transport, stage.system.node.address, WorkerReport(first, items[:count]))
         assert len(stage.system.node.letters) == 3
 
     stage = WorkerStage(agent("a", "w")).play(scene)
@@ -581,7 +581,7 @@ def test_an_end_of_an_earlier_incarnation_is_no_failure() -> None:
             await ask(stage, "a", crash="boom")
         await ask(stage, "a")
         late = WorkerReport(1000, [write_item(Down("a", 1, Crashed("boom")))])
-        await call(worker._link, stage.system.node.address, late)
+        await call(worker._transport, stage.system.node.address, late)
         await asyncio.sleep(2)
         assert worker.node.health("a").restarts == 1
         stage.kill(worker)
@@ -645,7 +645,7 @@ def test_a_worker_that_is_attached_again_begins_anew() -> None:
     async def scene(stage: WorkerStage) -> None:
         worker = await stage.worker()
         await stage.state("a", "running")
-        supervisor = stage.system._pool._link  # type: ignore[union-attr]
+        supervisor = stage.system._pool._transport  # type: ignore[union-attr]
         refusal = await call(supervisor, worker.node.address, Attach())
         assert refusal is not None
         assert refusal.kind == "busy"

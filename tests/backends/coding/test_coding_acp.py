@@ -16,7 +16,7 @@ from coterie.backends.coding import acp_messages as messages
 from coterie.backends.coding.acp import AcpBackend
 from coterie.backends.coding.acp_messages import AgentAbout, ToolCall
 from coterie.backends.coding.attempt import Deadlines
-from coterie.backends.coding.floor import REASONS, refusal
+from coterie.backends.coding.command_policy import REASONS, refusal
 from coterie.backends.processes import alive
 
 pytestmark = pytest.mark.extras("acp")

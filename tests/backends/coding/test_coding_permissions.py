@@ -8,9 +8,9 @@ import pytest
 from asking import Heard, agent
 
 from coterie.backends.base import Permission
-from coterie.backends.coding.permissions import ToolPermissions, Wish
+from coterie.backends.coding.permissions import ApprovalRequest, ToolPermissions
 
-WISH = Wish(id="1", tool="Bash", detail="make test", command="make test")
+REQUEST = ApprovalRequest(id="1", tool="Bash", detail="make test", command="make test")
 
 
 @pytest.mark.parametrize(("trusts", "decision"), [(True, "allowed"), (False, "denied")])
@@ -18,7 +18,7 @@ def test_without_a_person_trust_decides(trusts: bool, decision: str) -> None:
     heard = Heard()
     permissions = ToolPermissions(agent(options={"trust_all_tools": trusts}), heard, no_time)
 
-    assert asyncio.run(permissions.allows(WISH)) is trusts
+    assert asyncio.run(permissions.allows(REQUEST)) is trusts
     assert heard == [Permission(id="1", tool="Bash", detail="make test", decision=decision, why="trust_all_tools")]
 
 
@@ -26,9 +26,9 @@ def test_without_a_person_trust_decides(trusts: bool, decision: str) -> None:
 def test_the_floor_refuses_first_and_names_its_rule(options: dict[str, str]) -> None:
     """Nothing is put to a person then."""
     heard = Heard()
-    wish = Wish(id="1", tool="Bash", command="rm -rf /")
+    request = ApprovalRequest(id="1", tool="Bash", command="rm -rf /")
 
-    assert asyncio.run(ToolPermissions(agent(options=options), heard, no_time).allows(wish)) is False
+    assert asyncio.run(ToolPermissions(agent(options=options), heard, no_time).allows(request)) is False
     [said] = heard
     assert isinstance(said, Permission)
     assert said.decision == "denied"
@@ -51,7 +51,7 @@ def test_a_person_decides_and_the_time_out_does_not_run_meanwhile(allowed: bool)
     async def main() -> None:
         heard = Heard()
         permissions = ToolPermissions(agent(options={"attention": "ask", "trust_all_tools": not allowed}), heard, hold)
-        asking = asyncio.create_task(permissions.allows(WISH))
+        asking = asyncio.create_task(permissions.allows(REQUEST))
         await heard.until(len)
         assert held == ["begin"]
         assert permissions.answer("2", True) is False

@@ -64,9 +64,9 @@ def test_an_iteration_that_did_not_finish_has_not_heeded_it() -> None:
         if failed == "interrupted":
             play.core.write(play.now, OperatorSaid(message="m9", what="interrupt"), source="operator")
         play.fail(failed)
-        assert (play.turn, play.engine.brief(play.turn).guidance) == ("iteration#3", ("mind the tests",))
+        assert (play.turn, play.engine.prompt_state(play.turn).guidance) == ("iteration#3", ("mind the tests",))
         play.answer()
-        assert play.engine.brief(play.turn).guidance == ()
+        assert play.engine.prompt_state(play.turn).guidance == ()
         assert [one.turn for one in play.all(GuidanceDelivered)] == ["iteration#2"]
 
 

@@ -18,7 +18,7 @@ NOTES = ShownNotes(memory="- always run the tests", tasks="- [ ] task-1: the par
 
 def question(play: Play, notes: ShownNotes = NOTES) -> str:
     """What the turn that runs is asked."""
-    return render(play.engine.plan, play.engine.brief(play.turn), notes)
+    return render(play.engine.plan, play.engine.prompt_state(play.turn), notes)
 
 
 def seventh() -> Play:
@@ -148,7 +148,7 @@ def test_the_newest_is_kept_when_outputs_are_cut() -> None:
 def test_programs_are_told_the_same_as_data() -> None:
     play = seventh()
     plan: LoopPlan = play.engine.plan
-    told = context(plan, play.engine.brief(play.turn), {"prompt": "Build the parser"})
+    told = context(plan, play.engine.prompt_state(play.turn), {"prompt": "Build the parser"})
 
     assert told["task"] == "Build the parser"
     assert told["loop"] | {"nearest": ""} == {

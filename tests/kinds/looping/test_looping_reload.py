@@ -10,7 +10,7 @@ from loop_play import loop_plan, plan_of
 
 from coterie.diagnostics import Diagnostic, Span, error, warning
 from coterie.errors import UsageError
-from coterie.footprint import Footprint
+from coterie.file_fingerprint import FileFingerprint
 from coterie.journal.records import ConfigAnswer, ConfigChanged, ConfigKept, ConfigRejected
 from coterie.kinds import LastReading
 from coterie.kinds.loop.reload import Reread, changed, compared, difference, read_again
@@ -92,7 +92,7 @@ def test_only_new_warnings_are_recorded() -> None:
     last, plan = LastReading(), placed()
 
     def read(plan: Plan, *said: Diagnostic) -> ConfigAnswer:
-        last.files = Footprint()  # as if a file had changed
+        last.files = FileFingerprint()  # as if a file had changed
         return read_again("r", placed(), lambda _: (plan, said), lambda found: found, last)
 
     assert read(plan, old) == ConfigKept()

@@ -26,9 +26,9 @@ from coterie.journal.records import (
     TurnStarted,
 )
 from coterie.kernel.attempt_files import AttemptFiles
-from coterie.kernel.ended import Ended
 from coterie.kernel.fold import Fold
 from coterie.kernel.owner import OwnerOptions, RunPorts
+from coterie.kernel.run_exit import RunExit
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning.loop import LoopPlan, RolePlan
@@ -208,7 +208,7 @@ def test_an_operator_who_interrupts_ends_the_teams_turn() -> None:
         if not said:
             said.append(True)
             live = one.shell.runs["r"]
-            one.shell.post(lambda: one.shell.approvals.cut(live, OperatorSaid(message="m", what="interrupt")))
+            one.shell.post(lambda: one.shell.approvals.interrupt(live, OperatorSaid(message="m", what="interrupt")))
         return Answer(text="primary")
 
     one.cast.acts = {"jury/primary": interrupts}  # type: ignore[attr-defined]
@@ -273,7 +273,7 @@ class _Logged(MemoryStore):
         return writer
 
 
-def _resumed_after(order: Sequence[tuple[str, Record]]) -> tuple[Stage, Ended]:
+def _resumed_after(order: Sequence[tuple[str, Record]]) -> tuple[Stage, RunExit]:
     """What becomes of a run whose owner died when all of *order* had become durable, and nothing else."""
     one = stage()
     for run, record in order:

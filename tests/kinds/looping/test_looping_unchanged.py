@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from sampled import sampled
 
-from coterie.footprint import SETTLED, Footprint
+from coterie.file_fingerprint import SETTLED, FileFingerprint
 from coterie.journal.records import ConfigAnswer, ConfigChanged, ConfigHeld, ConfigKept, ConfigRejected
 from coterie.kinds import LastReading
 from coterie.kinds.loop.reload import read_again
@@ -86,7 +86,7 @@ class Loop:
         made, found = plan_folder(top / "repo/loop", given=LoopGiven(), work_dir=top / "repo/work", env=self.env)
         assert made is not None, [each.render() for each in found]
         self.plan = made
-        self._last = LastReading(Footprint(now))
+        self._last = LastReading(FileFingerprint(now))
 
     def ask(self) -> ConfigAnswer:
         """Ask for the plan, as a run does before an iteration."""
@@ -336,7 +336,7 @@ def test_a_second_change_within_one_step_of_the_clock_is_not_missed(top: Path) -
 
     moment = prompt.stat().st_ctime_ns
     for after, is_read in ((SETTLED, True), (SETTLED + 1, False)):
-        seen = Footprint(lambda after=after: moment + after)
+        seen = FileFingerprint(lambda after=after: moment + after)
         with seen.recorded():
             seen.note(str(prompt))
         seen.confirm()

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from repositories import commit, git, put, repository, untouched
 
 from coterie.journal.records import Record
-from coterie.kernel.ended import Ended
+from coterie.kernel.run_exit import RunExit
 from coterie.planning.plan import Plan
-from coterie.runs.closing_steps import LocalClosingSteps
+from coterie.runs.finalizers import LocalFinalizers
 from coterie.workspace.trees import merge, worktree
 from coterie.workspace.trees.git import require
 from coterie.workspace.trees.merge import merge_tree
@@ -293,8 +293,8 @@ def test_when_a_work_tree_is_removed(
 
 def settle(state: Path, run: str, status: str) -> worktree.WorkTree | None:
     """Do the steps before the end of *run*, and give what is then known of its work tree."""
-    ending, done = LocalClosingSteps(state, run, state), list[Record]()
-    while step := ending.step(Plan(name="p"), done, Ended(run=run, status=status)):
+    ending, done = LocalFinalizers(state, run, state), list[Record]()
+    while step := ending.step(Plan(name="p"), done, RunExit(run=run, status=status)):
         done.append(step())
     return worktree.read(state, run)
 

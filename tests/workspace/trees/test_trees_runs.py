@@ -13,7 +13,7 @@ from coterie.errors import GitFailed, UsageError
 from coterie.journal.lock import RunLock
 from coterie.journal.records import RunStarted, TreeSaved, TreesJoined, TurnFinished
 from coterie.planning.plan import Limits
-from coterie.runs import closing_steps, launch
+from coterie.runs import finalizers, launch
 from coterie.runs.fork import fork
 from coterie.runs.isolation import decide, is_used
 from coterie.workspace.trees import worktree
@@ -309,7 +309,7 @@ def test_a_notification_that_fails_is_written_down_and_fails_nothing(
 ) -> None:
     """It cannot be started, says no, or never ends."""
     if "sleep" in command:
-        monkeypatch.setattr(closing_steps, "NOTIFY_WITHIN", 0.2)
+        monkeypatch.setattr(finalizers, "NOTIFY_WITHIN", 0.2)
     outcome = run(project(tmp_path / "loop", WORKS, f"notify.command = {command}\n"))
     kept = json.loads((Path(".autoloop/runs") / outcome.run / "notify.json").read_text())
 

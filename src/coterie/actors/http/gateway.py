@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from coterie.actors.classes import load_middleware
-from coterie.actors.feed import ReplyFeed, ReplyRecord
 from coterie.actors.http import openapi
 from coterie.actors.http.auth import Check, check_of
 from coterie.actors.http.routes import NoRoute, Router
@@ -22,6 +21,7 @@ from coterie.actors.http.server import HttpServer, Receive, Send, TlsFiles
 from coterie.actors.http.streams import crashed, cursor, event, event_of, read_cursor
 from coterie.actors.message import TURN_FAILED, Message
 from coterie.actors.process import AgentProcess
+from coterie.actors.reply_streams import ReplyRecord, ReplyStreams
 from coterie.errors import (
     ActorError,
     AgentCrashed,
@@ -73,7 +73,7 @@ class GatewayAgent(AgentProcess):
 
     Args:
         nodes: The nodes of the plan by name, and whether each is an agent: the default routes reach no other.
-        feed: Has the records of streamed replies.
+        reply_streams: Has the records of streamed replies.
         folder: Of the system's file; the paths of TLS files and keys are relative to it.
 
     Raises:
@@ -83,11 +83,16 @@ class GatewayAgent(AgentProcess):
     public = ("host", "port", "port_quic")
 
     def __init__(
-        self, plan: GatewayPlan, *, nodes: Mapping[str, bool], feed: ReplyFeed | None = None, folder: str = ""
+        self,
+        plan: GatewayPlan,
+        *,
+        nodes: Mapping[str, bool],
+        reply_streams: ReplyStreams | None = None,
+        folder: str = "",
     ) -> None:
         super().__init__(plan.name)
         self._plan, self._config, self._folder = plan, plan.config, Path(folder)
-        self._nodes, self._feed = nodes, feed or ReplyFeed()
+        self._nodes, self._reply_streams = nodes, reply_streams or ReplyStreams()
         self._router = Router(self._config.routes)
         self._respond: Next = self._dispatch
         for path in reversed(self._config.middleware):
@@ -289,9 +294,9 @@ class GatewayAgent(AgentProcess):
             if not reached and (agent not in self._nodes or node.registry.stopped(agent) is not None):
                 return _failure(node.missing(agent))
             ask = secrets.token_hex(16)
-            self._feed.begin(ask, agent)
+            self._reply_streams.begin(ask, agent)
             self.start_task(self._ask_in_pieces(ask, agent, payload))
-        records = await self._feed.follow(ask, agent, after)
+        records = await self._reply_streams.follow(ask, agent, after)
         if records is None:
             return problem(404, "there is no such stream: send the request again, without Last-Event-ID")
         return EventStream(self._events(records, cursor(after, ask)))
@@ -319,8 +324,8 @@ class GatewayAgent(AgentProcess):
         asking = asyncio.ensure_future(node.ask(agent, payload, timeout=None, sender=self.name, stream=ask))
         status, kind, reason = 503, "stopped", "the gateway has stopped"
         try:
-            while not (await asyncio.wait({asking}, timeout=limit - self._feed.silence(ask)))[0]:
-                if self._feed.silence(ask) >= limit:
+            while not (await asyncio.wait({asking}, timeout=limit - self._reply_streams.silence(ask)))[0]:
+                if self._reply_streams.silence(ask) >= limit:
                     raise AskTimedOut(agent, limit)
             asking.result()
             kind = ""
@@ -328,10 +333,10 @@ class GatewayAgent(AgentProcess):
             status, kind = _FAILURES.get(type(error), (500, "failed"))
             reason = error_line(error) if status == 500 else str(error)
             if kind != "timeout":
-                await self._feed.ended(ask, SETTLED)
+                await self._reply_streams.ended(ask, SETTLED)
         finally:
             asking.cancel()
-            if kind and not self._feed.has_ended(ask):
+            if kind and not self._reply_streams.has_ended(ask):
                 node.sink(ReplyEnded(ask=ask, agent=agent, kind=kind, reason=reason))
 
 

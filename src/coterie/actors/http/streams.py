@@ -7,8 +7,8 @@ behind what it has, also after the process was restarted.
 import re
 from typing import Any
 
-from coterie.actors.feed import ReplyRecord
 from coterie.actors.plain import written
+from coterie.actors.reply_streams import ReplyRecord
 from coterie.journal.records import ReplyPiece
 
 _CURSOR = re.compile(r"(\d{1,18})-([0-9a-f]{32})")

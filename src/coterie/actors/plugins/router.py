@@ -58,7 +58,7 @@ class ModelRouter:
             CallFailed: If no provider serves the model, or the provider fails.
         """
         provider, model = self.pick(model)
-        talk = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
+        conversation = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
         name = str(getattr(provider, "name", type(provider).__name__))
         with self._tracer.span(
             f"chat {model}",
@@ -67,7 +67,7 @@ class ModelRouter:
             gen_ai__provider__name=name,
             gen_ai__request__model=model,
         ) as attributes:
-            response = await provider.chat(model, talk, self._offered(tools) or None, **settings)
+            response = await provider.chat(model, conversation, self._offered(tools) or None, **settings)
             attributes |= {
                 "gen_ai.response.model": getattr(response, "model", model),
                 "gen_ai.usage.input_tokens": getattr(response, "tokens_in", 0),
@@ -95,16 +95,16 @@ class ModelRouter:
         Raises:
             CallFailed: As for `chat`, or if the model wants tools in the last round, too.
         """
-        talk = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
+        conversation = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
         offered = {tool.name: tool for tool in self._offered(tools)}
         for _ in range(rounds):
-            response = await self.chat(model, talk, list(offered.values()), **settings)
+            response = await self.chat(model, conversation, list(offered.values()), **settings)
             if not response.tool_calls:
                 return response
-            talk.append(dict(response.message))
+            conversation.append(dict(response.message))
             for call in response.tool_calls:
                 result = await self._result(call, offered)
-                talk.append({"role": "tool", "tool_call_id": call.id, "name": call.name, "content": result})
+                conversation.append({"role": "tool", "tool_call_id": call.id, "name": call.name, "content": result})
         raise CallFailed(f"the model asked for tools in {rounds} requests and gave no answer")
 
     def pick(self, model: str) -> tuple[ModelProvider, str]:

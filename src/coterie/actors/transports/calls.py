@@ -26,7 +26,7 @@ class NodeCalls:
         self._numbers = count(1)
 
     async def request(self, remote: RemoteNode, kind: str, payload: Any, timeout: float | None) -> Any:  # noqa: ASYNC109
-        """Send a request to *remote*, and return what its handler returns; see `Link.request`."""
+        """Send a request to *remote*, and return what its handler returns; see `PeerTransport.request`."""
         number = next(self._numbers)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         frame = wire.encode(wire.CallFrame(number, kind, payload), kind, self._limit())

@@ -16,7 +16,7 @@ def transport_for(plan: TransportPlan, *, system: str, process: str = "", finger
     Args:
         system: The name of its root supervisor; systems with other names never meet.
         process: The name of a worker; empty: the supervisor's process.
-        fingerprint: That of the plan; see `Link`.
+        fingerprint: That of the plan; see `PeerTransport`.
 
     Raises:
         ExtraMissing: Its library is not installed.
@@ -37,7 +37,7 @@ def _zmq(plan: TransportPlan, system: str, process: str, fingerprint: str) -> Tr
     from coterie.actors.transports.broker import need_zmq
 
     need_zmq()
-    from coterie.actors.transports.link import Link
+    from coterie.actors.transports.peer_transport import PeerTransport
     from coterie.actors.transports.zmq import ZmqCarrier
 
     waits = process and plan.start_proxy  # the supervisor's process starts the broker, and may start later
@@ -49,7 +49,7 @@ def _zmq(plan: TransportPlan, system: str, process: str, fingerprint: str) -> Tr
         start_broker=plan.start_proxy and not process,
     )
     silence = plan.heartbeat_timeout
-    return Link(carrier, process=process, fingerprint=fingerprint, heartbeat_timeout=silence, now=boot_time)
+    return PeerTransport(carrier, process=process, fingerprint=fingerprint, heartbeat_timeout=silence, now=boot_time)
 
 
 def _nats(plan: TransportPlan, system: str, process: str, fingerprint: str) -> Transport:
@@ -60,13 +60,15 @@ def _nats(plan: TransportPlan, system: str, process: str, fingerprint: str) -> T
     servers = (plan.servers,) if isinstance(plan.servers, str) else plan.servers
     carrier = NatsCarrier(servers, system=system, timeout=plan.connect_timeout)
     if not plan.jetstream:
-        from coterie.actors.transports.link import Link
+        from coterie.actors.transports.peer_transport import PeerTransport
 
         silence = plan.heartbeat_timeout
-        return Link(carrier, process=process, fingerprint=fingerprint, heartbeat_timeout=silence, now=boot_time)
-    from coterie.actors.transports.jetstream import JetStreamLink
+        return PeerTransport(
+            carrier, process=process, fingerprint=fingerprint, heartbeat_timeout=silence, now=boot_time
+        )
+    from coterie.actors.transports.jetstream import JetStreamTransport
 
-    return JetStreamLink(
+    return JetStreamTransport(
         carrier,
         stream=plan.stream_name,
         system=system,

@@ -21,9 +21,9 @@ from coterie.actors.message import TURN_CONTROLS, Message
 from coterie.actors.transports import wire
 from coterie.actors.transports.base import Endpoint
 from coterie.actors.transports.kept_letters import MAX_DELIVER, KeptLetter, KeptLetters, subjects_of
-from coterie.actors.transports.link import GOODBYE, Link
 from coterie.actors.transports.names import plain_name
 from coterie.actors.transports.nats import NatsCarrier
+from coterie.actors.transports.peer_transport import GOODBYE, PeerTransport
 from coterie.actors.transports.remote import HandOver, RemoteNode, trim
 from coterie.errors import ActorError, AgentStopped, CannotStart, WorkerLost
 
@@ -52,8 +52,8 @@ _LOG = logging.getLogger("coterie")
 _decode = msgspec.msgpack.Decoder(wire.PostFrame).decode
 
 
-class JetStreamLink(Link):
-    """A `Link` whose messages to agents are stored before `send` returns, and acknowledged when they were handled.
+class JetStreamTransport(PeerTransport):
+    """A `PeerTransport` that stores messages to agents before `send` returns, and acknowledges them once handled.
 
     A process takes one message of an agent at a time. If the process dies first, the message is handled again, with a
     higher `attempt`. Priority messages, turn controls and what the runtime itself sends are not stored: they go ahead.

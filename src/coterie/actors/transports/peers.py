@@ -1,6 +1,6 @@
 """The nodes that a node knows: their frames, their heartbeats, and when one of them is lost.
 
-`coterie.actors.transports.link`, whose module explains the design, adds the messages of agents.
+`coterie.actors.transports.peer_transport`, whose module explains the design, adds the messages of agents.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ TICK = 0.05
 _LOG = logging.getLogger("coterie")
 
 
-class PeerLink:
+class PeerConnections:
     """Greets the other nodes, carries frames to them in order and once, and notices when one is lost.
 
     Args:

@@ -1,4 +1,4 @@
-"""Another node, as a link keeps it, and the messages on their way there."""
+"""Another node, as a transport keeps it, and the messages on their way there."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -54,7 +54,7 @@ class Lane:
 
 
 class RemoteNode:
-    """Another node, as the link keeps it."""
+    """Another node, as the transport keeps it."""
 
     def __init__(self, address: str, channel: Channel) -> None:
         self.address, self.channel = address, channel

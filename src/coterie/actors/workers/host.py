@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.actors.child import AgentChild
 from coterie.actors.classes import class_path
+from coterie.actors.dead_letters import Sink, hiding_secrets
 from coterie.actors.evaluation import evaluators
 from coterie.actors.exits import Change, Down
 from coterie.actors.hosted import AgentBuilder, Factory, TurnActors
-from coterie.actors.letters import Sink, hiding_secrets
 from coterie.actors.life import AgentHealth
 from coterie.actors.message import AskRefusal, Message
 from coterie.actors.node import ActorNode
@@ -34,11 +34,11 @@ from coterie.actors.workers.requests import (
     StartAgent,
     StopAgent,
     WorkerReport,
-    agents_elsewhere,
     call,
     fingerprint,
     raise_refusal,
     refusal_of,
+    remote_agents,
     serve,
     share_usage,
     write_item,
@@ -50,7 +50,7 @@ from coterie.journal.records import LetterDead, Record
 from coterie.planning.system import ActorPlan, SupervisorPlan, SystemPlan, TurnActorPlan
 
 if TYPE_CHECKING:
-    from coterie.actors.transports.link import Link
+    from coterie.actors.transports.peer_transport import PeerTransport
     from coterie.actors.transports.remote import Peer
 
 KEPT = 10_000
@@ -68,8 +68,8 @@ DRAINING = 5.0
 class WorkerSystem:
     """The agents of one process name of a system; the supervisors live in another process.
 
-    All classes are imported when it is made. Its arguments are those of `ActorSystem`; *feed* and *folder* are for
-    gateways, which live with the supervisors.
+    All classes are imported when it is made. Its arguments are those of `ActorSystem`; *reply_streams* and *folder*
+    are for gateways, which live with the supervisors.
 
     Raises:
         ClassNotFound, PluginError, CannotStart: As for an `ActorSystem`.
@@ -86,29 +86,29 @@ class WorkerSystem:
         turn_actor: TurnActors | None = None,
         plugins: Plugins | None = None,
         keep_plugins: bool = False,
-        transport: "Link | None" = None,
-        feed: object = None,
+        transport: "PeerTransport | None" = None,
+        reply_streams: object = None,
         folder: str = "",
     ) -> None:
         self.plan, self._keeps_plugins, self._journal = plan, keep_plugins, sink or _discard
         self.plugins = plugins or Plugins.from_plan(plan.plugins, clock)
         tracer = self.plugins.tracer
         self._fingerprint = fingerprint(plan.root)
-        self._link = transport or _link(plan, self._fingerprint)
+        self._transport = transport or _make_transport(plan, self._fingerprint)
         sink = hiding_secrets(tracer.before(self._record) if tracer.exporters else self._record)
         self.node = ActorNode(
             clock=clock,
             sink=sink,
             store=self.plugins.state,
-            transport=self._link,
+            transport=self._transport,
             plugins=self.plugins,
             evaluators=evaluators(plan.root),
         )
         self.node.on_span = tracer.handled if tracer.exporters else None
         self._guard = GuardProcess(plan.process) if transport is None else None
-        self._lease = Lease(self._link, self._lease_ended, self._guard)
+        self._lease = Lease(self._transport, self._lease_ended, self._guard)
         self.node.may_handle = self._lease.holds
-        self.node.tree, self.node.elsewhere = self, agents_elsewhere(plan.root, plan.process)
+        self.node.tree, self.node.remote_agents = self, remote_agents(plan.root, plan.process)
         self._builder = AgentBuilder(self.node, classes, factories, turn_actor)
         self._plans = dict(_hosted(plan.root, plan.process))
         if not self._plans:
@@ -137,13 +137,13 @@ class WorkerSystem:
         loop = asyncio.get_running_loop()
         self._gave_up = loop.create_future()
         self.plugins.check()
-        serve(self._link, Attach, self._attach)
-        serve(self._link, StartAgent, self._start_agent)
-        serve(self._link, StopAgent, self._stop_agent)
-        share_usage(self._link, self.node)
-        self._link.resolve, self._link.planned = self._resolve, self.node.elsewhere
+        serve(self._transport, Attach, self._attach)
+        serve(self._transport, StartAgent, self._start_agent)
+        serve(self._transport, StopAgent, self._stop_agent)
+        share_usage(self._transport, self.node)
+        self._transport.resolve, self._transport.planned = self._resolve, self.node.remote_agents
         self.node.reach = self._reach
-        self._link.on_peer(self._on_peer)
+        self._transport.on_peer(self._on_peer)
         await self.node.start()
         self._tick()
 
@@ -190,20 +190,20 @@ class WorkerSystem:
         raise NoSuchAgent(name)
 
     async def _reach(self, name: str) -> None:
-        while name not in self._link.names():
+        while name not in self._transport.names():
             await self._resolve(name, is_patient=True)
 
     async def _resolve(self, name: str, *, is_patient: bool = False) -> None:
         await self._ask_supervisor(Resolve(name, is_patient))
         with suppress(TimeoutError):
             async with asyncio.timeout(1.0):
-                while name not in self._link.names():
+                while name not in self._transport.names():
                     await self._signal.wait()  # its node has not announced it here yet
 
     async def _ask_supervisor(self, request: Resolve | Spawn | Despawn) -> None:
         while not self._supervisor:
             await self._signal.wait()
-        raise_refusal(await call(self._link, self._supervisor, request))
+        raise_refusal(await call(self._transport, self._supervisor, request))
 
     # What the supervisor says
 
@@ -214,7 +214,11 @@ class WorkerSystem:
 
     def _compare_files(self) -> None:
         """Give up if the only supervisors have run another file for a while; such a second one is refused at once."""
-        fit = {peer.fingerprint == self._fingerprint for peer in self._link.peers.values() if peer.role == "supervisor"}
+        fit = {
+            peer.fingerprint == self._fingerprint
+            for peer in self._transport.peers.values()
+            if peer.role == "supervisor"
+        }
         self._misfits = self._misfits + 1 if fit == {False} and not self._supervisor else 0
         if self._misfits > PATIENCE and not self._gave_up.done():
             self._gave_up.set_result(
@@ -277,7 +281,7 @@ class WorkerSystem:
 
     def _lease_ended(self) -> None:
         """Stop the agents: the supervisor has confirmed no heartbeat for too long."""
-        self._link.give_up(self._supervisor)
+        self._transport.give_up(self._supervisor)
         self._release()
 
     def _release(self) -> None:
@@ -307,9 +311,9 @@ class WorkerSystem:
             await asyncio.wait({self._releasing})
         if self._supervisor:
             for name in self._children:  # first, so that nothing is sent here once the supervisor knows
-                self._link.withdraw(name, "")
+                self._transport.withdraw(name, "")
             with suppress(ActorError):  # it is gone, too
-                await call(self._link, self._supervisor, Leave(), timeout=2.0)
+                await call(self._transport, self._supervisor, Leave(), timeout=2.0)
                 await self._drain()
         await self._stop_agents()
         self._lease.release()
@@ -351,7 +355,7 @@ class WorkerSystem:
             first = self._first
             try:
                 await call(
-                    self._link, supervisor, WorkerReport(first, [write_item(item) for item in items]), timeout=30.0
+                    self._transport, supervisor, WorkerReport(first, [write_item(item) for item in items]), timeout=30.0
                 )
             except ActorError:
                 return  # lost; or silent for long, and soon lost
@@ -408,7 +412,7 @@ def _hosted(
             yield child.name, (child, below)
 
 
-def _link(plan: SystemPlan, fingerprint: str) -> "Link":
+def _make_transport(plan: SystemPlan, fingerprint: str) -> "PeerTransport":
     from coterie.actors.transports.choose import transport_for  # loads the library of the transport
 
     made = transport_for(plan.transport, system=plan.root.name, process=plan.process, fingerprint=fingerprint)

@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from coterie.actors.transports.link import Link
+    from coterie.actors.transports.peer_transport import PeerTransport
     from coterie.actors.workers.guard import GuardProcess
 
 CHECKS = 4
@@ -24,8 +24,10 @@ class Lease:
         guard: Kills this process if the lease ends and `release` does not follow; None: nothing does.
     """
 
-    def __init__(self, link: "Link", ended: Callable[[], None], guard: "GuardProcess | None" = None) -> None:
-        self._link, self._ended, self._guard = link, ended, guard
+    def __init__(
+        self, transport: "PeerTransport", ended: Callable[[], None], guard: "GuardProcess | None" = None
+    ) -> None:
+        self._transport, self._ended, self._guard = transport, ended, guard
         self._supervisor = ""
         self._until = -inf
         self._check: asyncio.TimerHandle | None = None
@@ -33,7 +35,7 @@ class Lease:
     @property
     def at_once(self) -> float:
         """Seconds in which agents stop, and are cancelled, when the lease has ended."""
-        return self._link.beats.every / 4
+        return self._transport.beats.every / 4
 
     def begin(self, supervisor: str) -> None:
         """Count the heartbeats that *supervisor* confirms."""
@@ -43,7 +45,7 @@ class Lease:
 
     def holds(self) -> bool:
         """Whether agents may handle messages; if the lease has just ended, this reports its end."""
-        if self._link.beats.now() < self._until:
+        if self._transport.beats.now() < self._until:
             return True
         self._renew()
         if self.left() > 0.0:
@@ -55,7 +57,7 @@ class Lease:
 
     def left(self) -> float:
         """Seconds until it ends, if no heartbeat is confirmed meanwhile; 0 if it has ended."""
-        return max(self._until - self._link.beats.now(), 0.0)
+        return max(self._until - self._transport.beats.now(), 0.0)
 
     def freeze(self) -> None:
         """Renew it no more: the worker stops its agents."""
@@ -72,13 +74,13 @@ class Lease:
     def _renew(self) -> None:
         if not self._supervisor:
             return
-        until = self._link.confirmed_at(self._supervisor) + self._link.beats.lease
+        until = self._transport.confirmed_at(self._supervisor) + self._transport.beats.lease
         if until > self._until:
             self._until = until
             if self._guard is not None:
-                self._guard.arm(until, self._link.beats.every / 2)
+                self._guard.arm(until, self._transport.beats.every / 2)
 
     def _look(self) -> None:
-        self._check = asyncio.get_running_loop().call_later(self._link.beats.every / CHECKS, self._look)
+        self._check = asyncio.get_running_loop().call_later(self._transport.beats.every / CHECKS, self._look)
         self._renew()
         self.holds()

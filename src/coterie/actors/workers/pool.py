@@ -39,7 +39,7 @@ from coterie.planning.system import ActorPlan, TurnActorPlan
 
 if TYPE_CHECKING:
     from coterie.actors.node import ActorNode
-    from coterie.actors.transports.link import Link
+    from coterie.actors.transports.peer_transport import PeerTransport
     from coterie.actors.transports.remote import Peer
     from coterie.actors.tree import SupervisionTree
 
@@ -59,7 +59,7 @@ class WorkerPool:
     def __init__(
         self,
         node: "ActorNode",
-        link: "Link",
+        transport: "PeerTransport",
         fingerprint: str,
         *,
         patience: float,
@@ -67,9 +67,9 @@ class WorkerPool:
         tree: "SupervisionTree",
         clock: Clock | None = None,
     ) -> None:
-        self.node, self._link, self._fingerprint, self._sink, self._tree = node, link, fingerprint, sink, tree
+        self.node, self._transport, self._fingerprint, self._sink, self._tree = node, transport, fingerprint, sink, tree
         self._patience, self._clock = patience, clock or SystemClock()
-        link.trusts = self._is_host
+        transport.trusts = self._is_host
         self._slots: dict[str, WorkerSlot] = {}
         self._children: dict[str, RemoteChild] = {}
         self._reported: dict[str, int] = {}
@@ -84,14 +84,14 @@ class WorkerPool:
         """The child for an agent in a worker."""
         slot = self._slots.get(plan.process)
         if slot is None:
-            slot = self._slots[plan.process] = WorkerSlot(plan.process, self._link, self._signal)
+            slot = self._slots[plan.process] = WorkerSlot(plan.process, self._transport, self._signal)
         child = RemoteChild(spec, slot, getattr(plan, "type", ""))
         slot.children.append(child)
         self._children[spec.name] = child
         return child
 
     async def start(self) -> None:
-        """Begin to serve workers, after the link was started.
+        """Begin to serve workers, after the transport was started.
 
         Raises:
             CannotStart: The system has a supervisor already.
@@ -99,18 +99,18 @@ class WorkerPool:
         loop = asyncio.get_running_loop()
         self.displaced = loop.create_future()
         self._began = self._clock.now()
-        self._link.resolve, self._link.planned = self.resolve, self._children
+        self._transport.resolve, self._transport.planned = self.resolve, self._children
         self.node.reach = self.reach
-        serve(self._link, WorkerReport, self._take)
-        serve(self._link, Leave, self._let_go)
-        serve(self._link, Spawn, self._spawn)
-        serve(self._link, Despawn, self._despawn)
-        serve(self._link, Resolve, self._resolve_for)
-        serve(self._link, Introduce, self._meet)
-        share_usage(self._link, self.node)
-        self._link.on_peer(self._on_peer)
+        serve(self._transport, WorkerReport, self._take)
+        serve(self._transport, Leave, self._let_go)
+        serve(self._transport, Spawn, self._spawn)
+        serve(self._transport, Despawn, self._despawn)
+        serve(self._transport, Resolve, self._resolve_for)
+        serve(self._transport, Introduce, self._meet)
+        share_usage(self._transport, self.node)
+        self._transport.on_peer(self._on_peer)
         await asyncio.sleep(self._patience)  # until others have been heard
-        rivals = [peer for peer in self._link.peers.values() if peer.role == "supervisor"]
+        rivals = [peer for peer in self._transport.peers.values() if peer.role == "supervisor"]
         await asyncio.gather(*(self._introduce(peer) for peer in rivals))
         if self.displaced.done():
             raise CannotStart(self.displaced.result())
@@ -140,7 +140,7 @@ class WorkerPool:
         child = self._children.get(name)
         if child is None:
             raise self.node.missing(name)
-        while name not in self._link.names():
+        while name not in self._transport.names():
             if child.stopped is not None:
                 raise AgentStopped(name, child.stopped)
             if child.slot.was_lost and not child.slot.active and not is_patient:
@@ -215,9 +215,9 @@ class WorkerPool:
 
     def _may_have_rival(self) -> bool:
         """Whether a worker may have a lease of another supervisor: one that ran before, or while this one was away."""
-        others = any(peer.role == "supervisor" for peer in self._link.peers.values())
-        beats = self._link.beats
-        return others or self.displaced.done() or self._link.connected_for() < BEATS * beats.every
+        others = any(peer.role == "supervisor" for peer in self._transport.peers.values())
+        beats = self._transport.beats
+        return others or self.displaced.done() or self._transport.connected_for() < BEATS * beats.every
 
     async def _attach(self, slot: WorkerSlot) -> None:
         while slot.present:
@@ -226,7 +226,7 @@ class WorkerPool:
                 if is_leased and address != slot.leased_to:
                     continue
                 try:
-                    refusal = await call(self._link, address, Attach(), timeout=5.0)
+                    refusal = await call(self._transport, address, Attach(), timeout=5.0)
                 except ActorError:
                     continue
                 if refusal is None and address in slot.present:
@@ -289,7 +289,9 @@ class WorkerPool:
     async def _introduce(self, peer: "Peer") -> None:
         """Agree with another supervisor of this system which of the two goes on."""
         try:
-            refusal = await call(self._link, peer.address, Introduce(self._began, self._is_established), timeout=2.0)
+            refusal = await call(
+                self._transport, peer.address, Introduce(self._began, self._is_established), timeout=2.0
+            )
         except ActorError:
             return  # it has ended
         if refusal is not None and not self.displaced.done():

@@ -13,7 +13,7 @@ from coterie.actors.workers.signal import ChangeSignal
 from coterie.errors import ActorError
 
 if TYPE_CHECKING:
-    from coterie.actors.transports.link import Link
+    from coterie.actors.transports.peer_transport import PeerTransport
 
 PATIENCE = 5.0
 """Seconds beyond its shutdown time in which a worker confirms that an agent has ended, unless it is cut off."""
@@ -32,8 +32,8 @@ class WorkerSlot:
         children: The agents, in start order.
     """
 
-    def __init__(self, process: str, link: "Link", signal: ChangeSignal) -> None:
-        self.process, self.link, self.signal = process, link, signal
+    def __init__(self, process: str, transport: "PeerTransport", signal: ChangeSignal) -> None:
+        self.process, self.transport, self.signal = process, transport, signal
         self.active = self.leaving = self.leased_to = ""
         self.leased_until = 0.0
         self.was_lost = False
@@ -71,7 +71,7 @@ class RemoteChild:
         host = self.host = self.slot.active
         self.incarnation, self.is_up = incarnation, True
         try:
-            refusal = await call(self.slot.link, host, StartAgent(self.spec.name, incarnation))
+            refusal = await call(self.slot.transport, host, StartAgent(self.spec.name, incarnation))
         except asyncio.CancelledError:
             await self.stop(RESTART)
             raise
@@ -88,7 +88,10 @@ class RemoteChild:
         if host := self.host:
             limit = 0.0 if reason == KILLED else self.spec.shutdown
             request = call(
-                self.slot.link, host, StopAgent(self.spec.name, reason), None if limit is None else limit + PATIENCE
+                self.slot.transport,
+                host,
+                StopAgent(self.spec.name, reason),
+                None if limit is None else limit + PATIENCE,
             )
             work = asyncio.get_running_loop().create_task(request, name=f"stop {self.spec.name}")
             with suppress(ActorError):  # lost, and the agent with it

@@ -35,7 +35,7 @@ from coterie.journal.records import (
 from coterie.planning.system import DynamicPlan, SupervisorPlan
 
 if TYPE_CHECKING:
-    from coterie.actors.transports.link import Link
+    from coterie.actors.transports.peer_transport import PeerTransport
     from coterie.actors.transports.remote import Peer
 
 ABSENT = "absent"
@@ -155,7 +155,7 @@ _REPORTED: dict[str, type[Struct]] = {
 }
 
 
-def agents_elsewhere(root: SupervisorPlan, process: str) -> frozenset[str]:
+def remote_agents(root: SupervisorPlan, process: str) -> frozenset[str]:
     """The agents below *root* that live in another process than *process*."""
     return frozenset(
         node.name
@@ -189,19 +189,26 @@ def _differing(value: Any) -> Any:
             return type(value).__qualname__
 
 
-async def call(link: "Link", address: str, request: WorkerRequest, timeout: float | None = None) -> AskRefusal | None:  # noqa: ASYNC109
+async def call(
+    transport: "PeerTransport",
+    address: str,
+    request: WorkerRequest,
+    timeout: float | None = None,  # noqa: ASYNC109
+) -> AskRefusal | None:
     """Send *request* to the node at *address* and return its answer.
 
     Raises:
         ActorError: The node is gone, or did not answer in time.
     """
-    answer = await link.request(
+    answer = await transport.request(
         address, request.kind, msgspec.to_builtins(request, builtin_types=(bytes, datetime)), timeout
     )
     return None if answer is None else msgspec.convert(answer, AskRefusal)
 
 
-def serve(link: "Link", kind: type[Q], handle: Callable[["Peer", Q], Awaitable[AskRefusal | None]]) -> None:
+def serve(
+    transport: "PeerTransport", kind: type[Q], handle: Callable[["Peer", Q], Awaitable[AskRefusal | None]]
+) -> None:
     """Answer the requests of one type with *handle*; what it raises is an answer, too."""
 
     async def answer(peer: "Peer", payload: Any) -> Any:
@@ -211,24 +218,24 @@ def serve(link: "Link", kind: type[Q], handle: Callable[["Peer", Q], Awaitable[A
             refusal = refusal_of(error, str(getattr(error, "agent", "")))
         return None if refusal is None else msgspec.to_builtins(refusal)
 
-    link.serve(kind.kind, answer)
+    transport.serve(kind.kind, answer)
 
 
-def share_usage(link: "Link", node: ActorNode) -> None:
+def share_usage(transport: "PeerTransport", node: ActorNode) -> None:
     """Have what agents use of models counted by the process that asked them for a turn."""
     models = node.plugins.models
 
     async def forward(message: Message, used: Usage) -> None:
         if message.reply_to not in (None, node.address):
             with suppress(ActorError):  # it is gone, and the attempt with it
-                await call(link, message.reply_to, TurnUsage(str(message.payload["turn"]), used), timeout=5.0)
+                await call(transport, message.reply_to, TurnUsage(str(message.payload["turn"]), used), timeout=5.0)
 
     async def count(peer: "Peer", request: TurnUsage) -> None:
         if (meter := models.meters.get(request.turn)) is not None:
             meter(request.usage)
 
     models.forward = forward
-    serve(link, TurnUsage, count)
+    serve(transport, TurnUsage, count)
 
 
 def refusal_of(error: Exception, agent: str) -> AskRefusal:

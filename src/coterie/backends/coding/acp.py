@@ -24,7 +24,7 @@ from coterie.backends.coding import acp_messages as messages
 from coterie.backends.coding.acp_messages import AgentAbout, AgentError, SessionSetting, ToolCall
 from coterie.backends.coding.attempt import CodingAttempt, Deadlines, Gone, ProtocolBackend, Wedged, in_time
 from coterie.backends.coding.claude_code import DEFAULTS
-from coterie.backends.coding.permissions import Wish
+from coterie.backends.coding.permissions import ApprovalRequest
 from coterie.backends.coding.wire import WireProcess
 from coterie.backends.models.threads import start as start_thread
 from coterie.waits import waiting
@@ -88,7 +88,7 @@ class _Attempt(CodingAttempt):
             return (await self._ask("_session/steering", params)).get("outcome") == "injected"
         return False
 
-    async def _talk(self, environment: ProcessEnvironment) -> Result:
+    async def _exchange(self, environment: ProcessEnvironment) -> Result:
         library = start_thread(lambda: import_module("coterie.backends.coding.acp_connection"), "load")
         argv = environment.confine(environment.fill(self.agent.argv))
         started = await self.started(argv, DEFAULTS | environment.env, environment.cwd)
@@ -236,8 +236,8 @@ class _Attempt(CodingAttempt):
         call = self._call(id)
         call.hear(params["toolCall"])
         self._pass_on_starts()
-        wish = Wish(id=id, tool=call.name or "tool", detail=call.detail, command=call.command)
-        allowed = await self.allowed(wish)
+        request = ApprovalRequest(id=id, tool=call.name or "tool", detail=call.detail, command=call.command)
+        allowed = await self.allowed(request)
         option = None if allowed is None else messages.chosen_option(params.get("options"), allowed)
         chosen = {"outcome": "cancelled"} if option is None else {"outcome": "selected", "optionId": option}
         return {"outcome": chosen}

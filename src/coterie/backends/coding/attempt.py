@@ -1,7 +1,7 @@
 """What the attempts of all coding agents have in common.
 
-A subclass speaks the agent's protocol in `_talk`; this module prepares the process's environment, passes on what the
-agent says, adds up what it used, decides on permissions, sets deadlines, and ends what is left.
+A subclass speaks the agent's protocol in `_exchange`; this module prepares the process's environment, passes on what
+the agent says, adds up what it used, decides on permissions, sets deadlines, and ends what is left.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from coterie.backends.attempt import ProcessEnvironment, marker_of, prepared
+from coterie.backends.attempt_task import AttemptTask
 from coterie.backends.base import (
     Answer,
     Event,
@@ -32,12 +33,11 @@ from coterie.backends.base import (
 )
 from coterie.backends.classify import classify
 from coterie.backends.coding.limits import failed
-from coterie.backends.coding.permissions import ToolPermissions, Wish
+from coterie.backends.coding.permissions import ApprovalRequest, ToolPermissions
 from coterie.backends.coding.wire import Transcript, WireProcess
 from coterie.backends.outcome import cannot_start
 from coterie.backends.processes import GRACE, end_orphans
 from coterie.backends.secrets import Secrets, StreamRedactor
-from coterie.backends.underway import Underway
 from coterie.errors import Unconfined, shortage
 from coterie.journal.records import NO_USAGE, Usage
 
@@ -85,7 +85,7 @@ class Gone(Exception):
     """The agent's process ended, or closed its output, while an answer was awaited."""
 
 
-class CodingAttempt(Underway):
+class CodingAttempt(AttemptTask):
     """One turn of a coding agent, from the start of its session to its answer.
 
     Attributes:
@@ -115,7 +115,7 @@ class CodingAttempt(Underway):
     # -- the protocol, in subclasses ----------------------------------------------------------------------------------
 
     @abstractmethod
-    async def _talk(self, environment: ProcessEnvironment) -> Result:
+    async def _exchange(self, environment: ProcessEnvironment) -> Result:
         """Begin a session, prompt, and listen until the agent has answered.
 
         Raises:
@@ -183,13 +183,13 @@ class CodingAttempt(Underway):
             case Tool() | Permission():
                 # a text that was cut short first might end in the beginning of a secret
                 texts = {name: getattr(event, name) for name in _TEXTS if name in event.__struct_fields__}
-                event = msgspec.structs.replace(event, **{name: self.brief(text) for name, text in texts.items()})
+                event = msgspec.structs.replace(event, **{name: self.shorten(text) for name, text in texts.items()})
                 self._flush()
         self._on_event(event)
 
-    def brief(self, text: str) -> str:
+    def shorten(self, text: str) -> str:
         """*text* without secrets, in one short line."""
-        return brief(self._secrets.hide(text))
+        return shorten(self._secrets.hide(text))
 
     def tool(self, id: str, name: str, state: str, *, detail: str = "", result: str = "") -> None:
         """Pass on the start or the end of a tool's use."""
@@ -208,7 +208,7 @@ class CodingAttempt(Underway):
     def failure(self, text: str, kind: str = "", *, wait: float = 0.0) -> Failure:
         """The failure that the agent reports as *text*, of *kind* if the protocol names it; *wait*: until its reset."""
         found = failed(text, kind, wait=wait)
-        return msgspec.structs.replace(found, reason=self.brief(text))
+        return msgspec.structs.replace(found, reason=self.shorten(text))
 
     def use(self, usage: Usage) -> None:
         """Pass on what the attempt has used so far, in all."""
@@ -225,9 +225,9 @@ class CodingAttempt(Underway):
             waiting.cancel()
         return event.is_set() and not self.task.done()
 
-    async def allowed(self, wish: Wish) -> bool | None:
-        """Whether *wish* is granted; None if the attempt is cut off before that is decided."""
-        asking = asyncio.ensure_future(self.permissions.allows(wish))
+    async def allowed(self, request: ApprovalRequest) -> bool | None:
+        """Whether *request* is granted; None if the attempt is cut off before that is decided."""
+        asking = asyncio.ensure_future(self.permissions.allows(request))
         either: set[asyncio.Future[Any]] = {asking, self._cut}
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -256,26 +256,26 @@ class CodingAttempt(Underway):
         used = msgspec.structs.replace(self.used, seconds=loop.time() - began)
         return msgspec.structs.replace(result, usage=used)
 
-    async def _until_over(self, talk: "asyncio.Task[Result]") -> Result:
-        """The result of *talk*, or of what cuts the attempt off; nothing of the attempt is left when it returns."""
-        either: set[asyncio.Future[Any]] = {talk, self._cut}
+    async def _until_over(self, exchange: "asyncio.Task[Result]") -> Result:
+        """The result of *exchange*, or of what cuts the attempt off; nothing of the attempt is left when it returns."""
+        either: set[asyncio.Future[Any]] = {exchange, self._cut}
         usable, deadlines = False, self.deadlines
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if talk.done():
-                result = talk.result()
+            if exchange.done():
+                result = exchange.result()
                 usable = isinstance(result, Answer)
                 return result
             with suppress(TimeoutError, Gone, OSError):
                 async with asyncio.timeout(deadlines.cancel):
                     if await self._cancel():
-                        await asyncio.wait({talk})
+                        await asyncio.wait({exchange})
                         usable = True
             return self._cut.result()
         finally:
-            if not talk.done():
-                talk.cancel()
-                await asyncio.wait({talk}, timeout=deadlines.cancel)
+            if not exchange.done():
+                exchange.cancel()
+                await asyncio.wait({exchange}, timeout=deadlines.cancel)
             try:
                 async with asyncio.timeout(deadlines.end):
                     await self._release(usable)
@@ -288,9 +288,9 @@ class CodingAttempt(Underway):
         self.text(f"the agent did not end within {self.deadlines.end:g} s: its processes were killed\n", "log")
 
     async def _safely(self, environment: ProcessEnvironment) -> Result:
-        """What `_talk` returns; what it raises becomes a failure."""
+        """What `_exchange` returns; what it raises becomes a failure."""
         try:
-            return await self._talk(environment)
+            return await self._exchange(environment)
         except Wedged as error:
             return Failure(kind="timeout", reason=str(error))
         except Gone as error:
@@ -367,7 +367,7 @@ async def in_time(work: Awaitable[T], what: str, seconds: float = HANDSHAKE) -> 
         raise Wedged(f"the agent did not answer `{what}` within {seconds:g} s") from None
 
 
-def brief(text: str) -> str:
+def shorten(text: str) -> str:
     """*text* in one line of at most `DETAIL_MOST` characters."""
     line = " ".join(text[: 4 * DETAIL_MOST].split())
     return line if len(line) <= DETAIL_MOST else line[: DETAIL_MOST - 1] + "…"

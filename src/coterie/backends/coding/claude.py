@@ -32,11 +32,11 @@ from coterie.backends.coding.attempt import (
     Gone,
     ProtocolBackend,
     Wedged,
-    brief,
     in_time,
+    shorten,
 )
 from coterie.backends.coding.claude_code import DEFAULTS
-from coterie.backends.coding.permissions import Wish
+from coterie.backends.coding.permissions import ApprovalRequest
 from coterie.backends.coding.wire import WireProcess
 from coterie.backends.models.threads import start as start_thread
 from coterie.backends.prices import known_prices
@@ -171,7 +171,7 @@ class _Attempt(CodingAttempt):
             await self._write(id, text)
         return await self.while_running(taken)
 
-    async def _talk(self, environment: ProcessEnvironment) -> Result:
+    async def _exchange(self, environment: ProcessEnvironment) -> Result:
         library = start_thread(_load, "load")
         if wanted := self.request.session:
             try:
@@ -242,13 +242,13 @@ class _Attempt(CodingAttempt):
         await self._client.query(messages())
 
     async def _before_tool(self, given: Any, id: str | None, context: object) -> Any:
-        """Refuse what the floor forbids, and ask a person where it cannot read, also if the program does not ask."""
-        wish = _wish(id, str(given.get("tool_name")), given.get("tool_input") or {})
-        decision, why = "deny", self.permissions.forbids(wish)
+        """Refuse what the policy forbids, and ask a person where it cannot read, also if the program does not ask."""
+        request = _approval_request(id, str(given.get("tool_name")), given.get("tool_input") or {})
+        decision, why = "deny", self.permissions.forbids(request)
         if not why:
-            if not self.permissions.needs_person(wish):
+            if not self.permissions.needs_person(request):
                 return {}
-            decision, why = ("allow", "a person allowed it") if await self.allowed(wish) else ("deny", _DENIED)
+            decision, why = ("allow", "a person allowed it") if await self.allowed(request) else ("deny", _DENIED)
         answer = {"hookEventName": "PreToolUse", "permissionDecision": decision, "permissionDecisionReason": why}
         return {"hookSpecificOutput": answer}
 
@@ -256,7 +256,7 @@ class _Attempt(CodingAttempt):
         """Answer the program, which asks whether it may use *tool*."""
         import claude_agent_sdk as sdk
 
-        allowed = await self.allowed(_wish(context.tool_use_id, tool, given))
+        allowed = await self.allowed(_approval_request(context.tool_use_id, tool, given))
         if allowed:
             return sdk.PermissionResultAllow()
         return sdk.PermissionResultDeny(message=_DENIED, interrupt=allowed is None)
@@ -332,7 +332,7 @@ class _Attempt(CodingAttempt):
                 async for message in receive():
                     yield message
             except (sdk.ClaudeSDKError, LookupError, TypeError, AttributeError, ValueError) as error:
-                self.text(f"unknown message: {self.brief(str(error))}\n", "log")
+                self.text(f"unknown message: {self.shorten(str(error))}\n", "log")
             else:
                 break
         assert self._process is not None
@@ -443,7 +443,9 @@ class _Attempt(CodingAttempt):
         text = "; ".join(message.errors or ()) or message.result or ""
         match message.subtype:
             case "error_max_turns" | "error_max_budget_usd":
-                return Failure(kind="failed", reason=brief(f"the agent stopped at its limit: {message.subtype} {text}"))
+                return Failure(
+                    kind="failed", reason=shorten(f"the agent stopped at its limit: {message.subtype} {text}")
+                )
             case "error_during_execution" if (message.terminal_reason or "").startswith("aborted"):
                 return Failure(kind="interrupted", reason="the agent's turn was cancelled")
         status = message.api_error_status
@@ -541,8 +543,8 @@ def _last_words(process: WireProcess) -> str:
     return f"the agent {how} before it had answered" + (f": {last}" if last else "")
 
 
-def _wish(id: str | None, tool: str, given: Mapping[str, Any]) -> Wish:
-    return Wish(id=id or str(uuid4()), tool=tool, detail=_detail(given), command=_command(given))
+def _approval_request(id: str | None, tool: str, given: Mapping[str, Any]) -> ApprovalRequest:
+    return ApprovalRequest(id=id or str(uuid4()), tool=tool, detail=_detail(given), command=_command(given))
 
 
 def _detail(given: Mapping[str, Any]) -> str:

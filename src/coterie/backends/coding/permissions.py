@@ -1,4 +1,4 @@
-"""Decide whether a coding agent may use a tool: the floor of refusals, then trust, then a person."""
+"""Decide whether a coding agent may use a tool: the command policy, then trust, then a person."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from coterie.backends.base import OnEvent, Permission
-from coterie.backends.coding.floor import UNREADABLE, refusal
+from coterie.backends.coding.command_policy import UNREADABLE, refusal
 from coterie.files import is_file, is_folder, read
 from coterie.planning.plan import AgentPlan
 
@@ -18,7 +18,7 @@ MOST = 4096
 Hold = Callable[[], AbstractContextManager[None]]
 
 
-class Wish(Struct, frozen=True, kw_only=True):
+class ApprovalRequest(Struct, frozen=True, kw_only=True):
     """What an agent asks permission for.
 
     Attributes:
@@ -35,9 +35,9 @@ class Wish(Struct, frozen=True, kw_only=True):
 
 
 class ToolPermissions:
-    """Answers the wishes of one attempt, and says each answer as an event.
+    """Answers the requests of one attempt, and says each answer as an event.
 
-    The floor refuses first. Then a person decides with `attention = "ask"`, and on a command that the floor cannot
+    The policy refuses first. Then a person decides with `attention = "ask"`, and on a command that the policy cannot
     read; else `trust_all_tools` allows everything or nothing.
 
     Args:
@@ -52,45 +52,45 @@ class ToolPermissions:
         self._on_event, self._hold = on_event, hold
         self._open: dict[str, asyncio.Future[bool]] = {}
 
-    async def allows(self, wish: Wish) -> bool:
-        """Whether *wish* is granted; waits for a person if one decides."""
-        if self.forbids(wish):
+    async def allows(self, request: ApprovalRequest) -> bool:
+        """Whether *request* is granted; waits for a person if one decides."""
+        if self.forbids(request):
             return False
-        asks = self._asks or self.needs_person(wish)
-        allowed = await self._ask(wish) if asks else self._trusts
-        self._decided(wish, allowed, "answered" if asks else "trust_all_tools")
+        asks = self._asks or self.needs_person(request)
+        allowed = await self._ask(request) if asks else self._trusts
+        self._decided(request, allowed, "answered" if asks else "trust_all_tools")
         return allowed
 
-    def needs_person(self, wish: Wish) -> bool:
-        """Whether the floor cannot read the command of *wish*, which trust would allow."""
-        found = refusal(wish.command, self._branch)
+    def needs_person(self, request: ApprovalRequest) -> bool:
+        """Whether the policy cannot read the command of *request*, which trust would allow."""
+        found = refusal(request.command, self._branch)
         return self._trusts and found is not None and found.rule == UNREADABLE
 
-    def forbids(self, wish: Wish) -> str:
-        """Why the floor refuses *wish*, which is an event then; empty if it does not."""
-        forbidden = refusal(wish.command, self._branch)
+    def forbids(self, request: ApprovalRequest) -> str:
+        """Why the policy refuses *request*, which is an event then; empty if it does not."""
+        forbidden = refusal(request.command, self._branch)
         if forbidden is None or forbidden.rule == UNREADABLE:
             return ""
         why = f"{forbidden.rule}: {forbidden.reason}"
-        self._decided(wish, False, why)
+        self._decided(request, False, why)
         return why
 
-    def _decided(self, wish: Wish, allowed: bool, why: str) -> None:
+    def _decided(self, request: ApprovalRequest, allowed: bool, why: str) -> None:
         decision = "allowed" if allowed else "denied"
-        self._on_event(Permission(id=wish.id, tool=wish.tool, detail=wish.detail, decision=decision, why=why))
+        self._on_event(Permission(id=request.id, tool=request.tool, detail=request.detail, decision=decision, why=why))
 
-    async def _ask(self, wish: Wish) -> bool:
+    async def _ask(self, request: ApprovalRequest) -> bool:
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._open[wish.id] = answer
-        self._on_event(Permission(id=wish.id, tool=wish.tool, detail=wish.detail))
+        self._open[request.id] = answer
+        self._on_event(Permission(id=request.id, tool=request.tool, detail=request.detail))
         try:
             with self._hold():
                 return await answer
         finally:
-            del self._open[wish.id]
+            del self._open[request.id]
 
     def answer(self, question: str, allowed: bool) -> bool:
-        """Answer the open wish with the id *question*; False if there is none."""
+        """Answer the open request with the id *question*; False if there is none."""
         waiting = self._open.get(question)
         if waiting is None or waiting.done():
             return False

@@ -93,7 +93,7 @@ class _Attempt(CodingAttempt):
             return False
         return await self.while_running(taken)
 
-    async def _talk(self, environment: ProcessEnvironment) -> Result:
+    async def _exchange(self, environment: ProcessEnvironment) -> Result:
         agent, request = self.agent, self.request
         model = ("--model", agent.model) if agent.model else ()
         command = environment.fill((*agent.argv, *model))

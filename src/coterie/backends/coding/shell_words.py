@@ -1,6 +1,6 @@
 """Divide a shell command into pipelines and words, as far as can be done without running it.
 
-Nothing is judged here: `coterie.backends.coding.floor` does. The time is linear in the length of the command.
+Nothing is judged here: `coterie.backends.coding.command_policy` does. The time is linear in the length of the command.
 """
 
 import re

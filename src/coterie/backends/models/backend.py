@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coterie.backends.attempt import marker_of
+from coterie.backends.attempt_task import AttemptTask
 from coterie.backends.base import Abilities, Failure, OnEvent, Request, Result, Session
 from coterie.backends.models.cassette import Cassette, Mode
 from coterie.backends.models.library import load, open_client
@@ -19,7 +20,6 @@ from coterie.backends.models.needs import NO_KEY, address_of, chosen_of, key_of,
 from coterie.backends.models.threads import in_thread, start
 from coterie.backends.processes import end_orphans
 from coterie.backends.secrets import Secrets
-from coterie.backends.underway import Underway
 from coterie.planning.plan import AgentPlan
 from coterie.planning.providers import Unclear
 
@@ -111,7 +111,7 @@ class ModelBackend:
         return self._http
 
 
-class _Attempt(Underway):
+class _Attempt(AttemptTask):
     """A running attempt."""
 
     def __init__(self, backend: ModelBackend, request: Request, on_event: OnEvent) -> None:
@@ -132,19 +132,19 @@ class _Attempt(Underway):
     async def _run(self) -> Result:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        talk = loop.create_task(self._talk())
-        either: set[asyncio.Future[Any]] = {talk, self._cut}
+        exchange = loop.create_task(self._exchange())
+        either: set[asyncio.Future[Any]] = {exchange, self._cut}
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            result = talk.result() if talk.done() else self._cut.result()
+            result = exchange.result() if exchange.done() else self._cut.result()
         finally:
-            await self._end(talk)
+            await self._end(exchange)
         if isinstance(result, Failure) and self._conversation is not None:
             result = msgspec.structs.replace(result, text=self._conversation.said)
         usage = self._conversation.used if self._conversation is not None else result.usage
         return msgspec.structs.replace(result, usage=msgspec.structs.replace(usage, seconds=loop.time() - began))
 
-    async def _talk(self) -> Result:
+    async def _exchange(self) -> Result:
         made: Conversation | Failure
         try:
             made = await self._backend.converse(self._request, self._on_event)
@@ -162,11 +162,11 @@ class _Attempt(Underway):
             return msgspec.structs.replace(result, reason=made.hide(result.reason))
         return result
 
-    async def _end(self, talk: "asyncio.Task[Result]") -> None:
-        """End *talk* if it still runs, and every process that its MCP servers and programs left behind."""
-        if not talk.done():
-            talk.cancel()
-            await asyncio.wait({talk})
+    async def _end(self, exchange: "asyncio.Task[Result]") -> None:
+        """End *exchange* if it still runs, and every process that its MCP servers and programs left behind."""
+        if not exchange.done():
+            exchange.cancel()
+            await asyncio.wait({exchange})
         options = self._request.agent.options
         if options.get("mcp_servers") or "Bash" in options.get("built_in_tools", ()) or self._request.env:
             await end_orphans(marker_of(self._request), ())

@@ -65,11 +65,11 @@ async def chat(
             for one in tools
         ]
     )
-    talk = list(_messages(messages))
+    conversation = list(_messages(messages))
     try:
         with guard_request():
             context = model_request_stream(
-                model, talk, model_settings=settings, model_request_parameters=parameters, instrument=False
+                model, conversation, model_settings=settings, model_request_parameters=parameters, instrument=False
             )
             stream = await context.__aenter__()
         try:

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, assert_never
 import msgspec
 
 from coterie.engines.commands import INFRASTRUCTURE, Ask, Cancel, Command, Emit, Finish, Note, Reload, Reply, Stop
-from coterie.engines.loop.brief import Brief, TurnOutput
 from coterie.engines.loop.objectives import objectives
 from coterie.engines.loop.outcome import event_of, is_team
 from coterie.engines.loop.promise import refusal
+from coterie.engines.loop.prompt_state import PromptState, TurnOutput
 from coterie.engines.loop.schedule import MOMENT, limit_reached, most_iterations, review_is_due
 from coterie.engines.loop.state import State, TurnState, Wave
 from coterie.engines.loop.unmerged import describe_unmerged
@@ -79,11 +79,11 @@ class LoopEngine:
         waving = turn.wave != ""
         return msgspec.structs.replace(turn.view, missing=missing, waving=waving)
 
-    def brief(self, name: str) -> Brief:
+    def prompt_state(self, name: str) -> PromptState:
         """The state that the prompt of the turn *name* shows; nearly empty if the turn is over."""
         state, plan = self.state, self.plan
         turn = state.turns.get(name) or TurnState(iteration=state.iteration, view=View(over=True))
-        return Brief(
+        return PromptState(
             turn=name,
             iteration=turn.iteration,
             most=self.most,
@@ -126,7 +126,7 @@ class LoopEngine:
         turn = self.state.turns.get(reply.turn)
         if turn is None or turn.review:
             return None
-        refused = refusal(self.plan.promise, reply.text, reply.prompt, self.brief(reply.turn).guidance)
+        refused = refusal(self.plan.promise, reply.text, reply.prompt, self.prompt_state(reply.turn).guidance)
         if refused is not None and turn.emitted:
             return "the turn emitted an event, accepted or rejected"
         return refused if refused != "" else incomplete(self.view(reply.turn).missing, reply.open_tasks)

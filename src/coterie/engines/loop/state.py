@@ -2,7 +2,7 @@
 
 from dataclasses import field
 
-from coterie.engines.loop.brief import TurnOutput
+from coterie.engines.loop.prompt_state import TurnOutput
 from coterie.engines.loop.verdict import View
 from coterie.journal.owned import OwnedTime
 from coterie.topology.events import START

@@ -57,7 +57,7 @@ Team = Callable[[Table, str], Topology | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filler:
+class SlotFill:
     """An agent, and its settings for the slot that it fills."""
 
     node: Agent
@@ -80,7 +80,7 @@ def _is_coding(table: Table) -> bool:
     return isinstance(kind, Leaf) and kind.value in CODING
 
 
-def read_agent(name: str, table: Table, span: Span | None, folder: Path | None, team: Team, report: Report) -> Filler:
+def read_agent(name: str, table: Table, span: Span | None, folder: Path | None, team: Team, report: Report) -> SlotFill:
     """Read *table* as the agent *name*, named at *span*.
 
     Args:
@@ -115,7 +115,7 @@ def read_agent(name: str, table: Table, span: Span | None, folder: Path | None, 
         span=span,
         spans=spans,
     )
-    return Filler(
+    return SlotFill(
         node=node,
         capabilities=fields.texts("capabilities") or (),
         calls=budget.count("calls"),

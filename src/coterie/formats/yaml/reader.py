@@ -18,7 +18,7 @@ from typing import Any
 from coterie.diagnostics import Span, did_you_mean, error
 from coterie.formats.files import YAML
 from coterie.formats.imports import MAX_IMPORTS
-from coterie.formats.yaml.agents import Filler, overridden, read_agent
+from coterie.formats.yaml.agents import SlotFill, overridden, read_agent
 from coterie.formats.yaml.document import Leaf, Report, Table, Value, plain, shown, spans, without
 from coterie.formats.yaml.fields import TableReader, entry_span
 from coterie.formats.yaml.overrides import with_settings
@@ -78,7 +78,7 @@ class _Reader:
         self._file, self._folder, self._report = file, folder, report
         self._tables = {name: value for name, value in agents.entries.items() if isinstance(value, Table)}
         self._keys = agents.keys
-        self._shared: dict[str, Filler] = {}
+        self._shared: dict[str, SlotFill] = {}
         self._open: list[str] = []  # the agents being read
         self._bases: set[str] = set()  # those whose entries a slot overrides
         self._depth = 0
@@ -132,7 +132,7 @@ class _Reader:
             spans={"name": place},
         )
 
-    def _slots(self, table: Table) -> Iterator[tuple[Slot, Filler | None]]:
+    def _slots(self, table: Table) -> Iterator[tuple[Slot, SlotFill | None]]:
         """The slots and their agents; None if no agent of that name is declared."""
         for name, value in table.entries.items():
             key = table.keys[name]
@@ -155,7 +155,7 @@ class _Reader:
                 filler = self._agent(name, value, key)
                 yield _slot(name, name, filler, key), filler
 
-    def _changed(self, slot: str, table: Table, key: Span) -> Iterator[tuple[Slot, Filler | None]]:
+    def _changed(self, slot: str, table: Table, key: Span) -> Iterator[tuple[Slot, SlotFill | None]]:
         """The agent that `agent:` names, overridden by the other entries of *slot*."""
         base = table.entries["agent"]
         agent = base.value if isinstance(base, Leaf) and isinstance(base.value, str) else ""
@@ -170,7 +170,7 @@ class _Reader:
         filler = self._agent(name, overridden(self._tables[agent], without(table, ("agent",))), key)
         yield _slot(slot, name, filler, key), filler
 
-    def _named_slot(self, kind: str, config: Table, slots: Sequence[str]) -> Iterator[tuple[Slot, Filler]]:
+    def _named_slot(self, kind: str, config: Table, slots: Sequence[str]) -> Iterator[tuple[Slot, SlotFill]]:
         """The slot of the agent that a setting names, `mediator_agent_name`, if no slot has it yet."""
         known = kind_of(kind)
         setting, slot = known.named_slot if known is not None else ("", "")
@@ -192,7 +192,7 @@ class _Reader:
                 nodes[name] = filler.node
                 front.append(filler.node)
 
-    def _named(self, name: str, span: Span) -> Filler | None:
+    def _named(self, name: str, span: Span) -> SlotFill | None:
         """The agent *name*, referred to at *span*; None if there is none, or it would contain itself."""
         if name in self._open:
             steps = " -> ".join((*self._open[self._open.index(name) :], name))
@@ -203,7 +203,7 @@ class _Reader:
             self._open.pop()
         return self._shared.get(name)
 
-    def _agent(self, name: str, table: Table, span: Span) -> Filler:
+    def _agent(self, name: str, table: Table, span: Span) -> SlotFill:
         return read_agent(name, table, span, self._folder, self.nested, self._report)
 
     def nested(self, table: Table, name: str) -> Topology | None:
@@ -230,7 +230,7 @@ class _Reader:
         return team
 
 
-def _slot(name: str, node: str, filler: Filler | None, span: Span) -> Slot:
+def _slot(name: str, node: str, filler: SlotFill | None, span: Span) -> Slot:
     if filler is None:
         return Slot(name=name, node=node, span=span)
     return Slot(

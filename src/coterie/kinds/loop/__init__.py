@@ -83,14 +83,16 @@ class LoopKind(Kind):
     def prompt(self, fold: Fold, turn: Turn) -> list[str]:
         """The prompt of an iteration or a review, with memory and tasks."""
         shown = ShownNotes(**{name: text for name in ("memory", "tasks", "tool") if (text := turn.used.get(name))})
-        return [prompt.render(self._loop.plan, self._loop.brief(turn.ask.turn), shown, self._gates(turn.ask.agent))]
+        return [
+            prompt.render(self._loop.plan, self._loop.prompt_state(turn.ask.turn), shown, self._gates(turn.ask.agent))
+        ]
 
     def context(self, fold: Fold, turn: Turn) -> dict[str, Any]:
         """The prompt as data, with the position of the loop."""
         if turn.ask.prompt is not None:
             return super().context(fold, turn)
         given = fold.started.input if fold.started else {}
-        return prompt.context(self._loop.plan, self._loop.brief(turn.ask.turn), given)
+        return prompt.context(self._loop.plan, self._loop.prompt_state(turn.ask.turn), given)
 
     def transcript(self, run: str, turn: str) -> str:
         """As the page names it: `stream.<iteration>`, or `review.<number>`; that of a branch lies in its wave."""

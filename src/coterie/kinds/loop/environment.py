@@ -17,11 +17,11 @@ _BRANCH = re.compile(r"wave-(\d+)\.(\d+)#")
 
 def environment(loop: LoopEngine, notes: NoteSettings, run: str, turn: str) -> dict[str, str]:
     """The `AUTOLOOP_*` variables of the turn *turn* of *run*; the attempt adds those of its files."""
-    plan, brief = loop.plan, loop.brief(turn)
-    place, view = plan.place, brief.view
+    plan, state = loop.plan, loop.prompt_state(turn)
+    place, view = plan.place, state.view
     return {
         "AUTOLOOP_RUN_ID": run,
-        "AUTOLOOP_ITERATION": str(brief.iteration),
+        "AUTOLOOP_ITERATION": str(state.iteration),
         "AUTOLOOP_PROJECT_DIR": place.project or place.work_dir,
         "AUTOLOOP_STATE_DIR": str(branch_folder(place, run) if plan.branch else located(place, place.state_dir)),
         "AUTOLOOP_JOURNAL_FILE": str(located(place, place.journal_file)),

@@ -12,10 +12,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from coterie.engines.fences import fenced, inline
-from coterie.engines.loop import Brief
-from coterie.engines.loop.brief import TurnOutput
-from coterie.engines.loop.nearest import nearest
+from coterie.engines.loop import PromptState
+from coterie.engines.loop.default_event import default_event
 from coterie.engines.loop.promise import bare, shown
+from coterie.engines.loop.prompt_state import TurnOutput
 from coterie.planning.loop import TOOL_PATH, LoopPlan, RolePlan
 from coterie.workspace.notes import ShownNotes
 
@@ -32,30 +32,30 @@ _TOOL = re.compile(f"([\"']?){re.escape(TOOL_PATH)}")
 NO_OBJECTIVE = "Do the task and emit the completion event when it is done."
 
 
-def render(plan: LoopPlan, brief: Brief, notes: ShownNotes, gates: tuple[tuple[str, ...], ...] = ()) -> str:
-    """The prompt of the turn of *brief*; the loop completes only if the commands *gates* succeed."""
+def render(plan: LoopPlan, state: PromptState, notes: ShownNotes, gates: tuple[tuple[str, ...], ...] = ()) -> str:
+    """The prompt of the turn of *state*; the loop completes only if the commands *gates* succeed."""
     quoted = replace(notes, tool=_quoted(notes.tool))
-    sections = _review(plan, brief, quoted) if brief.view.review else _iteration(plan, brief, quoted, gates)
+    sections = _review(plan, state, quoted) if state.view.review else _iteration(plan, state, quoted, gates)
     text = "\n\n".join(section.strip() for section in sections if section.strip())
     text = _TOOL.sub(lambda found: found[1] + (notes.tool if found[1] else quoted.tool), text)
     return _without_bare(plan.promise, text)
 
 
-def context(plan: LoopPlan, brief: Brief, given: dict[str, Any]) -> dict[str, Any]:
+def context(plan: LoopPlan, state: PromptState, given: dict[str, Any]) -> dict[str, Any]:
     """The prompt as data for programs: the usual keys, and the state of the loop as `loop`."""
-    view = brief.view
+    view = state.view
     return {
-        "task": brief.objective,
+        "task": state.objective,
         "input": given,
         "inputs": [],
         "reads": [],
         "wanted": [],
         "loop": {
-            "iteration": brief.iteration,
-            "max_iterations": brief.most,
+            "iteration": state.iteration,
+            "max_iterations": state.most,
             "review": view.review,
             "event": view.recent,
-            "payload": brief.payload,
+            "payload": state.payload,
             "roles": list(view.suggested),
             "allowed": list(view.allowed),
             "anything": view.anything,
@@ -63,45 +63,47 @@ def context(plan: LoopPlan, brief: Brief, given: dict[str, Any]) -> dict[str, An
             "promise": plan.promise,
             "required": list(plan.required),
             "missing": list(view.missing),
-            "nearest": nearest(plan, view),
+            "nearest": default_event(plan, view),
         },
     }
 
 
-def _iteration(plan: LoopPlan, brief: Brief, notes: ShownNotes, gates: tuple[tuple[str, ...], ...]) -> Iterator[str]:
+def _iteration(
+    plan: LoopPlan, state: PromptState, notes: ShownNotes, gates: tuple[tuple[str, ...], ...]
+) -> Iterator[str]:
     yield plan.harness
-    yield _backpressure(brief)
-    yield _titled("The output of the turn that failed:", brief.printed)
-    yield f"Objective:\n{brief.objective or NO_OBJECTIVE}"
-    yield _titled("Operator guidance:", _guidance(brief.guidance))
+    yield _backpressure(state)
+    yield _titled("The output of the turn that failed:", state.printed)
+    yield f"Objective:\n{state.objective or NO_OBJECTIVE}"
+    yield _titled("Operator guidance:", _guidance(state.guidance))
     yield _titled("Memory:", _block(notes.memory))
     yield _titled("Tasks:", _block(notes.tasks))
-    yield _topology(plan, brief)
-    yield _roles(plan, brief)
-    if brief.view.branches and not brief.team:
-        yield _parallelism(brief, notes)
-    yield _facts(plan, brief, gates)
-    yield _titled("Recent outputs, oldest first:", _outputs(brief.outputs))
-    if not brief.team:  # its outputs select the event
-        yield _how_to_emit(plan, brief, notes)
+    yield _topology(plan, state)
+    yield _roles(plan, state)
+    if state.view.branches and not state.team:
+        yield _parallelism(state, notes)
+    yield _facts(plan, state, gates)
+    yield _titled("Recent outputs, oldest first:", _outputs(state.outputs))
+    if not state.team:  # its outputs select the event
+        yield _how_to_emit(plan, state, notes)
 
 
-def _review(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> Iterator[str]:
+def _review(plan: LoopPlan, state: PromptState, notes: ShownNotes) -> Iterator[str]:
     folder = f", in {plan.place.project}" if plan.place.project else ""
     yield plan.harness
     yield (
-        f"This is a review of the loop, before iteration {brief.iteration} of {brief.most}. "
+        f"This is a review of the loop, before iteration {state.iteration} of {state.most}. "
         f"Do none of its work and emit no event. You may make small edits to the files that steer it{folder} "
         "(autoloops.toml, topology.toml, harness.md, metareview.md, roles/*.md) and tidy its working files; "
         "your changes apply from the next iteration on."
     )
     yield plan.review.prompt if plan.review is not None else ""
-    yield f"Objective:\n{brief.objective or NO_OBJECTIVE}"
+    yield f"Objective:\n{state.objective or NO_OBJECTIVE}"
     yield _titled("Memory:", _block(notes.memory))
     yield _titled("Tasks:", _block(notes.tasks))
-    yield _backpressure(brief)
-    yield _titled("The output of the turn that failed:", brief.printed)
-    yield _titled("Recent outputs, oldest first:", _outputs(brief.outputs))
+    yield _backpressure(state)
+    yield _titled("The output of the turn that failed:", state.printed)
+    yield _titled("Recent outputs, oldest first:", _outputs(state.outputs))
 
 
 def _titled(title: str, text: str) -> str:
@@ -112,19 +114,19 @@ def _block(text: str) -> str:
     return fenced(text) if text else ""
 
 
-def _backpressure(brief: Brief) -> str:
+def _backpressure(state: PromptState) -> str:
     """The problems before this turn: a rejected event or promise, a failed turn, an attempt that was cut off."""
     lines = []
-    if brief.rejected:
-        lines.append(f"- The last emitted event was rejected. {inline(brief.rejected[:REASON_MOST])}")
-    if brief.promise_refused:
+    if state.rejected:
+        lines.append(f"- The last emitted event was rejected. {inline(state.rejected[:REASON_MOST])}")
+    if state.promise_refused:
         lines.append(
-            f"- The last answer contained the text that completes, but did not complete: {brief.promise_refused}"
+            f"- The last answer contained the text that completes, but did not complete: {state.promise_refused}"
         )
-    if brief.failure:
-        lines.append(f"- {inline(brief.failure[:REASON_MOST])}")
-    if brief.accepted:
-        events = ", ".join(f"`{event}`" for event in brief.accepted)
+    if state.failure:
+        lines.append(f"- {inline(state.failure[:REASON_MOST])}")
+    if state.accepted:
+        events = ", ".join(f"`{event}`" for event in state.accepted)
         lines.append(
             "- An earlier attempt of this turn was interrupted. These events were already accepted and must not be "
             f"repeated: {events}"
@@ -136,10 +138,10 @@ def _guidance(words: tuple[str, ...]) -> str:
     return _last("\n".join(f"- {text}" for text in words), GUIDANCE_MOST)
 
 
-def _topology(plan: LoopPlan, brief: Brief) -> str:
+def _topology(plan: LoopPlan, state: PromptState) -> str:
     if not plan.roles:
         return ""
-    view = brief.view
+    view = state.view
     deck = "\n".join(_card(role) for role in plan.roles)
     return (
         "Topology (advisory):\n"
@@ -155,14 +157,14 @@ def _card(role: RolePlan) -> str:
     return f"- role `{role.id}`\n  emits: {_listed(role.emits)}\n  prompt: {first}".rstrip()
 
 
-def _roles(plan: LoopPlan, brief: Brief) -> str:
+def _roles(plan: LoopPlan, state: PromptState) -> str:
     """The complete prompts of the suggested roles: all roles if the event routes to none in particular."""
-    found = [role for role in plan.roles if role.id in brief.view.suggested and role.prompt.strip()]
+    found = [role for role in plan.roles if role.id in state.view.suggested and role.prompt.strip()]
     return "\n\n".join(f"Your role, `{role.id}`:\n{role.prompt.strip()}" for role in found)
 
 
-def _parallelism(brief: Brief, notes: ShownNotes) -> str:
-    view = brief.view
+def _parallelism(state: PromptState, notes: ShownNotes) -> str:
+    view = state.view
     bases = [event for event in view.allowed if event != view.completion and not event.startswith("/")]
     forms = ["explore.parallel", *(f"{event}.parallel" for event in bases)]
     return (
@@ -176,11 +178,11 @@ def _parallelism(brief: Brief, notes: ShownNotes) -> str:
     )
 
 
-def _facts(plan: LoopPlan, brief: Brief, gates: tuple[tuple[str, ...], ...]) -> str:
-    view = brief.view
-    lines = [f"Iteration: {brief.iteration}/{brief.most}"]
-    if brief.payload:
-        lines.append(f"What came with `{view.recent}`: {inline(_last(brief.payload, PAYLOAD_MOST))}")
+def _facts(plan: LoopPlan, state: PromptState, gates: tuple[tuple[str, ...], ...]) -> str:
+    view = state.view
+    lines = [f"Iteration: {state.iteration}/{state.most}"]
+    if state.payload:
+        lines.append(f"What came with `{view.recent}`: {inline(_last(state.payload, PAYLOAD_MOST))}")
     if plan.completion:
         lines.append(f"Completion event: {plan.completion}")
     if plan.required:
@@ -189,7 +191,7 @@ def _facts(plan: LoopPlan, brief: Brief, gates: tuple[tuple[str, ...], ...]) -> 
     if gates:
         commands = ", ".join(f"`{shlex.join(gate)}`" for gate in gates)
         lines.append(f"Before the loop completes, it runs these commands itself, and all must succeed: {commands}")
-    if plan.promise and not brief.team:
+    if plan.promise and not state.team:
         lines.append(f"Only if you cannot emit: the loop also completes when you answer with `{plan.promise}`")
     return "\n".join(lines)
 
@@ -206,8 +208,8 @@ def _outputs(outputs: tuple[TurnOutput, ...]) -> str:
     return "\n\n".join(reversed(parts))
 
 
-def _how_to_emit(plan: LoopPlan, brief: Brief, notes: ShownNotes) -> str:
-    view = brief.view
+def _how_to_emit(plan: LoopPlan, state: PromptState, notes: ShownNotes) -> str:
+    view = state.view
     events = [] if view.anything else [event for event in view.allowed if not event.startswith("/")]
     example = events[0] if events else (plan.completion if view.anything else "") or "EVENT"
     allowed = "any event" if view.anything else f"one of: {_listed(view.allowed)}"

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from coterie.actors.classes import importable
-from coterie.actors.feed import ReplyFeed, ReplyRecord
-from coterie.actors.letters import TEXTS
+from coterie.actors.dead_letters import TEXTS
 from coterie.actors.message import IN_HAND, TURN_FAILED, Message
 from coterie.actors.plain import plain
+from coterie.actors.reply_streams import ReplyRecord, ReplyStreams
 from coterie.actors.system import make_system
 from coterie.actors.turns import ActorBackend
 from coterie.backends.base import AttemptRef, Event, Text
@@ -69,14 +69,14 @@ class SystemHost:
         """How those of them that nothing has asked for again have ended."""
         make = partial(TurnActor, call=self.call)
         importable(folder)
-        self._feed = ReplyFeed(self._past)
+        self._reply_streams = ReplyStreams(self._past)
         self.system = make_system(
             plan,
             clock=services.clock,
             sink=self._record,
             turn_actor=make,
             keep_plugins=True,
-            feed=self._feed,
+            reply_streams=self._reply_streams,
             folder=folder,
         )
         self._asked = services.turns.backend("actor") if isinstance(services.turns, InProcess) else None
@@ -91,7 +91,7 @@ class SystemHost:
         self.system.plugins.tracer.observe(run, record)
         if run != self._run:
             return
-        self._feed.take(record)
+        self._reply_streams.take(record)
         match record:
             case TurnFinished() | TurnFailed() | TurnCancelled():
                 self._questions.ended(record)

@@ -140,7 +140,7 @@ class Argument(Struct, frozen=True, kw_only=True):
     agreement: float | None = None
 
 
-class Talk:
+class DebateState:
     """A debate in progress.
 
     Args:
@@ -313,49 +313,49 @@ SPEC = PatternSpec(
 def play(team: Team, given: dict[str, Any]) -> Conversation:
     """Argue until the sides agree or the rounds are used up, then decide."""
     config: DebateSettings = team.config
-    talk = Talk(task_of(SPEC.keys, given), mediator_of(config, team.slots), config, team.version)
-    yield from talk.speak(PROPONENT, 0)
+    state = DebateState(task_of(SPEC.keys, given), mediator_of(config, team.slots), config, team.version)
+    yield from state.speak(PROPONENT, 0)
     for round in range(1, config.max_rounds + 1):
-        yield from talk.speak(OPPONENT, round)
-        if talk.may_end():
+        yield from state.speak(OPPONENT, round)
+        if state.may_end():
             break
         if round < config.max_rounds:
-            yield from talk.speak(PROPONENT, round)
-            if talk.may_end():
+            yield from state.speak(PROPONENT, round)
+            if state.may_end():
                 break
     match config.consensus_method:
         case "mediator":
-            return (yield from _mediated(talk))
+            return (yield from _mediated(state))
         case "first_agree":
-            granted = talk.granted()
+            granted = state.granted()
             if granted is None:
-                return (yield from _mediated(talk))
-            return _result(talk, granted.argument, "first_agree", winner=granted.role)
+                return (yield from _mediated(state))
+            return _result(state, granted.argument, "first_agree", winner=granted.role)
         case "majority" | "weighted" | "unanimous":
-            return (yield from _voted(talk))
+            return (yield from _voted(state))
         case _:
             assert_never(config.consensus_method)
 
 
-def _mediated(talk: Talk) -> _Deciding:
+def _mediated(state: DebateState) -> _Deciding:
     """Let the mediator decide; with both orders of the sides, only a verdict that holds in both counts."""
-    orders = SIDES if talk.config.swap_verdict else (PROPONENT,)
-    replies = yield Together(*(Question(talk.mediator, _verdict_prompt(talk, first)) for first in orders))
-    verdicts = tuple(_verdict(_got(reply), talk, first) for reply, first in zip(replies, orders, strict=True))
+    orders = SIDES if state.config.swap_verdict else (PROPONENT,)
+    replies = yield Together(*(Question(state.mediator, _verdict_prompt(state, first)) for first in orders))
+    verdicts = tuple(_verdict(_got(reply), state, first) for reply, first in zip(replies, orders, strict=True))
     one, details = verdicts[0], {"synthesis": verdicts[0].text, "verdicts": verdicts}
     if _same(one, verdicts[-1]):
-        return _result(talk, one.answer, "mediator", conclusion=one.conclusion, winner=one.winner, **details)
+        return _result(state, one.answer, "mediator", conclusion=one.conclusion, winner=one.winner, **details)
     both = [f"[{verdict.first} first]: {verdict.answer}" for verdict in verdicts]
     text = "\n\n".join(["The verdict depends on which side is read first.", *both])
     warning = "the mediator decided otherwise when it read the other side first"
-    return _result(talk, text, "mediator", winner="tie", tie=True, consistent=False, warnings=(warning,), **details)
+    return _result(state, text, "mediator", winner="tie", tie=True, consistent=False, warnings=(warning,), **details)
 
 
-def _voted(talk: Talk) -> _Deciding:
+def _voted(state: DebateState) -> _Deciding:
     """Let both sides and the mediator vote, and count the answers."""
-    method, over = talk.config.consensus_method, "The debate is over, and no side is yours any more."
-    asked = [talk.ask(side, f"{over} {_ballot(talk)}", _ANSWER) for side in SIDES]
-    asked.append(Question(talk.mediator, f"{talk.transcript()}\n\n{_ballot(talk)}", fields=_ANSWER))
+    method, over = state.config.consensus_method, "The debate is over, and no side is yours any more."
+    asked = [state.ask(side, f"{over} {_ballot(state)}", _ANSWER) for side in SIDES]
+    asked.append(Question(state.mediator, f"{state.transcript()}\n\n{_ballot(state)}", fields=_ANSWER))
     replies = [_got(reply) for reply in (yield Together(*asked))]
     votes = [
         Candidate(question.agent, structured.answer(reply), structured.confidence(reply))
@@ -374,27 +374,27 @@ def _voted(talk: Talk) -> _Deciding:
     }
     if method == "unanimous" and len(won.tally.clusters) > 1:
         text, warning = f"There is no unanimous answer.\n\n{concat(votes).text}", "there is no unanimous answer"
-        return _result(talk, text, method, warnings=(warning,), **details)
+        return _result(state, text, method, warnings=(warning,), **details)
     warnings = ("the votes are tied; the first answer counts",) if won.tie else ()
-    return _result(talk, won.text, method, warnings=warnings, **details)
+    return _result(state, won.text, method, warnings=warnings, **details)
 
 
-def _result(talk: Talk, text: str, method: str, **details: Any) -> DebateResult:
-    """The result of *talk*; its conclusion is *text* unless *details* has one."""
+def _result(state: DebateState, text: str, method: str, **details: Any) -> DebateResult:
+    """The result of *state*; its conclusion is *text* unless *details* has one."""
     return DebateResult(
         text=text,
-        question=talk.question,
-        rounds=talk.rounds,
-        debate_history=tuple(talk.turns),
+        question=state.question,
+        rounds=state.rounds,
+        debate_history=tuple(state.turns),
         method=method,
-        convergence=talk.convergence(),
+        convergence=state.convergence(),
         **{"conclusion": text, **details},
     )
 
 
-def _verdict_prompt(talk: Talk, first: str) -> str:
+def _verdict_prompt(state: DebateState, first: str) -> str:
     return (
-        f"{talk.transcript(first)}\n\n"
+        f"{state.transcript(first)}\n\n"
         "You mediate. Weigh what was said, not the order in which it stands here. Write four sections, each beginning "
         "with its name:\n"
         "SUMMARY: the main arguments of each side\n"
@@ -404,15 +404,15 @@ def _verdict_prompt(talk: Talk, first: str) -> str:
     )
 
 
-def _ballot(talk: Talk) -> str:
+def _ballot(state: DebateState) -> str:
     return (
-        f"What is the right answer to this: {talk.question}\n\n"
+        f"What is the right answer to this: {state.question}\n\n"
         'Answer with JSON: {"answer": "in as few words as it takes", "confidence": from 0 to 1}.'
     )
 
 
-def _verdict(reply: TurnFinished, talk: Talk, first: str) -> MediatorVerdict:
-    text = said(reply, talk.mediator)
+def _verdict(reply: TurnFinished, state: DebateState, first: str) -> MediatorVerdict:
+    text = said(reply, state.mediator)
     found = (structured.parse(reply, _CONCLUSION) or {}) | sections(text, _SECTIONS)
     winners = set(_WINNER.findall(found.get("verdict", "").lower()))
     return MediatorVerdict(

@@ -19,8 +19,8 @@ from coterie.errors import NoSuchRun, PatternRefused, RowsFailed
 from coterie.ids import new_run_id
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import Record, RunFinished, RunStarted
-from coterie.kernel.ended import Ended
 from coterie.kernel.owner import Observers, OwnerOptions, RunPorts
+from coterie.kernel.run_exit import RunExit
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.patterns.identity import execution_id
@@ -171,7 +171,7 @@ async def _close(rows: "Projection", run: str) -> None:
 def _as_execution(
     topology: Collaboration,
     run: str,
-    ended: Outcome | Ended,
+    ended: Outcome | RunExit,
     started: RunStarted,
     last: float,
     name: str | None,

@@ -31,7 +31,7 @@ from coterie.errors import CollaborationFailed, ReplayMismatch
 from coterie.journal import records as r
 from coterie.kernel.driven_run import DrivenRun
 from coterie.kernel.shell import Shell
-from coterie.kernel.turns import Settled
+from coterie.kernel.turns import CompletedSession
 from coterie.patterns.reference.attempts import CallAttempt, told
 from coterie.patterns.reference.collaboration import Collaboration
 from coterie.patterns.reference.plain import plain_object
@@ -261,7 +261,7 @@ class Host:
             return await self._human.start(request, on_event)
         program_run = self._program_runs.get(request.run)
         if program_run is None:
-            return Settled(Failure(kind="not_found", reason=f"no program runs for {request.run}"))
+            return CompletedSession(Failure(kind="not_found", reason=f"no program runs for {request.run}"))
         return CallAttempt(program_run, request)
 
     def activity(self, launched: Sequence[r.AttemptLaunched]) -> None:

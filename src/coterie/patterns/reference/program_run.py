@@ -24,7 +24,7 @@ from coterie.patterns.reference.mixins.base import BaseMixin
 from coterie.patterns.reference.plain import digest, image, plain_object
 from coterie.patterns.reference.replies import Replies
 from coterie.patterns.reference.traces import ProgramHost, Traces
-from coterie.patterns.reference.unchecked import row
+from coterie.patterns.reference.trusted import row
 from coterie.patterns.rows.configs import AgentConfig
 from coterie.patterns.rows.kinds import utc_now
 from coterie.patterns.rows.models import AgentInstance

@@ -14,7 +14,7 @@ from coterie.patterns.identity import result_id
 from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext, is_unchanged
 from coterie.patterns.reference.mixins.base import BaseMixin
 from coterie.patterns.reference.plain import plain_object
-from coterie.patterns.reference.unchecked import row
+from coterie.patterns.reference.trusted import row
 from coterie.patterns.rows.configs import AgentConfig
 from coterie.patterns.rows.enums import MessageType
 from coterie.patterns.rows.fold import message_values

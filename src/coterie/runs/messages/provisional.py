@@ -12,7 +12,7 @@ from coterie.engines.commands import Emit, Reply
 from coterie.formats.bounds import decode_json
 from coterie.ids import child_run_id
 from coterie.journal.records import DECISIONS, PARKED_DECISIONS, AttemptFailed
-from coterie.kernel.commands import Again, Turn, refusal
+from coterie.kernel.commands import NextAttempt, Turn, refusal
 from coterie.kernel.fold import Fold
 from coterie.kernel.prompts import how_to_decide
 from coterie.kinds import Kind, kind_of
@@ -103,7 +103,9 @@ def _judged(fold: Fold, turn: Turn, message: RunMessage) -> str:
     if fold.kind(turn.ask.agent) != "human":  # it was cut off, and a human decides whether it is retried
         parked = fold.parked_for(turn.ask.turn)
         unknown = message.text.strip() not in (PARKED_DECISIONS if parked else DECISIONS)
-        again = any(isinstance(one, Again) and one.turn == turn.ask.turn and one.ask for one in fold.todo.values())
+        again = any(
+            isinstance(one, NextAttempt) and one.turn == turn.ask.turn and one.ask for one in fold.todo.values()
+        )
         return f"{how_to_decide(turn.ask.turn, parked)} (not {message.text!r})" if again and unknown else ""
     if problem := unknown_outputs(fold, turn, message):
         return problem

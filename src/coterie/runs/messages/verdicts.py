@@ -116,7 +116,7 @@ def _follow(
         case "answer":
             return _answer(shell, live, turn, message, source), ""
         case "permit":
-            return shell.approvals.attend(live, turn, message.text.strip(), message.id, source), ""
+            return shell.approvals.answer(live, turn, message.text.strip(), message.id, source), ""
         case "setting":
             if not live.kind.keeps_child_plans:
                 return "only a loop reads its settings again", ""
@@ -129,7 +129,7 @@ def _follow(
             return _note(shell, live, turn, message, now, source)
         case "interrupt":
             word = r.OperatorSaid(message=message.id, what="interrupt", turn=turn)
-            if shell.approvals.cut(live, word, source):
+            if shell.approvals.interrupt(live, word, source):
                 return "", ""
             return f"turn {turn!r} is not running" if turn else "no turn is running", ""
         case "stop" if late:
@@ -152,9 +152,9 @@ def _addressee(shell: Shell, message: RunMessage) -> tuple[DrivenRun, str]:
     if message.kind == "answer" and (asking := _questions(shell).get(addressed(message.turn, _questions(shell)))):
         return asking
     if message.kind == "permit":
-        wishes = {_address(live, id): (live, id) for live in shell.runs.values() for id in live.core.attention}
-        if wish := wishes.get(addressed(message.turn, wishes)):
-            return wish
+        requests = {_address(live, id): (live, id) for live in shell.runs.values() for id in live.core.attention}
+        if request := requests.get(addressed(message.turn, requests)):
+            return request
     below, _, turn = message.turn.rpartition("/")
     if below:
         found = shell.runs.get(f"{root.run}/{below}")
@@ -199,7 +199,7 @@ def _answer(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, sourc
     judged = live.core.engine.judge(reply)
     if isinstance(judged, r.AttemptFailed):
         return judged.reason
-    shell.hearing.hear(live, reply, source)
+    shell.inputs.accept(live, reply, source)
     return ""
 
 
@@ -311,7 +311,7 @@ def _emit(shell: Shell, live: DrivenRun, turn: str, message: RunMessage, source:
             return f"the gates of {held.due.event or 'its answer'} are still running: wait for their verdict"
         emit = Emit(turn=turn, attempt=attempt, event=message.event, payload=message.payload, message=message.id)
         emit = replace(emit, open_tasks=_open_tasks(shell, live, emit))
-        record = shell.hearing.hear_late(live, emit) if late else shell.hearing.hear(live, emit, source)
+        record = shell.inputs.accept_late(live, emit) if late else shell.inputs.accept(live, emit, source)
         if record is None:
             return f"attempt {turn}.{attempt} is over (stale)"
         if refused := refusal(record):

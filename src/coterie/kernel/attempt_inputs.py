@@ -13,7 +13,7 @@ from coterie.journal.records import (
     Record,
     Usage,
 )
-from coterie.kernel.commands import Said
+from coterie.kernel.commands import AttemptInput
 from coterie.kernel.driven_run import Check, DrivenRun, InterruptAttempt
 from coterie.kernel.ledger import misreport
 from coterie.kernel.run_tree import RunTree
@@ -25,13 +25,15 @@ _TEXTS = ("text", "outputs", "given", "event", "payload", "reason", "log", "inco
 """The fields of what is said in which secrets are redacted."""
 
 
-class Hearing:
+class AttemptInputs:
     """Takes what the attempts of the runs of *tree* say."""
 
     def __init__(self, tree: RunTree) -> None:
         self._tree, self._clock, self._ledger = tree, tree.ports.clock, tree.ledger
 
-    def hear(self, live: DrivenRun, said: Said, source: str = "agent", at_once: bool = False) -> Record | None:
+    def accept(
+        self, live: DrivenRun, said: AttemptInput, source: str = "agent", at_once: bool = False
+    ) -> Record | None:
         """Take what an attempt says; None if it came too late. Only while an event is handled (`Shell.post`).
 
         While the gates of its turn run, what would be judged or would end the attempt is kept until their verdict,
@@ -53,11 +55,11 @@ class Hearing:
         record = live.core.accept(self._clock.now(), said, source)
         if isinstance(record, GatesDue):
             live.outbox.append(Check(turn=said.turn))
-        return self._heard(live, said.turn, record)
+        return self._accepted(live, said.turn, record)
 
     def use(self, live: DrivenRun, turn: str, attempt: int, usage: Usage) -> None:
         """Keep what an attempt has used so far, and cut it off if that passes its reservation and the budget."""
-        if live.core.hears(turn, attempt):
+        if live.core.accepts(turn, attempt):
             live.reported[turn] = self._counted(live, turn, attempt, usage)
             if self._ledger.overspends(live, turn):
                 live.overspent.add(turn)
@@ -72,7 +74,7 @@ class Hearing:
 
     def _counted(self, live: DrivenRun, turn: str, attempt: int, usage: Usage) -> Usage:
         """The *usage* that an attempt reports, or what counts in its place if it cannot be right, which is recorded."""
-        if not live.core.hears(turn, attempt):
+        if not live.core.accepts(turn, attempt):
             return usage
         earlier, reserved = live.used(turn), live.core.reservations.get(turn, 0.0)
         if turn in live.misreported:
@@ -89,15 +91,15 @@ class Hearing:
     def settle(self, live: DrivenRun, turn: str) -> None:
         """Write the verdict on what *turn* said, whose gates were run, then take what it said meanwhile."""
         core = live.core
-        self._heard(live, turn, core.settle(self._clock.now(), turn))
+        self._accepted(live, turn, core.settle(self._clock.now(), turn))
         for said, source in live.held_back.pop(turn, []):
-            self.hear(live, said, source)
+            self.accept(live, said, source)
         one = core.turns[turn]
         if one.status == "running" and one.slot and turn not in live.attempts:  # it ended with an earlier owner
             core.cut_off(self._clock.now(), turn, "crash", self.used(live, turn, one.attempt))
             self._tree.pump(live)
 
-    def _heard(self, live: DrivenRun, turn: str, record: Record | None) -> Record | None:
+    def _accepted(self, live: DrivenRun, turn: str, record: Record | None) -> Record | None:
         if record is None:
             return None
         if live.core.turns[turn].status != "running":
@@ -105,10 +107,10 @@ class Hearing:
         self._tree.pump(live)
         return record
 
-    def hear_late(self, live: DrivenRun, emit: Emit) -> Record | None:
+    def accept_late(self, live: DrivenRun, emit: Emit) -> Record | None:
         """Take what an attempt had emitted when its owner died, in that owner's time; nothing follows from it yet."""
         return live.core.accept(live.core.at, self._hidden(emit) if self._tree.secrets.values else emit)
 
-    def _hidden(self, said: Said) -> Said:
+    def _hidden(self, said: AttemptInput) -> AttemptInput:
         """*said* without secrets."""
         return self._tree.secrets.hide_fields(said, *_TEXTS)

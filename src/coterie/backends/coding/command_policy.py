@@ -1,4 +1,4 @@
-"""Shell commands that no coding agent may run, whatever else is allowed: the floor of refusals.
+"""Shell commands that no coding agent may run, whatever else is allowed.
 
 It catches mistakes and obvious harm in the commands that a protocol shows. It is no wall: a program can do the same by
 other means, and the sandbox is what holds it back. The time it takes is linear in the length of the command.

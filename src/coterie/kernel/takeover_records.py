@@ -8,7 +8,7 @@ from coterie.kernel.core import Core
 from coterie.planning.plan import Limits
 
 
-def own(
+def take_over(
     core: Core,
     now: float,
     limits: Limits,

@@ -20,7 +20,7 @@ from coterie.actors.node import ActorNode
 from coterie.actors.process import AgentProcess
 from coterie.actors.supervision.spec import SHUTDOWN, ChildSpec
 from coterie.actors.transports.channel import Channel
-from coterie.actors.transports.link import WINDOW, Link
+from coterie.actors.transports.peer_transport import WINDOW, PeerTransport
 from coterie.actors.transports.remote import Peer
 from coterie.actors.transports.wire import CallFrame, Packet, decode, encode
 from coterie.clock import VirtualClock
@@ -42,10 +42,13 @@ class Pair:
 
     def __init__(self, clock: VirtualClock, hub: MemoryHub, fingerprint: str = "") -> None:
         self.clock, self.hub = clock, hub
-        self.link, self.far = Link(hub.carrier()), Link(hub.carrier(), process="w", fingerprint=fingerprint)
-        self.here, self.there = ActorNode(clock=clock, transport=self.link), ActorNode(clock=clock, transport=self.far)
+        self.near, self.far = (
+            PeerTransport(hub.carrier()),
+            PeerTransport(hub.carrier(), process="w", fingerprint=fingerprint),
+        )
+        self.here, self.there = ActorNode(clock=clock, transport=self.near), ActorNode(clock=clock, transport=self.far)
         self.events: list[str] = []
-        self.link.on_peer(lambda peer, what: self.events.append(what))
+        self.near.on_peer(lambda peer, what: self.events.append(what))
         self.children: list[AgentChild] = []
 
     async def start(self) -> None:
@@ -113,13 +116,13 @@ def test_nodes_find_each_other_whichever_starts_first() -> None:
     """And hear of agents that start and stop later."""
 
     async def scene(pair: Pair) -> None:
-        await pair.until(lambda: bool(pair.link.peers and pair.far.peers))
-        late = ActorNode(clock=pair.clock, transport=Link(pair.hub.carrier(), process="late"))
+        await pair.until(lambda: bool(pair.near.peers and pair.far.peers))
+        late = ActorNode(clock=pair.clock, transport=PeerTransport(pair.hub.carrier(), process="late"))
         await late.start()
-        await pair.until(lambda: len(pair.link.peers) == 2)
+        await pair.until(lambda: len(pair.near.peers) == 2)
         child = await pair.add("echo")
         await pair.until(lambda: "echo" in late.transport.names())
-        peer = next(peer for peer in pair.link.peers.values() if peer.process == "w")
+        peer = next(peer for peer in pair.near.peers.values() if peer.process == "w")
         assert (peer.role, peer.fingerprint, peer.names) == ("worker", "", {"echo"})
         assert [one.role for one in pair.far.peers.values() if not one.process] == ["supervisor"]
         await child.stop(SHUTDOWN)
@@ -129,7 +132,7 @@ def test_nodes_find_each_other_whichever_starts_first() -> None:
         await late.stop()
         assert pair.events == ["joined", "joined", "changed", "changed", "lost"]
         await asyncio.sleep(10 * SILENT)
-        assert len(pair.link.peers) == 1
+        assert len(pair.near.peers) == 1
 
     play(scene)
 
@@ -147,7 +150,7 @@ def test_what_a_lost_node_has_not_confirmed_is_reported() -> None:
         await asyncio.sleep(0.1)
         pair.cut()
         send = asyncio.create_task(pair.here.send("echo", "on its way"))
-        seconds = await pair.until(lambda: not pair.link.peers)
+        seconds = await pair.until(lambda: not pair.near.peers)
         assert 0.5 * SILENT < seconds <= SILENT + 0.6
         for task in (ask, send):
             with pytest.raises(WorkerLost, match="'w' was lost"):
@@ -157,7 +160,7 @@ def test_what_a_lost_node_has_not_confirmed_is_reported() -> None:
         assert [letter.payload for letter, _ in pair.here.letters] == [{"hang": 3600}, "taken"]
         assert pair.here.letters.counts == {"lost": 2}
         pair.heal()
-        await pair.until(lambda: bool(pair.link.peers) and bool(pair.far.peers))
+        await pair.until(lambda: bool(pair.near.peers) and bool(pair.far.peers))
         assert pair.events[-2:] == ["lost", "joined"]
         assert pair.there.health("echo").queued == 0, "reported as lost, and still to be handled"
 
@@ -179,7 +182,7 @@ def test_a_message_that_was_reported_as_lost_is_not_handled_later() -> None:
 
         pair.hub.drops = hold
         send = asyncio.create_task(pair.here.send("echo", "late"))
-        await pair.until(lambda: not pair.link.peers)
+        await pair.until(lambda: not pair.near.peers)
         with pytest.raises(WorkerLost):
             await send
         pair.heal()
@@ -283,8 +286,8 @@ def test_agents_of_another_plan_are_not_known() -> None:
 
     async def scene(pair: Pair) -> None:
         await AgentChild(ChildSpec(name="echo", factory=lambda: Echo("echo")), pair.there).start(1)
-        await pair.until(lambda: any(peer.names for peer in pair.link.peers.values()))
-        assert [peer.fingerprint for peer in pair.link.peers.values()] == ["another"]
+        await pair.until(lambda: any(peer.names for peer in pair.near.peers.values()))
+        assert [peer.fingerprint for peer in pair.near.peers.values()] == ["another"]
         with pytest.raises(NoSuchAgent):
             await pair.here.ask("echo")
 
@@ -304,7 +307,7 @@ def test_messages_to_an_agent_that_is_expected_wait_for_it() -> None:
                 raise AgentStopped(name, "given up")
             await again.wait()
 
-        pair.link.resolve = resolve
+        pair.near.resolve = resolve
         sends = [asyncio.create_task(pair.here.send("echo", n)) for n in range(50)]
         given_up = asyncio.create_task(pair.here.send("echo", "given up"))
         with pytest.raises(AskTimedOut):
@@ -353,7 +356,7 @@ def test_a_node_that_stops_confirms_what_it_has_handled() -> None:
             await pair.here.send("echo", n)
         await child.stop(SHUTDOWN)
         await pair.there.stop()
-        await pair.until(lambda: not pair.link.peers)
+        await pair.until(lambda: not pair.near.peers)
         assert (len(pair.there.letters), len(pair.here.letters)) == (4, 0)
 
     play(scene)
@@ -448,9 +451,9 @@ def test_requests_between_nodes() -> None:
             return object() if payload == 12 else payload * 2
 
         pair.far.serve("double", double)
-        await pair.until(lambda: bool(pair.link.peers))
+        await pair.until(lambda: bool(pair.near.peers))
         address = pair.there.address
-        asks = [asyncio.create_task(pair.link.request(address, "double", n)) for n in range(5)]
+        asks = [asyncio.create_task(pair.near.request(address, "double", n)) for n in range(5)]
         assert await asyncio.gather(*asks) == [0, 2, 4, 6, 8]
         assert begun == [0, 1, 2, 3, 4]
         for kind, payload, words in (
@@ -459,12 +462,12 @@ def test_requests_between_nodes() -> None:
             ("double", 12, "unsupported"),
         ):
             with pytest.raises(ActorError, match=words):
-                await pair.link.request(address, kind, payload)
+                await pair.near.request(address, kind, payload)
         with pytest.raises(AskTimedOut):
-            await pair.link.request(address, "double", 0, timeout=0.5)
+            await pair.near.request(address, "double", 0, timeout=0.5)
         with pytest.raises(WorkerLost):
-            await pair.link.request("_node.unknown", "double", 0)
-        last = asyncio.create_task(pair.link.request(address, "double", 0, timeout=None))
+            await pair.near.request("_node.unknown", "double", 0)
+        last = asyncio.create_task(pair.near.request(address, "double", 0, timeout=None))
         await asyncio.sleep(0.1)
         pair.cut()
         with pytest.raises(WorkerLost):

@@ -15,7 +15,7 @@ HARNESS = (PARALLEL, JOINED)
 """Suffixes of events that open a wave, or that only the harness emits."""
 
 
-def nearest(plan: LoopPlan, view: View) -> str:
+def default_event(plan: LoopPlan, view: View) -> str:
     """The event allowed by *view* from which the run completes in the fewest turns; empty if none is allowed.
 
     Of several the first declared; the first allowed if no event completes the run.

@@ -14,12 +14,12 @@ SETTLED = 3 * 10**9
 _Mark = tuple[int, ...]
 
 
-class Footprint:
+class FileFingerprint:
     """The paths that a reading depended on, and their state just before: identity, size and times, or their absence.
 
     A symbolic link counts with the file that it leads to. Of a folder only its identity and mode count: what is looked
     for in it is noted by itself. A file that changed shortly before the reading may change again without a trace in
-    its times, so such a footprint is never current.
+    its times, so such a fingerprint is never current.
 
     Args:
         now: Reads the wall clock, in nanoseconds.

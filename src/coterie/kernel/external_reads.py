@@ -10,7 +10,7 @@ from coterie.kernel.event_queue import EventQueue
 T = TypeVar("T")
 
 
-class ExternalFacts:
+class ExternalReads:
     """Reads facts for the runs of one owner.
 
     Until an answer is handled nothing depends on it: what asked for it has reserved its place and written nothing. So

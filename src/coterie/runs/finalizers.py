@@ -19,7 +19,7 @@ from coterie.backends.processes import unmarked
 from coterie.backends.secrets import Secrets
 from coterie.ids import folder_name
 from coterie.journal.records import Record, RunNotified, TreeCleared, TreeMerged
-from coterie.kernel.ended import ClosingSteps, Ended, Step
+from coterie.kernel.run_exit import Finalizers, RunExit, Step
 from coterie.kinds import kind_of
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan
@@ -35,7 +35,7 @@ SAID_MOST = 500
 """Characters of its output that are shown if it fails."""
 
 
-class LocalClosingSteps(ClosingSteps):
+class LocalFinalizers(Finalizers):
     """The steps before one root run ends or stops, in this process.
 
     Args:
@@ -52,12 +52,12 @@ class LocalClosingSteps(ClosingSteps):
         """Whether there is a work tree to merge, or a command to call."""
         return self._has_tree or kind_of(plan).notify != ()
 
-    async def next_step(self, plan: Plan, done: Sequence[Record], ended: Ended) -> Step | None:
+    async def next_step(self, plan: Plan, done: Sequence[Record], ended: RunExit) -> Step | None:
         """The next step that is not among *done*, which takes its time on a thread."""
         step = self.step(plan, done, ended)
         return partial(in_thread, step) if step is not None else None
 
-    def step(self, plan: Plan, done: Sequence[Record], ended: Ended) -> Callable[[], Record] | None:
+    def step(self, plan: Plan, done: Sequence[Record], ended: RunExit) -> Callable[[], Record] | None:
         """The next step that is not among *done*; None: there is none."""
         kinds = {type(record) for record in done}
         tree = worktree.read(self._state_dir, self._run) if ended.status != "stopped" else None
@@ -77,7 +77,7 @@ class LocalClosingSteps(ClosingSteps):
         return None
 
 
-def notified(plan: Plan, ended: Ended, state_dir: Path, cwd: Path, tree: WorkTree | None = None) -> RunNotified:
+def notified(plan: Plan, ended: RunExit, state_dir: Path, cwd: Path, tree: WorkTree | None = None) -> RunNotified:
     """Call `notify.command` of *plan* in *cwd*, and say what became of it."""
     kind = kind_of(plan)
     document = message(plan, kind.place or RunPlace(), ended, state_dir, tree)
@@ -99,7 +99,7 @@ def notices(state_dir: Path, run: str, steps: Sequence[Record]) -> Iterator[str]
                 yield f"notify.command: {problem}"
 
 
-def message(plan: Plan, place: RunPlace, outcome: Ended, state_dir: Path, tree: WorkTree | None) -> dict[str, Any]:
+def message(plan: Plan, place: RunPlace, outcome: RunExit, state_dir: Path, tree: WorkTree | None) -> dict[str, Any]:
     """What is said of the end of a run, as JSON."""
     result = outcome.result if isinstance(outcome.result, dict) else {}
     return {

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.backends.base import Permission
-from coterie.backends.coding.floor import REASONS, UNREADABLE, refusal
-from coterie.backends.coding.permissions import ToolPermissions, Wish, branch_of
+from coterie.backends.coding.command_policy import REASONS, UNREADABLE, refusal
+from coterie.backends.coding.permissions import ApprovalRequest, ToolPermissions, branch_of
 from coterie.planning.plan import AgentPlan
 
 CASES = json.loads((Path(__file__).parents[2] / "data/cases-loop/command_risk.json").read_text())["cases"]
@@ -247,20 +247,20 @@ def test_the_floor_wins_over_trust_and_over_a_person(options: dict[str, object])
     said: list[object] = []
     permissions = ToolPermissions(AgentPlan(name="a", options=options), said.append, nullcontext)
 
-    assert not asyncio.run(permissions.allows(Wish(id="1", tool="bash", command="sudo rm -rf /")))
+    assert not asyncio.run(permissions.allows(ApprovalRequest(id="1", tool="bash", command="sudo rm -rf /")))
     why = "rm-rf-root: recursive force-remove of a root/system/home path"
     assert said == [Permission(id="1", tool="bash", decision="denied", why=why)]
 
 
 def test_a_person_decides_on_a_command_that_cannot_be_read() -> None:
     """Although the plan trusts; without trust it is denied at once."""
-    wish = Wish(id="1", tool="bash", command="$CMD -rf /tmp/x")
+    request = ApprovalRequest(id="1", tool="bash", command="$CMD -rf /tmp/x")
 
     async def main(trusts: bool) -> tuple[bool, Heard]:
         heard = Heard()
         options = {"trust_all_tools": trusts}
         permissions = ToolPermissions(AgentPlan(name="a", options=options), heard, nullcontext)
-        asking = asyncio.create_task(permissions.allows(wish))
+        asking = asyncio.create_task(permissions.allows(request))
         await heard.until(len)
         assert permissions.answer("1", True) is trusts
         return await asking, heard
@@ -317,9 +317,11 @@ def test_the_current_branch_is_read_from_the_repository(tmp_path: Path) -> None:
 
 
 def test_permissions_know_the_branch_of_the_folder(tmp_path: Path) -> None:
-    """The floor refuses a force push of what is checked out there."""
+    """The policy refuses a force push of what is checked out there."""
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     permissions = ToolPermissions(AgentPlan(name="a"), lambda event: None, nullcontext, tmp_path)
 
-    assert permissions.forbids(Wish(id="1", tool="Bash", command="git push --force")).startswith("force-push-protected")
+    assert permissions.forbids(ApprovalRequest(id="1", tool="Bash", command="git push --force")).startswith(
+        "force-push-protected"
+    )

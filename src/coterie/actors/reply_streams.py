@@ -1,4 +1,4 @@
-"""The feed of streamed replies: their records, as they become durable, for those that read them."""
+"""The streams of replies: their records, as they become durable, for those that read them."""
 
 import asyncio
 import math
@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from coterie.actors.letters import Sink
+from coterie.actors.dead_letters import Sink
 from coterie.actors.message import REFUSED, TURN_FAILED, AskRefusal, Message
 from coterie.actors.plain import plain
 from coterie.journal.records import Record, ReplyEnded, ReplyPiece
@@ -22,7 +22,7 @@ HEARTBEAT = 15.0
 """Seconds of silence that a reader hears of."""
 
 
-class ReplyFeed:
+class ReplyStreams:
     """The records of streamed replies, as they become durable.
 
     Args:

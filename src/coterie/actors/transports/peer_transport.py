@@ -22,8 +22,8 @@ them. What is above it does not depend on it, and has four layers:
 
    A place in the lane is free again once the message is in its mailbox, so a full mailbox delays only its own senders.
    If the host is lost, asks fail at once, and sends become dead letters unless they are known to be handled. Each
-   message is therefore handled at most once, and never lost without a report. `JetStreamLink` stores messages first,
-   and handles each at least once.
+   message is therefore handled at most once, and never lost without a report. `JetStreamTransport` stores messages
+   first, and handles each at least once.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from coterie.actors.answers import error_of
 from coterie.actors.message import TURN_CONTROLS, AskRefusal, Message
 from coterie.actors.transports import wire
 from coterie.actors.transports.base import Carrier, Endpoint
-from coterie.actors.transports.peers import TICK, PeerLink
+from coterie.actors.transports.peers import TICK, PeerConnections
 from coterie.actors.transports.remote import HandOver, Lane, Peer, RemoteNode, trim
 from coterie.errors import ActorError, AgentStopped, NoSuchAgent, WorkerLost
 
@@ -47,7 +47,7 @@ GOODBYE = 1.0
 """Seconds that a node waits at its stop until everything that it sent has been received."""
 
 
-class Link(PeerLink):
+class PeerTransport(PeerConnections):
     """Carries messages to agents of other nodes, finds these nodes, and notices when one is lost.
 
     Nodes greet each other in any order. A node is lost when it is silent for *heartbeat_timeout* while this node's own
@@ -414,7 +414,9 @@ class Link(PeerLink):
         self._lose(remote, for_good=True)
 
 
-Link._handlers = {kind: getattr(Link, f"_on_{kind.__struct_config__.tag}") for kind in get_args(wire.Frame)}
+PeerTransport._handlers = {
+    kind: getattr(PeerTransport, f"_on_{kind.__struct_config__.tag}") for kind in get_args(wire.Frame)
+}
 
 
 def _refusal_of(agent: str, error: BaseException) -> AskRefusal:

@@ -1,4 +1,4 @@
-"""The companions of the runs that one owner drives: made when a run begins or is taken over, closed when it ends."""
+"""The sidecars of the runs that one owner drives: made when a run begins or is taken over, closed when it ends."""
 
 import os
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from coterie.journal.records import Record, RunOwned
 from coterie.kernel.services import ShellServices
 from coterie.kernel.shell import Shell
 from coterie.kernel.turns import Turns
-from coterie.kinds import Companion, Observe
+from coterie.kinds import Observe, Sidecar
 
 if TYPE_CHECKING:
     from coterie.actors.plugins.plugins import Plugins
@@ -17,19 +17,19 @@ EXPORTERS = "COTERIE_EXPORTERS"
 """The environment variable that names exporters for the spans of every run."""
 
 
-class Companions:
-    """Lets the companion of each run live as long as its run has this owner.
+class Sidecars:
+    """Lets the sidecar of each run live as long as its run has this owner.
 
     Args:
         clock: The source of time.
         turns: Starts the attempts of the runs.
-        observe: Called with each durable record after the companion of its run.
+        observe: Called with each durable record after the sidecar of its run.
     """
 
     def __init__(self, clock: Clock, turns: Turns, observe: Observe | None) -> None:
         self._clock, self._turns, self._observe = clock, turns, observe
         self._shell: Shell | None = None
-        self._companions: dict[str, Companion] = {}
+        self._sidecars: dict[str, Sidecar] = {}
         self._exporting = exporting(os.environ.get(EXPORTERS, ""), clock)
 
     def attach(self, shell: Shell) -> None:
@@ -40,9 +40,9 @@ class Companions:
         """Take a durable record of *run*."""
         if isinstance(record, RunOwned):
             self._begin(run)
-        for above, companion in self._companions.items():
+        for above, sidecar in self._sidecars.items():
             if run == above or run.startswith(f"{above}/"):
-                companion.observe(run, record)
+                sidecar.observe(run, record)
         if self._exporting is not None:
             self._exporting.tracer.observe(run, record)
         if self._observe is not None:
@@ -50,26 +50,26 @@ class Companions:
 
     def _begin(self, run: str) -> None:
         live = self._shell.runs.get(run) if self._shell is not None else None
-        if self._shell is None or live is None or not live.core.is_live or run in self._companions:
+        if self._shell is None or live is None or not live.core.is_live or run in self._sidecars:
             return
         services = ShellServices(run, self._shell, self._turns, self._clock)
-        started, companion = live.core.started, live.kind.companion(services)
-        if companion is not None:
-            self._companions[run] = companion
+        started, sidecar = live.core.started, live.kind.sidecar(services)
+        if sidecar is not None:
+            self._sidecars[run] = sidecar
             if started is not None:
-                companion.observe(run, started)
+                sidecar.observe(run, started)
         if self._exporting is not None and started is not None:
             self._exporting.tracer.observe(run, started)
 
     def stop(self, run: str) -> bool:
-        """End the companion of *run* in order; whether that completes the run."""
-        companion = self._companions.get(run)
-        return companion is not None and companion.stop()
+        """End the sidecar of *run* in order; whether that completes the run."""
+        sidecar = self._sidecars.get(run)
+        return sidecar is not None and sidecar.stop()
 
     async def close(self) -> None:
-        """Close every companion. Idempotent."""
-        for companion in self._companions.values():
-            await companion.close()
+        """Close every sidecar. Idempotent."""
+        for sidecar in self._sidecars.values():
+            await sidecar.close()
         if self._exporting is not None:
             await self._exporting.close()
 

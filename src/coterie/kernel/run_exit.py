@@ -18,7 +18,7 @@ class Waiting(Struct, frozen=True, kw_only=True):
     prompt: str = ""
 
 
-class Ended(Struct, frozen=True, kw_only=True):
+class RunExit(Struct, frozen=True, kw_only=True):
     """The state in which an owner left a run.
 
     Attributes:
@@ -48,17 +48,17 @@ Step = Callable[[], Awaitable[Record]]
 """A step before the end: it can be repeated after a kill, and gives the record of what it did."""
 
 
-class ClosingSteps(Protocol):
+class Finalizers(Protocol):
     """The steps before a root run ends or stops. By default there are none."""
 
     def closes(self, plan: Plan) -> bool:
         """Whether a root run of *plan* has steps to do before it ends."""
         return False
 
-    async def next_step(self, plan: Plan, done: Sequence[Record], ended: Ended) -> Step | None:
+    async def next_step(self, plan: Plan, done: Sequence[Record], ended: RunExit) -> Step | None:
         """The next step before the root run ends, or stops, as *ended* says; None: all are *done*."""
         return None
 
 
-class NoClosingSteps(ClosingSteps):
+class NoFinalizers(Finalizers):
     """No steps."""

@@ -12,7 +12,7 @@ class TurnOutput(Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-class Brief(Struct, frozen=True, kw_only=True):
+class PromptState(Struct, frozen=True, kw_only=True):
     """The state of the run that the prompt of the turn *turn* shows.
 
     Attributes:

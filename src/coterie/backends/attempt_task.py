@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from coterie.backends.base import Failure, Result
 
 
-class Underway(ABC):
+class AttemptTask(ABC):
     """A running attempt, as a task that does not depend on the task that waits for it.
 
     A subclass does the work in `_run`, which watches `_cut` and ends all that it started before it returns.

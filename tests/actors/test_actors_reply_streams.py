@@ -1,4 +1,4 @@
-"""The feed of streamed replies: what its readers get, how long, and what it keeps; in virtual time."""
+"""The streams of replies: what their readers get, how long, and what is kept; in virtual time."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from coterie.actors import feed as module
-from coterie.actors.feed import ReplyFeed, ReplyRecord
+from coterie.actors import reply_streams as module
+from coterie.actors.reply_streams import ReplyRecord, ReplyStreams
 from coterie.clock import VirtualClock
 from coterie.journal.records import ReplyEnded, ReplyPiece
 
@@ -24,9 +24,9 @@ def play(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
     VirtualClock(1000.0).run(scene())
 
 
-async def read(feed: ReplyFeed, ask: str = "x", after: int = 0) -> list[Any]:
+async def read(streams: ReplyStreams, ask: str = "x", after: int = 0) -> list[Any]:
     """The payloads behind *after*; a heartbeat is `...`."""
-    records = await feed.follow(ask, "a", after)
+    records = await streams.follow(ask, "a", after)
     assert records is not None
     return [... if one is None else getattr(one, "kind", "") or one.payload async for one in records]
 
@@ -35,24 +35,24 @@ def test_readers_get_the_records_behind_their_place_and_hear_of_silence() -> Non
     """From the beginning or later, those to come too; the end whatever their place is, and nothing after it."""
 
     async def scene() -> None:
-        feed = ReplyFeed()
-        feed.begin("x", "a")
-        feed.take(piece(1))
-        feed.take(piece(2))
-        readers = [asyncio.create_task(read(feed, after=after)) for after in (0, 1, 9)]
+        streams = ReplyStreams()
+        streams.begin("x", "a")
+        streams.take(piece(1))
+        streams.take(piece(2))
+        readers = [asyncio.create_task(read(streams, after=after)) for after in (0, 1, 9)]
         await asyncio.sleep(2.5 * module.HEARTBEAT)
-        assert feed.silence("x") == 2.5 * module.HEARTBEAT
-        assert not feed.has_ended("x")
+        assert streams.silence("x") == 2.5 * module.HEARTBEAT
+        assert not streams.has_ended("x")
         for record in (piece(3), end(4), piece(5), piece(6, "unknown")):
-            feed.take(record)
+            streams.take(record)
         first, second, third = await asyncio.gather(*readers)
         assert first == [1, 2, ..., ..., 3, "end"]
         assert (second, third) == (first[1:], [..., ..., "end"])
-        assert await read(feed, after=2) == [3, "end"]
-        assert feed.has_ended("x")
-        assert await feed.follow("x", "another agent") is None
-        assert await feed.follow("unknown", "a") is None
-        assert (feed.silence("unknown"), feed.has_ended("unknown")) == (float("inf"), True)
+        assert await read(streams, after=2) == [3, "end"]
+        assert streams.has_ended("x")
+        assert await streams.follow("x", "another agent") is None
+        assert await streams.follow("unknown", "a") is None
+        assert (streams.silence("unknown"), streams.has_ended("unknown")) == (float("inf"), True)
 
     play(scene)
 
@@ -63,16 +63,16 @@ def test_without_a_journal_the_latest_ends_are_kept(monkeypatch: pytest.MonkeyPa
     written: list[Any] = []
 
     async def scene() -> None:
-        feed = ReplyFeed()
-        sink = feed.numbering(written.append)
+        streams = ReplyStreams()
+        sink = streams.numbering(written.append)
         for ask in ("open", "1", "2", "3"):
-            feed.begin(ask, "a")
+            streams.begin(ask, "a")
             sink(piece(0, ask))
         for ask in ("1", "2", "3"):
             sink(end(0, ask))
-        assert await feed.follow("1", "a") is None
-        assert [await read(feed, ask, after=3) for ask in ("2", "3")] == [["end"], [0, "end"]]
-        assert await feed.follow("open", "a") is not None
+        assert await streams.follow("1", "a") is None
+        assert [await read(streams, ask, after=3) for ask in ("2", "3")] == [["end"], [0, "end"]]
+        assert await streams.follow("open", "a") is not None
         assert {one.seq for one in written} == {0}, "a journal would number them itself"
 
     play(scene)
@@ -86,16 +86,16 @@ def test_what_has_ended_is_read_from_the_journal() -> None:
         return journal.get(ask, ())
 
     async def scene() -> None:
-        feed = ReplyFeed(past)
-        feed.begin("x", "a")
-        following = await feed.follow("x", "a")
+        streams = ReplyStreams(past)
+        streams.begin("x", "a")
+        following = await streams.follow("x", "a")
         for record in (piece(7), end(8)):
-            feed.take(record)
+            streams.take(record)
         assert following is not None
         assert [one.payload async for one in following if one is not None] == [7, "end"]
-        assert await read(feed) == [1, "end"]
-        assert await read(feed, "cut", after=5) == ["lost"]
-        assert await feed.follow("other", "a") is None
+        assert await read(streams) == [1, "end"]
+        assert await read(streams, "cut", after=5) == ["lost"]
+        assert await streams.follow("other", "a") is None
 
     play(scene)
 
@@ -104,17 +104,17 @@ def test_an_end_is_waited_for_no_longer_than_allowed() -> None:
     """Whatever other records come meanwhile."""
 
     async def scene() -> None:
-        feed, loop = ReplyFeed(), asyncio.get_running_loop()
-        feed.begin("x", "a")
-        loop.call_later(1, feed.take, piece(1))
+        streams, loop = ReplyStreams(), asyncio.get_running_loop()
+        streams.begin("x", "a")
+        loop.call_later(1, streams.take, piece(1))
         began = loop.time()
-        await feed.ended("x", 3)
+        await streams.ended("x", 3)
         assert loop.time() - began == 3
-        loop.call_later(1, feed.take, end(2))
-        await feed.ended("x", 3)
+        loop.call_later(1, streams.take, end(2))
+        await streams.ended("x", 3)
         assert loop.time() - began == 4
-        await feed.ended("x", 3)
-        await feed.ended("unknown", 3)
+        await streams.ended("x", 3)
+        await streams.ended("unknown", 3)
         assert loop.time() - began == 4
 
     play(scene)
