@@ -27,6 +27,7 @@ class FunctionAgent(AgentProcess):
         super().__init__(name)
         self._function: Callable[..., Any] = load_function(path)
         self._signature = signature_of(self._function)
+        self._waits = inspect.iscoroutinefunction(self._function)
 
     async def handle(self, message: Message) -> Message | None:
         """Call the function for the turn in *message*."""
@@ -38,7 +39,7 @@ class FunctionAgent(AgentProcess):
                 arguments[name] = value
             elif name not in self._signature.optional:
                 raise TurnFailure("failed", f"no agent gives {name!r}, which {self.name}() reads, nor does the input")
-        if inspect.iscoroutinefunction(self._function):
+        if self._waits:
             answer = await self._function(**arguments)
         else:
             answer = await asyncio.to_thread(self._function, **arguments)

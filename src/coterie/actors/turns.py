@@ -154,12 +154,7 @@ class ActorTurn:
 
     async def result(self) -> Result:
         """Wait for the reply. Cancelling this wait ends the actor's work on the turn."""
-        try:
-            return await asyncio.shield(self._task)
-        except asyncio.CancelledError:
-            await self.interrupt()
-            self._task.cancel()
-            raise
+        return await self._task
 
     async def interrupt(self) -> None:
         """End the actor's work on the turn; the actor lives."""
@@ -186,9 +181,12 @@ class ActorTurn:
         meters[self._turn] = self._count
         try:
             result = await self._reply()
+        except asyncio.CancelledError:
+            await self.interrupt()
+            raise
         finally:
             meters.pop(self._turn, None)
-        return replace(result, usage=self._used)
+        return result if self._used is NO_USAGE else replace(result, usage=self._used)
 
     def _count(self, usage: Usage) -> None:
         self._used += usage

@@ -202,12 +202,10 @@ def _required(type_: Any) -> frozenset[str] | None:
 
 def _default(type_: Any, name: str) -> Any:
     """The default of a field, if it is plain data."""
-    field = (
-        next((one for one in dataclasses.fields(type_) if one.name == name), None)
-        if (dataclasses.is_dataclass(type_))
-        else None
-    )
-    default = getattr(field, "default", None)
+    fields: Any = dataclasses.fields(type_) if dataclasses.is_dataclass(type_) else ()
+    if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
+        fields = msgspec.structs.fields(type_)
+    default = next((one.default for one in fields if one.name == name), None)
     return default if isinstance(default, str | int | float | bool) else None
 
 
