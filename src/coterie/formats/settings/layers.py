@@ -99,7 +99,12 @@ def user_file(env: Mapping[str, str]) -> Path:
 
 def override_file(scope: str, preset: str, work_dir: Path, env: Mapping[str, str]) -> Path:
     """The override file of *scope*, `user` or `repo`, for *preset*."""
-    return scope_folder(scope, work_dir, env) / "overrides" / f"{preset}.toml"
+    return scope_folder(scope, work_dir, env) / override_path(preset)
+
+
+def override_path(preset: str) -> Path:
+    """The override file for *preset* within the folder of a scope."""
+    return Path("overrides", f"{preset}.toml")
 
 
 def scope_folder(scope: str, work_dir: Path, env: Mapping[str, str]) -> Path:
