@@ -154,7 +154,7 @@ def main(arguments: Sequence[str]) -> int:
             parsed = argv.prepare(arguments)
             if (status := _plain(parsed)) is not None:
                 return status
-            return command(arguments[:2])(args=parsed, prog_name="coterie", standalone_mode=not as_json) or 0
+            return command(arguments[:2])(args=parsed, prog_name="coterie", standalone_mode=False) or 0
     except SystemExit as end:
         return _status(end)
     except KeyboardInterrupt:
@@ -283,8 +283,10 @@ def _report(error: Exception, *, as_json: bool) -> int:
     status, message = _explained(error)
     if as_json:
         output.say_json({"error": message, "exit": status})
+    elif "\n" in message:  # the help of a group that was called without a command
+        output.complain(message)
     else:
-        output.complain(f"coterie: {message}")
+        output.complain(message if message.startswith("coterie ") else f"coterie: {message}")
     return status
 
 
@@ -298,8 +300,12 @@ def _explained(error: Exception) -> tuple[int, str]:
     if isinstance(error, OSError):
         missing = "the current folder is gone" if isinstance(error, FileNotFoundError) else "system error"
         return status, f"{error.filename or missing}: {error.strerror or error}"
-    if hasattr(error, "format_message"):  # from the option parser, which prints it itself without --json
-        return 2, error.format_message()
+    if hasattr(error, "format_message"):  # from the option parser
+        from coterie.cli.usage import explain_usage
+
+        return 2, explain_usage(error, COMMANDS)
+    if type(error).__name__ == "Abort":  # a question was left unanswered
+        return 1, "nothing was done: the question was not answered"
     if os.environ.get("COTERIE_DEBUG"):
         sys.excepthook(type(error), error, error.__traceback__)
     return 1, (

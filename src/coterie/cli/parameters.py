@@ -124,6 +124,8 @@ def plain_call(command: Command, words: Sequence[str]) -> dict[str, Any] | None:
         for one in known:
             if isinstance(one.declared, Argument):
                 _take_argument(values, one, given)
+            elif one.name not in values and one.default is Parameter.empty:
+                return None
     except (LookupError, ValueError, StopIteration):
         return None
     return None if given else bound(command, values)

@@ -23,7 +23,9 @@ def presets(
     from coterie.errors import UsageError
     from coterie.planning.presets.catalogue import catalogue, describe
 
-    if show is not None and (show != "show" or preset is None):
+    if show != "show" and preset is None:
+        preset = show
+    elif show is not None and (show != "show" or preset is None):
         raise UsageError("write `coterie presets`, or `coterie presets show NAME`")
     if preset is not None:
         one = describe(preset)

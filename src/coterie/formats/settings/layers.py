@@ -5,6 +5,7 @@ repository's override, the command line. `autoloops.conf` is read only if a proj
 of each value is recorded.
 """
 
+import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -182,7 +183,9 @@ class _Job:
         try:
             value = convert(key, entry.value, entry.raw)
         except InvalidSetting as fault:
-            self._report(error("bad-setting", str(fault), entry.span), file)
+            example = {"whole": "3", "number": "0.5", "flag": "true", "duration": '"15m"', "ms": "60000"}.get(key.type)
+            hint = f"write {key.name} = {example}" if example else f"write {key.name} = {json.dumps(key.default)}"
+            self._report(error("bad-setting", str(fault), entry.span, hint), file)
             return
         self._values[key.section][key.attribute] = value
         self._origins[key.name] = Origin(layer, file, entry.span.line if entry.span else 0)
