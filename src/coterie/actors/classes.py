@@ -99,7 +99,7 @@ def _load(path: str, what: str, fits: Callable[[Any], bool]) -> Any:
         why = f"importing {module_name!r} failed: {type(error).__name__}: {error}"
         if isinstance(error, ModuleNotFoundError) and error.name == module_name:
             why = f"there is no module {module_name!r}"
-            near = did_you_mean(module_name, [found.name for found in iter_modules(sys.path[-2:])])
+            near = did_you_mean(module_name, [found.name for found in iter_modules()])
             why += f"; {near}" if near else ""
         raise ClassNotFound(path, why, what) from error
     found = getattr(module, name, None)

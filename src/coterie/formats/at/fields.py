@@ -312,11 +312,11 @@ class FieldReader:
     def misfit(self, name: str, found: str, wanted: str) -> None:
         """Report the invalid value *found* of a field that was taken."""
         message = f"{name!r} of {self.owner} is not {wanted}: {found!r}"
-        example = "3" if wanted.startswith("a whole number") else "0.5" if wanted.startswith("a number") else ""
-        self.report(error("bad-value", message, self.spans.get(name), f"write {name}: {example}" if example else ""))
+        self.report(error("bad-value", message, self.spans.get(name), _example(name, wanted)))
 
     def wrong(self, name: str, value: Value, wanted: str, hint: str = "", fix: Fix | None = None) -> None:
         """Report an invalid value."""
+        hint = hint or _example(name, wanted)
         self.spans.pop(name, None)
         found = _brief(value)
         fault = f"is not {wanted}: {found}" if wanted else f"cannot be {found}"
@@ -338,3 +338,9 @@ def _brief(value: Value) -> str:
         case _:
             text = text_of(value)
             return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
+def _example(name: str, wanted: str) -> str:
+    """A line that sets *name* to a number, if that is *wanted*."""
+    example = "3" if wanted.startswith("a whole number") else "0.5" if wanted.startswith("a number") else ""
+    return f"write {name}: {example}" if example else ""

@@ -204,9 +204,11 @@ def _right_place(key: str, cls: type[msgspec.Struct]) -> str:
 
 def _example(name: str, type: inspect.Type) -> str:
     """A line that sets *name* to a value of *type*; empty if no value is typical."""
+    if "[" in name:
+        return ""
     match type:
-        case inspect.IntType(ge=low):
-            return f"write {name}: {max(int(low or 0), 3)}"
+        case inspect.IntType(ge=low, le=high):
+            return f"write {name}: {8080 if high == 65_535 else max(int(low or 0), 3)}"
         case inspect.FloatType():
             return f"write {name}: 1.5"
         case inspect.BoolType():
@@ -224,7 +226,8 @@ def value_faults(values: Mapping[str, Any], cls: type[msgspec.Struct], owner: st
     """What is wrong with *values*, given in Python, as the fields of a *cls*, in the words of a file's diagnostics."""
     found: list[Diagnostic] = []
     TypedReader(owner, _NOWHERE, found.append).read(_table(values), cls)
-    return [one.message + (f"; {one.hint}" if one.hint else "") for one in found]
+    hints = ("" if re.match(r"write [a-z_]+: ", one.hint) else one.hint for one in found)  # lines of YAML
+    return [one.message + (f"; {hint}" if hint else "") for one, hint in zip(found, hints, strict=True)]
 
 
 def _table(values: Mapping[str, Any]) -> Table:
