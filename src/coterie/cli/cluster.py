@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from coterie.cli.loop_options import LoopOptions, loop_given
-from coterie.cli.options import AsJson, Backend, Cluster, InputFile, LimitOptions, Named, Prompt, Set
-from coterie.cli.output import complain, print_result, say, say_json
+from coterie.cli.options import AsJson, Backend, Cluster, InputFile, LimitOptions, LogFormat, Named, Prompt, Set
+from coterie.cli.output import choose_log, complain, print_result, say, say_json
 from coterie.cli.parameters import Argument, Option
 
 if TYPE_CHECKING:
@@ -146,6 +146,13 @@ def serve(
             "Above 4, agents are ended so much sooner when this node freezes or is cut off.",
         ),
     ] = 4.0,
+    management: Annotated[
+        int | None,
+        Option(
+            "--management", min=0, metavar="PORT", help="Answer /health, /ready and /metrics at PORT of this machine."
+        ),
+    ] = None,
+    log_format: LogFormat = "text",
     cluster: Cluster = None,
 ) -> int:
     """Be a node of a cluster: drive submitted runs and perform turns.
@@ -156,14 +163,15 @@ def serve(
     """
     import asyncio
     import sys
-    from contextlib import suppress
+    from contextlib import AsyncExitStack, suppress
 
     from coterie.cli.signals import drive
     from coterie.cluster.node_secrets import hold_back, secret_paths
 
     hold_back([sys.executable, "-P", "-m", "coterie", *sys.argv[1:]])
+    choose_log(log_format)
     from coterie.cluster.address import connected
-    from coterie.cluster.serve import claim_home, node
+    from coterie.cluster.serve import NodeStatus, claim_home, node
     from coterie.cluster.wire import MsgspecConverter
     from coterie.errors import UsageError
     from coterie.formats.settings.durations import seconds
@@ -174,8 +182,15 @@ def serve(
     address, queues = _address(cluster), queue or ["default"]
     place, held = claim_home(home)
 
+    status, operations = NodeStatus(), AsyncExitStack()
+
     async def main() -> None:
+        if management is not None:
+            from coterie.actors.http.endpoints import answering
+
+            await operations.enter_async_context(answering(status, management))
         async with (
+            operations,
             connected(address, MsgspecConverter) as (client, export),
             node(
                 client,
@@ -190,11 +205,13 @@ def serve(
                 keep=longest,
                 beat=beat,
                 tell=complain,
-            ),
+            ) as running,
         ):
             complain(f"serving {', '.join(queues)} for {address}")
+            status.turns, status.why_not = running, ""
             with suppress(asyncio.CancelledError):  # its normal end
                 await asyncio.Event().wait()
+            status.why_not = "stopping"
 
     drive(main(), lambda: "no further turn begins; press Ctrl-C again to end at once")
     held.release()

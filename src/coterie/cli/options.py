@@ -5,7 +5,7 @@ A group is a `Struct`: a command that takes one has each of its fields as an opt
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Struct
 
@@ -55,6 +55,12 @@ Set = Annotated[
         metavar="K=V",
         help="A parameter of the team, k=text or k:=JSON, or a setting of a pattern or a loop. Repeatable.",
     ),
+]
+
+
+LogFormat = Annotated[
+    Literal["text", "json"],
+    Option("--log-format", help="Progress and notices as text, or as one line of JSON for each event.", metavar="F"),
 ]
 
 
@@ -165,6 +171,7 @@ class DriveOptions(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     as_json: AsJson = False
+    log_format: LogFormat = "text"
 
     def recording(self) -> "Cassette | None":
         """The recording that --cassette names, if given."""

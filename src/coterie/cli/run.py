@@ -292,7 +292,7 @@ def _watched(main: "Callable[[Watch], Coroutine[Any, Any, Outcome]]", options: D
     from coterie.cli.text import outcomes as text
     from coterie.cli.watcher import choose
 
-    with choose(options.park, options.as_json, option) as watch:
+    with choose(options.park, options.as_json, option, log_format=options.log_format) as watch:
         outcome = drive(main(watch), watch.notice)
     for notice in outcome.notices:
         complain(notice)
