@@ -23,10 +23,10 @@ PAGE = """\
 
 <!-- Written by `python docs/generate/recording_page.py`; a test keeps it fresh. -->
 
-What `coterie run` shows on a terminal, recorded from real runs in 100 columns, without colours; durations and ids
-are replaced. The tree is redrawn while the run goes on: each line has a turn with its state, its duration, and its
-answer or, while it runs, the last line that it printed. A turn that has printed nothing for two seconds says so.
-If the tree is higher than the terminal, ended and pending nodes are left out; the last tree is complete.
+What `coterie run` shows on a terminal, recorded from real runs in 100 columns, without colours; durations, ids and
+the folder are replaced. The tree is redrawn while the run goes on: each line has a turn with its state, its duration,
+and its answer or, while it runs, the last line that it printed. A turn that has printed nothing for two seconds says
+so. If the tree is higher than the terminal, ended and pending nodes are left out; the last tree is complete.
 `coterie watch` shows the same of a run that another process drives.
 
 ## A flow that waits for a person
@@ -90,6 +90,7 @@ def loop(folder: Path) -> str:
 
 def settled(shown: str) -> str:
     """*shown* with one duration, and one name for its run; without notices of a slow machine."""
+    shown = re.sub(r"\S*/tmp\w{8}\b", "~/project", shown)
     shown = re.sub(r"\b\d+(\.\d)? s\b", "0.1 s", shown)
     shown = re.sub(r"\b\d{8}-\d{6}-[0-9a-f]{6}\b", "20261121-190244-cafc6a", shown)
     shown = re.sub(r"\brun [a-z]+-[a-z]+$", "run brief-oak", shown, flags=re.MULTILINE)

@@ -182,7 +182,22 @@ def test_a_question_is_listed_and_answered(place: Place) -> None:
     assert text.endswith(f"\n  coterie control respond {one['run']} 'boss#1' TEXT\n")
     assert "verdict" in place.look("attention", "last", "boss#1", "perhaps", status=1).err
     assert "queued" in place.look("attention", "last", "verdict: approve").out
+    assert place.look("attention", "--json").out == place.look("attention", "last", "--json").out == "[]\n"
+    assert "has an answer already" in place.look("attention", "last", "verdict: approve", status=1).err
     place.call("resume", "last")
+
+
+def test_an_answer_that_waits_closes_the_question_for_followers(place: Place) -> None:
+    """Although no process drives the run, which says the same as before."""
+    place.call("run", "human.at", "go", "--park", status=4)
+
+    async def main() -> list[bool]:
+        async with aclosing(attention.follow(place.folder / ".coterie")) as changes, asyncio.timeout(60):
+            seen = [(await anext(changes)).is_open]
+            place.look("control", "respond", "last", "verdict: approve")
+            return [*seen, (await anext(changes)).is_open]
+
+    assert asyncio.run(main()) == [True, False]
 
 
 def test_an_id_is_needed_where_several_are_open(place: Place) -> None:
@@ -210,6 +225,7 @@ def test_a_parked_turn_is_decided(place: Place) -> None:
     assert (one["kind"], one["id"], one["answers"]) == ("parked", "slow#1", ["retry", "cancel"])
     assert "(not 'allow')" in place.look("attention", "last", "allow", status=1).err
     place.look("attention", "last", "slow#1?1", "cancel")
+    assert place.look("attention", "--json").out == "[]\n"
     place.call("resume", "last")
     runs, run = find("last", place.folder / ".coterie")
     assert [one.what for one in runs.read(run) if isinstance(one, OperatorSaid)] == ["cancel"]

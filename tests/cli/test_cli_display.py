@@ -94,7 +94,7 @@ def test_the_live_tree_ends_with_how_everything_ended() -> None:
         tree.observe("r1", TurnStarted(at=104.0, turn="x#1", agent="x"))
     last = screen.getvalue().split("▶ team")[-1]
 
-    assert "✓ w#1  finished  2.0 s  $0.2500" in last
+    assert "✓ w#1  finished  2.0 s  $0.25" in last
     assert "▶ x#1  running  6.0 s" in last
 
 

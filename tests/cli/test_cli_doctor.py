@@ -1,6 +1,7 @@
 """`coterie doctor`: what does not work is found, with what to do; the rest is left in peace."""
 
 import json
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from command_line import Place
 from coterie.backends.coding import probes
 from coterie.journal import lock
 from coterie.options.backends import KINDS
+from coterie.options.extras import Extra
 from coterie.runs import checkups, index
 
 
@@ -80,10 +82,46 @@ def test_extras_that_are_not_installed_are_named_with_how_to_get_them(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is no fault not to have them."""
-    monkeypatch.setattr(checkups, "EXTRAS", {"dreams": ("no-such-library", "for agents that dream")})
-    found = doctor(place)["extra dreams"]
+    dreams = Extra("for agents that dream", {"dreams": "no-such-library"})
+    half = Extra("for agents that nap", {"pytest": "pytest", "naps": "no-such-naps"})
+    monkeypatch.setattr(checkups, "EXTRAS", {"dreams": dreams, "naps": half})
+    found = doctor(place)
 
-    assert (found["status"], found["next"]) == ("note", "pip install 'coterie[dreams]', for agents that dream")
+    assert found["extra dreams"] == {
+        "check": "extra dreams",
+        "status": "note",
+        "found": "not installed",
+        "next": "pip install 'coterie[dreams]', for agents that dream",
+    }
+    assert found["extra naps"]["found"] == "incomplete: no-such-naps is not installed"
+
+
+def test_configured_servers_are_reachable_or_not(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the cluster that the environment names, and of a system in this folder; each is only connected to."""
+    pool = "{name: root, children: [{type: dynamic_supervisor, name: pool}]}"
+    system = f"transport: {{type: nats, servers: [nats://127.0.0.1:1]}}\nsupervision: {pool}\n"
+    (place.folder / "topology.yaml").write_text(system)
+    with socket.create_server(("127.0.0.1", 0)) as temporal:
+        here = f"127.0.0.1:{temporal.getsockname()[1]}"
+        monkeypatch.setenv("COTERIE_CLUSTER", f"temporal://{here}/x?export=postgresql://ada:secret@127.0.0.1:1/runs")
+        found = doctor(place)
+
+    assert found["Temporal"]["found"] == f"temporal://{here} can be reached"
+    assert found["PostgreSQL"]["status"] == found["NATS"]["status"] == "warn"
+    assert found["PostgreSQL"]["found"] == "postgresql://127.0.0.1:1/runs cannot be reached: Connection refused"
+    assert found["NATS"]["found"] == "nats://127.0.0.1:1 cannot be reached: Connection refused"
+
+    monkeypatch.setenv("COTERIE_CLUSTER", "temporal://h/x")
+    assert "says no export" in doctor(place)["cluster"]["found"]
+
+
+def test_both_state_directories_are_tried(place: Place) -> None:
+    """That of loops is beside the usual one."""
+    (place.folder / ".autoloop").write_text("a file is in the way")
+    found = doctor(place, status=1)
+
+    assert found["state directory"]["status"] == "ok"
+    assert found["state of loops"]["status"] == "fail"
 
 
 def test_the_backends_that_can_be_used_are_shown_with_their_options(

@@ -112,9 +112,10 @@ def test_options_are_settings_and_have_the_last_word(here: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [("--worktree", "--no-worktree"), ("--no-worktree", "--worktree")])
-def test_a_work_tree_is_made_whatever_the_order(words: tuple[str, ...], here: Path) -> None:
-    """`--worktree` takes precedence over `--no-worktree`."""
-    assert given(parsed("autocode", *words)).overrides == ("worktree.enabled=true",)
+def test_a_work_tree_and_none_contradict_each_other(words: tuple[str, ...], here: Path) -> None:
+    """In either order."""
+    with pytest.raises(UsageError, match="--worktree and --no-worktree contradict each other: give one of them"):
+        given(parsed("autocode", *words))
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ def test_without_the_extra_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "lsprotocol", None)
     monkeypatch.setitem(sys.modules, "pygls", None)
 
-    assert main(["topology", "lsp"]) == 2
+    assert main(["topology", "lsp"]) == 1
 
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err == "coterie: 'lsprotocol' is not installed: pip install 'coterie[lsp]'\n"
+    assert said.err == "coterie: this command needs 'lsprotocol', which is not installed: pip install 'coterie[lsp]'\n"

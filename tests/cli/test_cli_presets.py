@@ -231,7 +231,7 @@ def test_a_mock_backend_takes_a_preset_to_its_end(place: Place) -> None:
     assert "review#1 answered “all is well”" in said
     assert "iteration#3 failed for good (exit)" in said
     assert "completed (completion_event): 6 turns" in said
-    assert "$0.2500, 100 tokens in, 7 out" in said
+    assert "$0.25, 100 tokens in, 7 out" in said
     assert (place.folder / "out" / "fixed.txt").read_text() == "yes"
 
 

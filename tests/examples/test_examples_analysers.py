@@ -123,9 +123,32 @@ def test_what_is_beyond_the_bound_is_said(tmp_path: Path, ask: Ask) -> None:
     for n in range(10):
         (project / f"m{n}.py").write_text("x = 1  # " + "-" * 900_000 + "\n")
 
-    report = ask("risks", repo=str(project))["outputs"]
+    report = ask("risks", repo=str(project), whole="true")["outputs"]
     assert report["seen"] == 8
     assert report["notes"] == ["8 of 10 Python files were read, the rest is beyond the bound"]
+
+
+def test_by_default_what_was_changed_last_is_reviewed(tmp_path: Path, ask: Ask) -> None:
+    """A part that takes a second or two; all tests are read, so that nothing is called untested that is not."""
+    project = tmp_path / "project"
+    project.mkdir()
+    git(project, "init", "-q")
+    for name in ("old", "new", "test_old"):
+        code = "\n".join(f"{name}_{n} = {n}" for n in range(40))
+        (project / f"{name}.py").write_text(
+            f"{code}\nimport {'new' if name == 'test_old' else 'os'}  # {'-' * 350_000}\n"
+        )
+        commit(project, f"Add {name}")
+    with (project / "new.py").open("a") as file:
+        file.write("eval(x)\n")
+    commit(project, "Change new")
+
+    report = ask("risks", repo=str(project))["outputs"]
+    assert ([one["file"] for one in report["findings"]], report["seen"]) == (["new.py"], 1)
+    assert report["notes"] == ["1 of 3 Python files were read, those changed last; --input whole=true reads all"]
+    assert ask("risks", repo=str(project), whole="true")["outputs"]["seen"] == 3
+    claims = [one["claim"] for one in ask("upkeep", repo=str(project))["outputs"]["findings"]]
+    assert claims == ["`os` is imported and never used"]
 
 
 def test_a_part_of_a_repository_is_reviewed_on_its_own(seeded: Path, ask: Ask) -> None:

@@ -47,7 +47,8 @@ def test_the_debate_ends_right_and_says_what_went_wrong(place: Place, server: "s
     said = place.call("run", "prime.pattern.yaml", *QUESTION)
 
     assert said.out == "No: 91 = 7 × 13.\n"
-    assert said.err.splitlines()[0].endswith(" of the team prime began: “Is 91 a prime number?”")
+    assert said.err.startswith("prime: 3 agents, model tiny\n")
+    assert " of the team prime began: “Is 91 a prime number?”\n" in said.err
     assert re.match(r"completed: 5 turns, .* run \S+$", said.err.splitlines()[-1])
     for failure in (
         "attempt 1 of proponent#1 failed (rate_limited): openai limits the rate of requests: 429 slow down; it asks to",

@@ -177,10 +177,10 @@ def test_the_last_report_is_read_from_the_files_of_an_attempt(tmp_path: Path) ->
 
 FORGED = {
     "negative": ([0.5, -100.0], "negative", 1.0),
-    "falls": ([1.5, 0.25], "its cost fell from $1.5 to $0.25", 1.5),
+    "falls": ([1.5, 0.25], "its cost fell from $1.50 to $0.25", 1.5),
     "not a number": ([float("nan")], "not finite", 1.0),
     "endless": ([0.25, float("inf")], "not finite", 1.0),
-    "a hundred times": ([0.5, 101.0], "more than 100 times the $1 reserved", 1.0),
+    "a hundred times": ([0.5, 101.0], "more than 100 times the $1.00 reserved", 1.0),
     "later reports": ([-1.0, 90.0], "negative", 1.0),
 }
 

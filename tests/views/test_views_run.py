@@ -164,7 +164,7 @@ def test_what_attempts_that_were_cut_off_cost_adds_up() -> None:
     view = usage.fold(records)
 
     assert (view.total.cost, view.total.unsettled, view.total.output_tokens) == (1.5, 0.25, 90)
-    assert "may have cost up to $0.2500 more" in usage_table(view.agents, view.total)
+    assert "may have cost up to $0.25 more" in usage_table(view.agents, view.total)
     [turn] = run.fold(records).turns
     assert [one.usage.cost for one in turn.attempts] == [0.25, 0.75, 0.5]
 

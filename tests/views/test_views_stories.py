@@ -121,7 +121,7 @@ def test_why_a_turn_ran_goes_back_to_the_start() -> None:
         (9, "facts#1", "facts#1 started, marked by draft#1"),
         (8, "critic#1", "critic#1 started, marked by draft#1"),
         (7, "draft#1", told[8][2]),
-        (5, "draft#1", "attempt 1 of draft#1 failed (timeout, $0.02): no answer within 30 s; it was tried again"),
+        (5, "draft#1", "attempt 1 of draft#1 failed (timeout, $0.021): no answer within 30 s; it was tried again"),
         (3, "draft#1", "draft#1 started"),
         (1, "", "run review of the team review began: “Review it”"),
     ]

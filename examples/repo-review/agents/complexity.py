@@ -104,5 +104,6 @@ def _unreadable(module: Module) -> Finding:
 
 
 if __name__ == "__main__":
-    repository = Repository(Turn.read().repo)
+    turn = Turn.read()
+    repository = Repository(turn.repo, whole=turn.whole)
     report("complexity", find(repository.modules), len(repository.modules), repository.notes)

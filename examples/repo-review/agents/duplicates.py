@@ -49,5 +49,6 @@ def _copy(module: Module, function: Function, original: Module, first: Function)
 
 
 if __name__ == "__main__":
-    repository = Repository(Turn.read().repo)
+    turn = Turn.read()
+    repository = Repository(turn.repo, whole=turn.whole)
     report("duplicates", find(repository.modules), len(repository.modules), repository.notes)

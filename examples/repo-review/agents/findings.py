@@ -103,6 +103,11 @@ class Turn:
         return Path(str(self.input.get("repo") or ".")).expanduser().resolve()
 
     @property
+    def whole(self) -> bool:
+        """Whether to review all Python files: the input `whole`; by default only those that were changed last."""
+        return str(self.input.get("whole", "")).lower() in ("true", "yes", "1")
+
+    @property
     def review(self) -> Path:
         """The file to write: the input `out`, or `review.md` in the working directory."""
         return Path(str(self.input.get("out") or "review.md")).expanduser().resolve()

@@ -12,7 +12,11 @@ from pathlib import Path
 MAX_FILES = 50_000
 MAX_FILE_BYTES = 1_000_000
 MAX_PYTHON_BYTES = 8_000_000
-"""How much Python one agent reads: some five seconds of parsing."""
+"""How much Python one agent reads of the whole: some five seconds of parsing."""
+PART_BYTES = 600_000
+"""How much it reads of the part that is reviewed by default: what was changed last."""
+RECENT = 500
+"""How many of the last commits say what that is."""
 
 QUOTE = 120
 """The longest quote of a line, in characters."""
@@ -41,12 +45,16 @@ class Repository:
     """The files below *root*: those that git knows or would add, without git all but the usual leftovers.
 
     Links, binary files, files above `MAX_FILE_BYTES` and names that cannot be printed are left out.
+
+    Args:
+        whole: Parse all Python files, not only those that were changed last.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, whole: bool = False) -> None:
         if not root.is_dir():
             raise SystemExit(f"{root} is not a folder: name the repository with --input repo=PATH")
         self.root = root.resolve()
+        self._most = MAX_PYTHON_BYTES if whole else PART_BYTES
 
     def git(self, *arguments: str) -> str | None:
         """What git prints, or None when it fails: no git, no repository, no commit."""
@@ -103,15 +111,21 @@ class Repository:
 
     @cached_property
     def modules(self) -> list[Module]:
-        """The Python files, parsed, up to `MAX_PYTHON_BYTES` of them; `notes` says what was left out."""
-        modules, size = [], 0
-        for file in self.python:
+        """The Python files, parsed, code before tests: all, or those changed last; `notes` says what was left out."""
+        chosen, size = set(), 0
+        for file in self._latest() if self._most < MAX_PYTHON_BYTES else self.python:
             size += (self.root / file).stat().st_size
-            if size > MAX_PYTHON_BYTES:
+            if size > self._most and chosen:
                 break
-            if lines := self.lines(file):
-                modules.append(_parse(file, lines))
-        return modules
+            chosen.add(file)
+        return [_parse(file, lines) for file in self.python if file in chosen and (lines := self.lines(file))]
+
+    def _latest(self) -> list[str]:
+        """The Python files, those first that were committed last."""
+        words = ("log", f"-n{RECENT}", "--no-merges", "--no-renames", "--relative", "-z", "--name-only", "--format=")
+        known = dict.fromkeys((self.git(*words) or "").replace("\n", "\0").split("\0"))
+        python = set(self.python)
+        return [*(file for file in known if file in python), *(file for file in self.python if file not in known)]
 
     @cached_property
     def python(self) -> list[str]:
@@ -123,10 +137,12 @@ class Repository:
         """What a reader of the findings should know about how they were made."""
         if not self.python:
             return ["there are no Python files here"]
-        size = sum((self.root / file).stat().st_size for file in self.python)
-        if size > MAX_PYTHON_BYTES:
-            return [f"{len(self.modules)} of {len(self.python)} Python files were read, the rest is beyond the bound"]
-        return []
+        if sum((self.root / file).stat().st_size for file in self.python) <= self._most:
+            return []
+        read = f"{len(self.modules)} of {len(self.python)} Python files were read"
+        if self._most < MAX_PYTHON_BYTES:
+            return [f"{read}, those changed last; --input whole=true reads all"]
+        return [f"{read}, the rest is beyond the bound"]
 
 
 def is_test(file: str) -> bool:

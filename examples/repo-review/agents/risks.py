@@ -179,5 +179,6 @@ def _finding(module: Module, line: int, hit: Hit) -> Finding:
 
 
 if __name__ == "__main__":
-    repository = Repository(Turn.read().repo)
+    turn = Turn.read()
+    repository = Repository(turn.repo, whole=turn.whole)
     report("risks", find(repository.modules), len(repository.modules), repository.notes)

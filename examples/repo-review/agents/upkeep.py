@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from findings import Finding, Turn, report
-from repository import Module, Repository, shorten
+from repository import Module, Repository, is_test, shorten
 
 UNDOCUMENTED, UNTESTED = 25, 40
 """From how many lines on a public function wants a docstring, and a module a test."""
@@ -71,10 +71,10 @@ def silent_functions(module: Module, tree: ast.Module) -> Iterator[Finding]:
                 yield _finding(module, "docstring", node.lineno, claim, advice, length / UNDOCUMENTED)
 
 
-def untested(modules: list[Module]) -> Iterator[Finding]:
-    """Modules whose name no test mentions."""
-    tests = [module for module in modules if module.is_test]
-    words = set(_WORD.findall("\n".join("\n".join([module.file, *module.lines]) for module in tests)))
+def untested(repository: Repository, modules: list[Module]) -> Iterator[Finding]:
+    """Modules whose name no test mentions; all tests are read."""
+    tests = ("\n".join([file, *repository.lines(file)]) for file in repository.python if is_test(file))
+    words = set(_WORD.findall("\n".join(tests)))
     for module in modules:
         path = PurePosixPath(module.file)
         name = path.parent.name if path.stem == "__init__" else path.stem
@@ -84,14 +84,15 @@ def untested(modules: list[Module]) -> Iterator[Finding]:
             yield _finding(module, "untested", 1, claim, "Write one test of what it promises.", code / UNTESTED)
 
 
-def find(modules: list[Module]) -> Iterator[Finding]:
+def find(repository: Repository) -> Iterator[Finding]:
     """Everything left behind, in the order of the files."""
+    modules = repository.modules
     for module in modules:
         yield from marks(module)
         if module.tree is not None:
             yield from unused_imports(module, module.tree)
             yield from silent_functions(module, module.tree)
-    yield from untested(modules)
+    yield from untested(repository, modules)
 
 
 def _finding(module: Module, rule: str, line: int, claim: str, advice: str, score: float) -> Finding:
@@ -108,5 +109,6 @@ def _finding(module: Module, rule: str, line: int, claim: str, advice: str, scor
 
 
 if __name__ == "__main__":
-    repository = Repository(Turn.read().repo)
-    report("upkeep", find(repository.modules), len(repository.modules), repository.notes)
+    turn = Turn.read()
+    repository = Repository(turn.repo, whole=turn.whole)
+    report("upkeep", find(repository), len(repository.modules), repository.notes)

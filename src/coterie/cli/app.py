@@ -64,7 +64,13 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "runs": (
         "",
-        {"": "runs.list_", "rm": "runs.remove", "prune": "runs.prune"},
+        {
+            "": "runs.list_",
+            "overview": "runs.overview",
+            "diff": "runs.diff",
+            "rm": "runs.remove",
+            "prune": "runs.prune",
+        },
     ),
     "worktree": (
         "List, inspect, merge and remove the git work trees of runs.",
@@ -292,9 +298,13 @@ def _report(error: Exception, *, as_json: bool) -> int:
 
 def _explained(error: Exception) -> tuple[int, str]:
     """The exit status and the message of *error*."""
-    from coterie.errors import CoterieError, UsageError, shortage
+    from coterie.errors import CoterieError, ExtraMissing, UsageError, shortage
+    from coterie.options.extras import extra_with
 
     status = 3 if shortage(error) else 1
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if extra := extra_with(package):
+        error = ExtraMissing(extra, package, "this command")
     if isinstance(error, CoterieError):
         return 2 if isinstance(error, UsageError) else status, str(error)
     if isinstance(error, OSError):

@@ -9,15 +9,17 @@ from coterie.cli.output import print_result
 def doctor(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     """Check this machine and this folder for problems.
 
-    Checks Python and installed packages, the keys of model providers (only whether they are set), the backends that a
-    loop can use here, the state directory with its disk and locks, unfinished runs, and the teams in the current
-    folder. Changes nothing. The exit status is 1 if a check fails.
+    Checks Python and the extras, the keys of model providers (only whether they are set), the backends that a run can
+    use here, the state directories with their disk and locks, unfinished runs, the teams in the current folder, and
+    whether the configured servers of Temporal, PostgreSQL and NATS can be reached. Changes nothing. The exit status is
+    1 if a check fails.
     """
     from coterie import __version__
     from coterie.cli.text.findings import findings
-    from coterie.runs.checkups import DoctorContext, examine
+    from coterie.cluster.servers import servers
+    from coterie.runs.checkups import CHECKS, DoctorContext, examine
 
-    found = examine(DoctorContext(Path(), state_dir, __version__))
+    found = examine(DoctorContext(Path(), state_dir, __version__), (*CHECKS, servers))
     failed = any(one.status == "fail" for one in found)
     print_result(as_json, {"ok": not failed, "findings": found}, lambda: findings(found))
     return int(failed)

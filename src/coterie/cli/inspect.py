@@ -18,7 +18,8 @@ def inspect(
         str,
         Argument(
             metavar="VIEW",
-            help="timeline, turn T, prompt T, output T, why T, usage, topology, memory, tasks or journal.",
+            help="timeline, plan, cost, failure, usage, turn T, prompt T, output T, why T, files T, topology, memory, "
+            "tasks, journal or live.",
         ),
     ] = "timeline",
     turn: Annotated[
@@ -26,17 +27,28 @@ def inspect(
         Argument(metavar="T", help="The turn, such as 'reviewer#2'; in a loop its iteration's number."),
     ] = None,
     by: By = None,
+    since: Annotated[
+        str, Option(metavar="POSITION", help="Of `live` only what has changed since then.", show_default=False)
+    ] = "",
+    begin: Annotated[
+        int, Option("--from", min=1, metavar="SEQ", help="Of `timeline` and `journal` the records from SEQ on.")
+    ] = 1,
+    limit: Annotated[
+        int | None, Option(min=1, metavar="N", help="Of `timeline` and `journal` at most N records.")
+    ] = None,
     as_json: AsJson = False,
     *,
     home: HomeOptions,
 ) -> int:
     """Inspect a run, or with RUN/TURN.ATTEMPT a child run.
 
-    `timeline` lists its events; `turn` shows the prompt, the answer and the attempts of a turn, `prompt` and `output`
-    only one of these (for a running or failed turn, `output` is what it printed); `why` lists the causes of a turn;
+    `timeline` lists its events; `plan` shows which nodes ran how often and which arrows fired; `cost` what was spent,
+    beside the budget and the proved worst case; `failure` the turn that failed first, with the end of its output.
+    `turn` shows the prompt, the answer and the attempts of a turn, `prompt` and `output` only one of these (for a
+    running or failed turn, `output` is what it printed); `why` lists the causes of a turn, `files` what it changed.
     `usage` sums turns, tokens, cost and time, with --by those of child runs, too; `topology` shows the agents and the
-    coordination of the current plan;
-    `memory` and `tasks` show those of a loop; `journal` prints the file, or with --json its records.
+    coordination of the current plan; `memory` and `tasks` show those of a loop; `journal` prints the file, or with
+    --json its records; `live` gives the run and its child runs as tables, for programs.
     """
     from coterie.cli import views
     from coterie.errors import UsageError
@@ -56,7 +68,12 @@ def inspect(
         value, shown = views.usage_by(*at, by)
         print_result(as_json, value, lambda: shown)
         return 0
-    value, shown = views.OF_TURNS[view](*at, views.named(turn)) if turn is not None else views.OF_RUNS[view](*at)
+    if since and view == "live":
+        value, shown = views.live(*at, since)
+    elif (begin > 1 or limit) and view in views.PAGED:
+        value, shown = views.PAGED[view](*at, begin, limit)
+    else:
+        value, shown = views.OF_TURNS[view](*at, views.named(turn)) if turn is not None else views.OF_RUNS[view](*at)
     print_result(as_json, value, lambda: shown)
     return 0
 

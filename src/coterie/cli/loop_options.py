@@ -34,9 +34,7 @@ class LoopOptions(Struct, frozen=True, kw_only=True):
         bool,
         Option("--default-profiles/--no-default-profiles", help="Loop: use the profiles from its settings (default)."),
     ] = True
-    worktree: Annotated[
-        bool, Option("--worktree", help="Loop: work in a separate git work tree, even with --no-worktree.")
-    ] = False
+    worktree: Annotated[bool, Option("--worktree", help="Loop: work in a separate git work tree.")] = False
     no_worktree: Annotated[bool, Option("--no-worktree", help="Loop: work in the current files.")] = False
     merge_strategy: Annotated[
         str | None, Option(metavar="S", help="Loop: merge its work tree by squash, merge or rebase.")
@@ -89,6 +87,8 @@ def loop_given(target: str, options: LoopOptions, backend: str | None, settings:
     from coterie.errors import UsageError
     from coterie.planning.loop import LoopGiven
 
+    if options.worktree and options.no_worktree:
+        raise UsageError("--worktree and --no-worktree contradict each other: give one of them")
     if not is_loop(find(target)):
         if given := ", ".join(options.given()):
             raise UsageError(f"{target!r} is not a loop, and {given} is only for loops")

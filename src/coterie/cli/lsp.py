@@ -7,13 +7,6 @@ def lsp() -> int:
     Editors start it; see docs/editors.md. Requires the extra: pip install 'coterie[lsp]'.
     """
     from coterie import __version__
-    from coterie.errors import UsageError
+    from coterie.lsp.server import serve
 
-    try:
-        from coterie.lsp.server import serve
-    except ModuleNotFoundError as missing:
-        package = (missing.name or "").partition(".")[0]
-        if package not in ("pygls", "lsprotocol"):
-            raise
-        raise UsageError(f"{package!r} is not installed: pip install 'coterie[lsp]'") from None
     return serve(__version__)

@@ -3,6 +3,7 @@
 A group is a `Struct`: a command that takes one has each of its fields as an option (`coterie.cli.app`).
 """
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -174,9 +175,9 @@ class DriveOptions(Struct, frozen=True, kw_only=True):
     log_format: LogFormat = "text"
 
     def recording(self) -> "Cassette | None":
-        """The recording that --cassette names, if given."""
-        if self.cassette is None:
+        """The recording that --cassette names, or else the environment."""
+        if self.cassette is None and "COTERIE_CASSETTE" not in os.environ:
             return None
         from coterie.backends.models.cassette import Cassette
 
-        return Cassette.named(self.cassette)
+        return Cassette.from_environment(os.environ) if self.cassette is None else Cassette.named(self.cassette)

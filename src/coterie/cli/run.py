@@ -2,7 +2,7 @@
 
 import shlex
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Container, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,8 +28,10 @@ from coterie.waits import waiting
 if TYPE_CHECKING:
     from coterie.cli.team_file import Examined
     from coterie.cli.watcher import Watch
+    from coterie.diagnostics import Diagnostic
     from coterie.planning.loop import LoopGiven
     from coterie.planning.plan import Limits, Plan
+    from coterie.proofs.preflight import Preflight
     from coterie.runs.outcome import Outcome
     from coterie.runs.repository import Runs, Where
 
@@ -54,6 +56,10 @@ def run(
     imports: Annotated[
         bool, Option("--import", help="Let a rehearsal import custom patterns, which are Python code.")
     ] = False,
+    yes: Annotated[
+        bool,
+        Option("--yes", "-y", help="Ask nothing before the run: use a backend that is ready, and these files."),
+    ] = False,
     no_snapshots: Annotated[
         bool, Option("--no-snapshots", help="Do not store the state of the files in git after each turn.")
     ] = False,
@@ -70,8 +76,11 @@ def run(
 
     Exit status: 0 completed, 1 failed, 3 stopped by a limit, 4 waiting for a human, 130 interrupted.
     """
+    from msgspec.structs import replace
+
+    from coterie.cli.before import Beginning, ask_objective, at_terminal
     from coterie.cli.inputs import gather
-    from coterie.cli.team_file import locating_plugins
+    from coterie.cli.team_file import is_preset, locating_plugins
     from coterie.errors import UsageError
     from coterie.planning.loop import LoopPlan
     from coterie.runs import launch
@@ -81,15 +90,35 @@ def run(
     given = gather(" ".join(words) if words else None, input_file, named or ())
     if given and system.process is not None:
         raise UsageError("a worker answers no prompt: ask the process of the supervisors, without --process")
-    plan, found = plan_for(
-        target, loop_given(target, loop, backend, [*(params or ()), *system.overrides()]), system.applied
-    )
+    said = loop_given(target, loop, backend, [*(params or ()), *system.overrides()])
+    plan, found = plan_for(target, said, system.applied)
     if rehearse is not None:
         return _rehearse(plan, given, rehearse, limits.limits(None), as_json=drive.as_json, imports=imports)
+    asks = at_terminal(drive.as_json)
     if isinstance(plan.coordination, LoopPlan) and not str(given.get("prompt") or plan.coordination.objective).strip():
-        again = f'coterie run {shlex.quote(target)} "…"'
-        complain(f"this loop has no objective; to give one: {again}, or event_loop.prompt in its settings")
-    state_dir, tape = home(plan, loop.state_dir), drive.recording()
+        if is_preset(target):
+            given["prompt"] = ask_objective(target, asks=asks)
+        else:
+            again = f'coterie run {shlex.quote(target)} "…"'
+            complain(f"this loop has no objective; to give one: {again}, or event_loop.prompt in its settings")
+    tape = drive.recording()
+
+    def replan(flag: str, setting: str) -> "Plan":
+        overrides = (*said.overrides, *filter(None, [setting]))
+        again = replace(said, backend=flag or said.backend, overrides=overrides)
+        return plan_for(target, again, system.applied, found.warnings)[0]
+
+    beginning = Beginning(
+        asks=asks,
+        as_json=drive.as_json,
+        yes=yes,
+        limits=limits.limits(),
+        is_recorded=tape is not None and tape.replays,
+        home=lambda plan: home(plan, loop.state_dir),
+        replan=replan,
+    )
+    plan, before = beginning.ready(plan, is_preset=is_preset(target))
+    state_dir = home(plan, loop.state_dir)
 
     def main(watch: "Watch") -> Coroutine[Any, Any, "Outcome"]:
         return launch.start(
@@ -110,7 +139,7 @@ def run(
         )
 
     with locating_plugins(found):
-        return _watched(main, drive, LocalRuns(state_dir).option)
+        return _watched(main, drive, LocalRuns(state_dir).option, before)
 
 
 def resume(
@@ -243,9 +272,12 @@ def plan_of(file: Path, backend: str | None = None, params: list[str] | None = N
 
 
 def plan_for(
-    target: str, given: "LoopGiven", apply: "Callable[[Plan], Plan]" = lambda plan: plan
+    target: str,
+    given: "LoopGiven",
+    apply: "Callable[[Plan], Plan]" = lambda plan: plan,
+    known: "Container[Diagnostic]" = (),
 ) -> "tuple[Plan, Examined]":
-    """Return the plan of *target*, as *apply* makes it of its options, and its file; print its warnings."""
+    """Return the plan of *target*, as *apply* makes it of its options, and its file; print warnings not *known*."""
     from coterie.cli.team_file import plan_for_a_run, with_imports
 
     plan, found = plan_for_a_run(target, given)
@@ -256,8 +288,9 @@ def plan_for(
             from coterie.errors import TopologyError
 
             raise TopologyError(found.errors, found.text)
-    report((one for one in found.warnings if one.code != "not-enforced"), found.text)
-    for one in found.warnings:
+    warnings = [one for one in found.warnings if one not in known]
+    report((one for one in warnings if one.code != "not-enforced"), found.text)
+    for one in warnings:
         if one.code == "not-enforced":
             complain(one.summary)
     return plan, found
@@ -286,8 +319,18 @@ def _rehearse(
     return int(document["exit"])
 
 
-def _watched(main: "Callable[[Watch], Coroutine[Any, Any, Outcome]]", options: DriveOptions, option: str) -> int:
-    """Run *main* with a display, print the outcome, and return its exit status; *option*: as for `carry_on`."""
+def _watched(
+    main: "Callable[[Watch], Coroutine[Any, Any, Outcome]]",
+    options: DriveOptions,
+    option: str,
+    before: "Preflight | None" = None,
+) -> int:
+    """Run *main* with a display, print the outcome, and return its exit status.
+
+    Args:
+        option: As for `carry_on`.
+        before: What was known before the run, for --json.
+    """
     from coterie.cli.signals import drive
     from coterie.cli.text import outcomes as text
     from coterie.cli.watcher import choose
@@ -297,7 +340,8 @@ def _watched(main: "Callable[[Watch], Coroutine[Any, Any, Outcome]]", options: D
     for notice in outcome.notices:
         complain(notice)
     if options.as_json:
-        say_json(text.outcome_data(outcome, watch.failed))
+        known = {"before": before} if before is not None else {}
+        say_json(text.outcome_data(outcome, watch.failed) | known)
         return outcome.exit
     if outcome.result and (result := text.result(outcome.result)):
         show = complain if outcome.status == "failed" else say

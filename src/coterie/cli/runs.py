@@ -7,12 +7,13 @@ from coterie.cli.output import complain, print_result, width
 from coterie.cli.parameters import Argument, Option
 from coterie.cli.places import RemovalOptions, confirm_place
 
+Limit = Annotated[int, Option(min=1, metavar="N", help="List at most N runs (20).", show_default=False)]
+Everywhere = Annotated[bool, Option("--all", help="List the runs of other directories of this machine, too.")]
+
 
 def list_(
-    limit: Annotated[int, Option(min=1, metavar="N", help="List at most N runs (20).", show_default=False)] = 20,
-    everywhere: Annotated[
-        bool, Option("--all", help="List the runs of other directories of this machine, too.")
-    ] = False,
+    limit: Limit = 20,
+    everywhere: Everywhere = False,
     as_json: AsJson = False,
     *,
     home: HomeOptions,
@@ -30,6 +31,52 @@ def list_(
     if older:
         complain(f"there are older runs: --limit {limit * 10} lists more")
     return 0
+
+
+def overview(
+    limit: Annotated[int, Option(min=1, metavar="N", help="Show at most N runs (20).", show_default=False)] = 20,
+    everywhere: Annotated[
+        bool, Option("--all", help="Show the runs of other directories of this machine, too.")
+    ] = False,
+    as_json: AsJson = False,
+    *,
+    home: HomeOptions,
+) -> int:
+    """Show the runs that need a person, then those at work, stopped, failed and completed, with what agents do now."""
+    from coterie.cli.text import plan_run as text
+    from coterie.proofs.worst_case import worst_case
+    from coterie.runs.repository import location_at
+    from coterie.runs.rows import RunRows
+
+    rows = RunRows(location_at(home.where), lambda plan: worst_case(plan, {}).turns)
+    listed = rows.listing(everywhere=everywhere)
+    shown = listed[:limit]
+    details = rows.details(one.key for one in shown)
+    found = [(one, details.get(one.key)) for one in shown]
+    value = {"runs": [{"entry": one, "details": more} for one, more in found], "of": len(listed)}
+    print_result(as_json, value, lambda: text.overview(found))
+    return 0
+
+
+def diff(
+    a: Annotated[str, Argument(metavar="A", help="A run's id, the beginning of one, or 'last'.")],
+    b: Annotated[str, Argument(metavar="B", help="Another one.")],
+    as_json: AsJson = False,
+    *,
+    home: HomeOptions,
+) -> int:
+    """Compare two runs turn by turn: which are the same, the first that differs, and what came of both.
+
+    The exit status is 1 if a turn differs.
+    """
+    from coterie.cli.text import plan_run as text
+    from coterie.runs.comparison import compare
+    from coterie.runs.repository import find
+
+    where = home.where
+    found = compare(find(a, where), find(b, where))
+    print_result(as_json, found, lambda: text.comparison(found))
+    return int(found.first != "")
 
 
 def remove(

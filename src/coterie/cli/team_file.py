@@ -187,6 +187,11 @@ def _near(path: Path) -> str:
     return ""
 
 
+def is_preset(target: str) -> bool:
+    """Whether *target* names a preset, and not a file or folder of that name."""
+    return presets.is_preset(target) and find(target) == presets.find(target)
+
+
 @contextmanager
 def locating_plugins(found: Examined) -> Iterator[None]:
     """Raise the fault of a plugin, which may show only when it is made, where the file of *found* declares it."""

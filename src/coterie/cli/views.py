@@ -3,18 +3,26 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
+import msgspec
 from msgspec import structs
 
 from coterie.backends.base import Text as Said
-from coterie.cli.text import plans
+from coterie.cli.text import plan_run, plans
 from coterie.cli.text import runs as text
 from coterie.journal.records import TurnStarted
 from coterie.kinds import kind_of
+from coterie.planning.plan import Plan
 from coterie.runs import control, statistics, turn_detail
 from coterie.runs.attempt_output import StreamReader
+from coterie.runs.changed_files import changed_files
 from coterie.runs.repository import Runs, Where, find
+from coterie.views import costs as costs_view
+from coterie.views import failure as failure_view
+from coterie.views import live as live_view
+from coterie.views import rows as rows_view
 from coterie.views import timeline as timeline_view
 from coterie.views import usage as usage_view
 from coterie.views import why as why_view
@@ -23,6 +31,7 @@ from coterie.waits import waiting
 from coterie.workspace.notes import Memory, Tasks
 
 Shown = tuple[Any, str]
+_OF_PLAN = ("runs", "teams", "nodes", "arrows", "stages", "actors")
 BEGINS_WITHIN = 10.0
 """Seconds for which a run is waited for that a process has just started."""
 
@@ -45,9 +54,9 @@ def locate(run: str, where: Where) -> tuple[Runs, str]:
     return runs, found
 
 
-def timeline(runs: Runs, run: str) -> Shown:
-    """The events of the run."""
-    lines = timeline_view.fold(runs.read(run)).lines
+def timeline(runs: Runs, run: str, begin: int = 1, most: int | None = None) -> Shown:
+    """The events of the run, from the record *begin* on, at most so many."""
+    lines = timeline_view.fold(runs.read(run)).lines[begin - 1 :][:most]
     return lines, text.timeline(lines)
 
 
@@ -70,9 +79,62 @@ def used(found: Mapping[str, usage_view.Totals], by: str) -> Shown:
     return {"total": total, "by": by, "used": found}, text.usage_table(found, total, by)
 
 
-def journal(runs: Runs, run: str) -> Shown:
-    """The records; as text, the unchanged file."""
-    return list(runs.read(run)), runs.text(run).rstrip()
+def journal(runs: Runs, run: str, begin: int = 1, most: int | None = None) -> Shown:
+    """The records; as text, the unchanged file, or a page of it as JSON lines."""
+    records = list(islice(runs.read(run, begin), most))
+    is_whole = begin == 1 and most is None
+    return records, runs.text(run).rstrip() if is_whole else "\n".join(
+        msgspec.json.encode(one).decode() for one in records
+    )
+
+
+def live(runs: Runs, run: str, since: str = "") -> Shown:
+    """The run and its child runs as tables; *since* a position only what has changed."""
+    plan, records = _inherited(runs, run), runs.history(run)
+    if since:
+        value = live_view.changes_since(records, run, live_view.read_position(since, run), plan)
+    else:
+        value = live_view.fold(records, run, plan).state()
+    at = live_view.position_text(value.get("position", {}))
+    return value, "\n".join([*(f"{len(rows)} {name}" for name, rows in value.items()), f"position: {at}"])
+
+
+def plan(runs: Runs, run: str) -> Shown:
+    """The plan with the run on it: nodes with their state, arrows that fired, actors."""
+    tables = _folded(runs, run).state()
+    return {name: tables[name] for name in _OF_PLAN}, plan_run.plan(tables)
+
+
+def cost(runs: Runs, run: str) -> Shown:
+    """The cost by agent, model and turn, and over time, beside the budget and the proved worst case."""
+    from coterie.proofs.worst_case import worst_case
+
+    folded = _folded(runs, run)
+    known = folded.runs[run]
+    found = costs_view.costs(folded.costs.values(), run, rows_view.run_row(known).max_cost)
+    worst = worst_case(known.plan.plan, costs_view.dearest(found)) if known.plan.plan is not None else None
+    return {**structs.asdict(found), "worst": worst}, plan_run.costs(found, plan_run.worst(worst))
+
+
+def failure(runs: Runs, run: str) -> Shown:
+    """The turn that failed first, with the end of its output."""
+    found = failure_view.first_failure(_folded(runs, run))
+    return found, plan_run.failure(found)
+
+
+def files(runs: Runs, run: str, turn: str) -> Shown:
+    """The files that a turn changed."""
+    found = changed_files(runs, run, turn)
+    return found, plan_run.files(found)
+
+
+def _folded(runs: Runs, run: str) -> live_view.LiveRun:
+    return live_view.fold(runs.history(run), run, _inherited(runs, run))
+
+
+def _inherited(runs: Runs, run: str) -> Plan | None:
+    """The plan of a child run, which its parent's contains."""
+    return runs.plan(run) if "/" in run else None
 
 
 def why(runs: Runs, run: str, turn: str) -> Shown:
@@ -98,6 +160,12 @@ def turn(runs: Runs, run: str, turn: str) -> Shown:
         "notes": notes_of(found),
         "prompt": question.prompt,
         "prompt_is_exact": question.same,
+        "parts": [part._asdict() for part in question.parts],
+        "read_by": detail.read_by,
+        "gates": detail.gates,
+        "tools": detail.tools,
+        "session": detail.session,
+        "causes": detail.causes,
         "outputs": found.outputs,
         "text": found.text,
         "usage": structs.asdict(found.usage),
@@ -176,6 +244,10 @@ def _notes_place(runs: Runs, run: str, kind: str) -> Any:
 
 OF_RUNS: Mapping[str, Callable[[Runs, str], Shown]] = {
     "timeline": timeline,
+    "plan": plan,
+    "cost": cost,
+    "failure": failure,
+    "live": live,
     "usage": usage,
     "topology": topology,
     "memory": memory,
@@ -187,5 +259,8 @@ OF_TURNS: Mapping[str, Callable[[Runs, str, str], Shown]] = {
     "prompt": prompt,
     "output": output,
     "why": why,
+    "files": files,
 }
 """The views that take a turn."""
+PAGED: Mapping[str, Callable[[Runs, str, int, int | None], Shown]] = {"timeline": timeline, "journal": journal}
+"""The views of records, which can be read in pages."""

@@ -90,6 +90,7 @@ def clean(
     """
     from coterie.runs import index, stale_trees
     from coterie.runs.authority import check_operator
+    from coterie.views.words import plural
     from coterie.workspace.trees.disposal import remove_files
 
     state_dir = place.path
@@ -112,7 +113,7 @@ def clean(
         gone = tree.status in ("merged", "making")
         say(f"{tree.run}: removed {tree.path}" + ("" if gone else f"; kept {tree.branch}"))
     if forgotten:
-        say(f"removed the snapshots of {forgotten} turns of deleted runs")
+        say(f"removed the snapshots of {plural(forgotten, 'deleted run')}")
     return 0
 
 

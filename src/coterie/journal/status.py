@@ -10,7 +10,7 @@ from coterie.journal.lock import is_held
 
 ENDS = frozenset({"completed", "failed", "cancelled"})
 """The statuses of a run that is over for good."""
-TAIL = 65536
+TAIL = 8192
 """The last record is looked for in so many bytes at the end of a journal; if it is longer, in twice as many."""
 
 

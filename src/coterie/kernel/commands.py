@@ -1,6 +1,6 @@
 """What a core adds to an engine's commands, what its shell is to do, and which record carries out which command."""
 
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 import msgspec
 from msgspec import Struct
@@ -123,6 +123,20 @@ class Turn(Struct, kw_only=True, gc=False):
     result: r.TurnFinished | None = None
     failure: r.AttemptFailed | None = None
     cancelled: bool = False
+
+
+class Part(NamedTuple):
+    """A part of a prompt; a blank line separates it from the next.
+
+    Attributes:
+        origin: Where it comes from: `prompt` and `role` (of the agent), `task`, `input`, `result` of the turn *name*,
+            `file` *name*, `outputs` (how to answer), `history` and `engine` (written by a pattern or a program),
+            `guidance`, `attempt` (what became of an earlier one), or a section of a loop's prompt.
+    """
+
+    text: str
+    origin: str
+    name: str = ""
 
 
 class HeldBack(Struct, kw_only=True, gc=False):

@@ -14,7 +14,7 @@ from coterie.engines.commands import INFRASTRUCTURE, Ask, Cancel, Command, Engin
 from coterie.errors import ReplayMismatch
 from coterie.journal import records as r
 from coterie.journal.owned import OwnedTime
-from coterie.kernel.commands import HeldBack, NextAttempt, Turn, carries_out, describe, refusal
+from coterie.kernel.commands import HeldBack, NextAttempt, Part, Turn, carries_out, describe, refusal
 from coterie.kernel.pending_guidance import Guidance
 from coterie.planning.plan import AgentPlan, Limits, from_record
 
@@ -40,10 +40,10 @@ class Coordinator(Protocol):
     def outside(self, fold: "Fold", turn: Turn) -> tuple[str, ...]:
         """The names of the parts of a prompt that the journal does not hold."""
 
-    def prompt(self, fold: "Fold", turn: Turn) -> list[str]:
+    def prompt(self, fold: "Fold", turn: Turn) -> list[Part]:
         """The parts of a prompt that the engine has not written."""
 
-    def additions(self, fold: "Fold", turn: Turn) -> list[str]:
+    def additions(self, fold: "Fold", turn: Turn) -> list[Part]:
         """The parts that join a prompt which the engine has written."""
 
     def context(self, fold: "Fold", turn: Turn) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from coterie.journal.records import (
 from coterie.kernel import prompts
 from coterie.kernel.attempt_events import AttemptEvents
 from coterie.kernel.attempt_files import KeptPrompts
-from coterie.kernel.commands import Turn
+from coterie.kernel.commands import Part, Turn
 from coterie.kernel.core import Core
 from coterie.kernel.fold import Fold
 from coterie.kernel.turns import Turns
@@ -252,11 +252,11 @@ class Kind:
         """The names of the parts of a prompt that the journal does not hold; see `TurnStarted.used`."""
         return prompts.unread(fold, turn) if turn.ask.prompt is None else ()
 
-    def prompt(self, fold: Fold, turn: Turn) -> list[str]:
+    def prompt(self, fold: Fold, turn: Turn) -> list[Part]:
         """The parts of a prompt that the engine has not written."""
         return prompts.question(fold, turn)
 
-    def additions(self, fold: Fold, turn: Turn) -> list[str]:
+    def additions(self, fold: Fold, turn: Turn) -> list[Part]:
         """The parts that join a prompt which the engine has written."""
         return []
 

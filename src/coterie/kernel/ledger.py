@@ -17,6 +17,7 @@ from coterie.kernel.core import Core
 from coterie.kernel.driven_run import DrivenRun
 from coterie.kernel.fold import Fold
 from coterie.planning.plan import AgentPlan, Limits
+from coterie.views.words import dollars
 
 _RESTATED = 0.9
 """A backend's estimate may be corrected by the agent's own total to this share of it; otherwise costs only rise."""
@@ -136,9 +137,10 @@ def misreport(usage: Usage, earlier: Usage, reserved: float) -> str:
     if min(amounts) < 0:
         return "an amount is negative"
     if usage.cost < earlier.cost * _RESTATED:
-        return f"its cost fell from ${earlier.cost:.4g} to ${usage.cost:.4g}"
+        return f"its cost fell from {dollars(earlier.cost)} to {dollars(usage.cost)}"
     if 0 < reserved * _MOST_TIMES < usage.cost:
-        return f"its cost of ${usage.cost:.4g} is more than {_MOST_TIMES} times the ${reserved:.4g} reserved for it"
+        reservation = f"the {dollars(reserved)} reserved for it"
+        return f"its cost of {dollars(usage.cost)} is more than {_MOST_TIMES} times {reservation}"
     return ""
 
 

@@ -15,7 +15,7 @@ from coterie.engines.fences import fenced, inline
 from coterie.engines.printed import printed
 from coterie.journal.records import AttentionAsked, TurnFinished
 from coterie.kernel.attempt_files import AttemptFiles
-from coterie.kernel.commands import Gather, Turn
+from coterie.kernel.commands import Gather, Part, Turn
 from coterie.kernel.fold import Fold
 from coterie.planning.plan import AgentPlan, Wanted
 from coterie.workspace.base import Workspace
@@ -73,7 +73,12 @@ def files_named(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def render(fold: Fold, turn: Turn) -> str:
-    """The whole prompt of *turn*'s current attempt, whose parts from outside of the journal are in `turn.used`.
+    """The whole prompt of *turn*'s current attempt; see `parts_of`."""
+    return "\n\n".join(part.text for part in parts_of(fold, turn))
+
+
+def parts_of(fold: Fold, turn: Turn) -> list[Part]:
+    """The prompt of *turn*'s current attempt in parts; those from outside of the journal are in `turn.used`.
 
     A prompt from the engine is used unchanged; only guidance and the notes on earlier attempts are added, and in a
     pattern the files that an agent `reads` and how to give its declared outputs. The pattern decides which results of
@@ -81,50 +86,47 @@ def render(fold: Fold, turn: Turn) -> str:
     """
     ask = turn.ask
     if whole := turn.used.get("prompt"):
-        return whole
+        return [Part(whole, "engine")]
     if ask.prompt is not None:
-        parts = [
-            *filter(None, (history_text(ask.history), ask.prompt)),
-            *fold.coordination.additions(fold, turn),
-        ]
+        written = (Part(history_text(ask.history), "history"), Part(ask.prompt, "engine"))
+        parts = [*(part for part in written if part.text), *fold.coordination.additions(fold, turn)]
     else:
         parts = fold.coordination.prompt(fold, turn)
     if fold.guidance is not None and (texts := fold.guidance.shown(ask.turn, ask.instead_of or ask.agent)):
-        parts.append("# Guidance from the operator\n\n" + "\n".join(f"- {text}" for text in texts))
+        guidance = "\n".join(f"- {text}" for text in texts)
+        parts.append(Part(f"# Guidance from the operator\n\n{guidance}", "guidance"))
     if turn.resumes:
-        parts.append(_GO_ON)
+        parts.append(Part(_GO_ON, "attempt"))
     elif turn.retry_count.interrupted:
-        parts.append(_cut_off(turn))
+        parts.append(Part(_cut_off(turn), "attempt"))
     elif turn.failure is not None:
         why = f"# Your last attempt did not count\n\n{inline(turn.failure.reason).lstrip()}"
-        parts.append("\n\n".join(filter(None, (why, printed(turn.failure)))))
-    return "\n\n".join(parts)
-
-
-def question(fold: Fold, turn: Turn) -> list[str]:
-    """The parts of a prompt rendered from the plan and the results so far."""
-    ask = turn.ask
-    parts: list[str] = []
-    agent = fold.agents.get(ask.instead_of or ask.agent) or AgentPlan(name=ask.agent)
-    if agent.prompt:
-        parts.append(agent.prompt)
-    if agent.role:
-        parts.append(agent.role)
-    parts += task_parts(fold.started.input if fold.started else {})
-    shown = inputs(fold, turn)
-    parts += [_result(fold, result) for result in shown]
-    for name in agent.reads:
-        if fold.latest.get(name) not in shown and (part := _read(fold, name, turn)):
-            parts.append(part)
-    if agent.outputs:
-        parts.append(how_to_answer(agent.outputs, human=fold.kind(ask.agent) == "human"))
+        parts.append(Part("\n\n".join(filter(None, (why, printed(turn.failure)))), "attempt"))
     return parts
 
 
-def file_parts(names: Sequence[str], turn: Turn) -> list[str]:
+def question(fold: Fold, turn: Turn) -> list[Part]:
+    """The parts of a prompt rendered from the plan and the results so far."""
+    ask = turn.ask
+    agent = fold.agents.get(ask.instead_of or ask.agent) or AgentPlan(name=ask.agent)
+    parts = [*own_parts(agent), *task_parts(fold.started.input if fold.started else {})]
+    shown = inputs(fold, turn)
+    parts += [_result(fold, result) for result in shown]
+    for name in agent.reads:
+        if fold.latest.get(name) not in shown:
+            parts += _read(fold, name, turn)
+    return [*parts, *how_to_answer(agent.outputs, human=fold.kind(ask.agent) == "human")]
+
+
+def own_parts(agent: AgentPlan) -> list[Part]:
+    """The prompt of *agent* and its role text."""
+    return [part for part in (Part(agent.prompt, "prompt"), Part(agent.role, "role")) if part.text]
+
+
+def file_parts(names: Sequence[str], turn: Turn) -> list[Part]:
     """The files *names* that exist, as parts of the prompt of *turn*."""
     texts = [(name, turn.used.get(_FILE + name)) for name in names]
-    return [f"# {name}\n\n{fenced(text)}" for name, text in texts if text is not None]
+    return [Part(f"# {name}\n\n{fenced(text)}", "file", name) for name, text in texts if text is not None]
 
 
 def as_data(fold: Fold, turn: Turn) -> dict[str, Any]:
@@ -177,8 +179,8 @@ def _behind_gates(fold: Fold, names: Sequence[str]) -> dict[str, None]:
     return found
 
 
-def how_to_answer(wanted: tuple[Wanted, ...], human: bool = False) -> str:
-    """Instructions on the outputs of a reply; a *human* need not write JSON."""
+def how_to_answer(wanted: tuple[Wanted, ...], human: bool = False) -> list[Part]:
+    """Instructions on the outputs of a reply, if any are *wanted*; a *human* need not write JSON."""
     lines = []
     for output in wanted:
         if output.schema:
@@ -194,7 +196,7 @@ def how_to_answer(wanted: tuple[Wanted, ...], human: bool = False) -> str:
     form = "End your reply with one JSON object in a ```json block that holds:"
     if human:
         form = "Give each of these on a line of its own, as `name: value`:"
-    return f"# How to answer\n\n{form}\n" + "\n".join(lines)
+    return [Part(f"# How to answer\n\n{form}\n" + "\n".join(lines), "outputs")] if lines else []
 
 
 def how_to_decide(turn: str, parked: AttentionAsked | None) -> str:
@@ -206,19 +208,19 @@ def how_to_decide(turn: str, parked: AttentionAsked | None) -> str:
     return f"{turn} was cut off and may have had side effects: answer `retry` to run it again, or `cancel` to cancel it"
 
 
-def task_parts(given: dict[str, Any]) -> list[str]:
+def task_parts(given: dict[str, Any]) -> list[Part]:
     """What is to be done with the input *given*, as parts of a prompt."""
     parts = []
     if task := given.get("prompt"):
-        parts.append(f"# Task\n\n{task}")
+        parts.append(Part(f"# Task\n\n{task}", "task"))
     if len(given) > ("prompt" in given):
         named = {name: value for name, value in given.items() if name != "prompt"}
         lines = [f"- {k}: {v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)}" for k, v in named.items()]
-        parts.append("# Input\n\n" + "\n".join(lines))
+        parts.append(Part("# Input\n\n" + "\n".join(lines), "input"))
     return parts
 
 
-def _result(fold: Fold, result: TurnFinished) -> str:
+def _result(fold: Fold, result: TurnFinished) -> Part:
     agent = _author(fold, result)
     text = f"# Result of {agent} ({result.turn})" + (f"\n\n{fenced(result.text)}" if result.text else "")
     shown = result.outputs
@@ -228,7 +230,7 @@ def _result(fold: Fold, result: TurnFinished) -> str:
         shown = {name: value for name, value in shown.items() if name in wanted}
     if shown:
         text += f"\n\nOutputs: {json.dumps(shown, ensure_ascii=False)}"
-    return text
+    return Part(text, "result", result.turn)
 
 
 def _as_data(fold: Fold, result: TurnFinished) -> dict[str, Any]:
@@ -240,11 +242,9 @@ def _author(fold: Fold, result: TurnFinished) -> str:
     return ask.instead_of or ask.agent
 
 
-def _read(fold: Fold, name: str, turn: Turn) -> str:
+def _read(fold: Fold, name: str, turn: Turn) -> list[Part]:
     result = fold.latest.get(name)
-    if result is not None:
-        return _result(fold, result)
-    return "\n\n".join(file_parts([name], turn))
+    return [_result(fold, result)] if result is not None else file_parts([name], turn)
 
 
 def _cut_off(turn: Turn) -> str:

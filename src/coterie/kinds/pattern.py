@@ -8,7 +8,7 @@ from coterie.engines import generator
 from coterie.engines.commands import Engine
 from coterie.errors import UsageError
 from coterie.kernel import prompts
-from coterie.kernel.commands import Turn
+from coterie.kernel.commands import Part, Turn
 from coterie.kernel.fold import Fold
 from coterie.kernel.kind import Kind
 from coterie.planning.pattern import PatternPlan
@@ -59,15 +59,13 @@ class PatternKind(Kind):
             return super().outside(fold, turn)
         return prompts.files_named(agent.reads)
 
-    def additions(self, fold: Fold, turn: Turn) -> list[str]:
+    def additions(self, fold: Fold, turn: Turn) -> list[Part]:
         """The files that an agent `reads`, and how to give the outputs that it declares: the pattern knows neither."""
         agent = fold.agents.get(turn.ask.agent)
         if agent is None:
             return []
-        parts = prompts.file_parts(agent.reads, turn)
-        if agent.outputs:
-            parts.append(prompts.how_to_answer(agent.outputs, human=agent.kind == "human"))
-        return parts
+        how = prompts.how_to_answer(agent.outputs, human=agent.kind == "human")
+        return [*prompts.file_parts(agent.reads, turn), *how]
 
     def mentions(self) -> Iterable[str]:
         """The slots."""

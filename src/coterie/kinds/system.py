@@ -9,7 +9,7 @@ from coterie.engines.commands import Engine
 from coterie.errors import UsageError
 from coterie.journal.records import TurnFinished
 from coterie.kernel import prompts
-from coterie.kernel.commands import Turn
+from coterie.kernel.commands import Part, Turn
 from coterie.kernel.fold import Fold
 from coterie.kernel.kind import Kind, RunServices, Sidecar
 from coterie.planning.plan import AgentPlan, Plan
@@ -76,13 +76,11 @@ class SystemKind(Kind):
         """All that the actors may call."""
         return self.plan.agents
 
-    def prompt(self, fold: Fold, turn: Turn) -> list[str]:
+    def prompt(self, fold: Fold, turn: Turn) -> list[Part]:
         """The agent's own prompt, the question, and how to answer; earlier turns have no part in it."""
         agent = fold.agents.get(turn.ask.agent) or AgentPlan(name=turn.ask.agent)
-        parts = [*filter(None, (agent.prompt, agent.role)), *prompts.task_parts(turn.ask.whole or {})]
-        if agent.outputs:
-            parts.append(prompts.how_to_answer(agent.outputs))
-        return parts
+        task = prompts.task_parts(turn.ask.whole or {})
+        return [*prompts.own_parts(agent), *task, *prompts.how_to_answer(agent.outputs)]
 
     def context(self, fold: Fold, turn: Turn) -> dict[str, Any]:
         """The same as data."""

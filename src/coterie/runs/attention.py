@@ -28,11 +28,29 @@ FIND_EVERY = 5
 def open_in(runs: Runs, run: str) -> list[Attention]:
     """What needs a person in *run* and its child runs, the oldest first; *run* may be a child run.
 
+    Questions whose answer waits for the next owner are left out.
+
     Raises:
         NoSuchRun, JournalUnreadable: If it cannot be read.
     """
+    return _unanswered(runs, root_of(run), _recorded(runs, run))
+
+
+def _recorded(runs: Runs, run: str) -> list[Attention]:
+    """What needs a person in *run* and its child runs by their records, the oldest first."""
     root = root_of(run)
     return [with_prompt(runs, one) for one in _open(runs, root, _read(runs, root)) if _is_in(one, run)]
+
+
+def _unanswered(runs: Runs, root: str, found: list[Attention]) -> list[Attention]:
+    """*found* without the questions of the root run *root* to which an answer is in its inbox."""
+    asked = [one.id for one in found if one.kind in ("question", "parked")]
+    if not asked:
+        return found
+    from coterie.runs.messages.verdicts import addressed  # imports every engine
+
+    answered = {addressed(turn, asked) for turn in messages.answered_turns(runs.inbox(root))}
+    return [one for one in found if one.id not in answered or one.id not in asked]
 
 
 def find(where: Where, *, everywhere: bool = False) -> Iterator[Attention]:
@@ -55,7 +73,7 @@ def answer(runs: Runs, run: str, id: str, word: str) -> Verdict:
             permission for which it was parked. Empty: the only one that is open.
     """
     root, _, below = run.partition("/")
-    found = open_in(runs, run)
+    found = _recorded(runs, run)
     ids = [one.id for one in found]
     names = {id, f"{below}/{id}", *(one.partition("?")[0] for one in (id, f"{below}/{id}"))}
     named = [one for one in found if not id or one.id in names]
@@ -115,7 +133,7 @@ async def follow(
             checks += 1
             for name in names:
                 followed[name].check()
-            found = [(followed[name].runs, one) for name in names for one in followed[name].open]
+            found = [(followed[name].runs, one) for name in names for one in followed[name].unanswered]
             if only is not None:
                 found = [(location, one) for location, one in found if _is_in(one, only[1])]
             now = {(one.run, one.id, one.since): (location, one) for location, one in found}
@@ -152,6 +170,11 @@ class _Followed:
     def is_running(self) -> bool:
         """Whether a process drives it, or did at the last check and not all of it was read."""
         return self._task is not None
+
+    @property
+    def unanswered(self) -> list[Attention]:
+        """What is open, without questions whose answer waits for the next owner."""
+        return self.open if self.is_running else _unanswered(self.runs, self._run, self.open)
 
     def check(self) -> None:
         """Take in what is new."""

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,11 +11,11 @@ from coterie.backends.attempt import variables_of
 from coterie.backends.base import Backend, Request
 from coterie.backends.needs import missing as missing_of_coding
 from coterie.backends.needs import sandbox_of
-from coterie.diagnostics import error
+from coterie.diagnostics import Diagnostic, error
 from coterie.errors import TopologyError
 from coterie.kinds import kind_of
 from coterie.options.agents import REQUIRED
-from coterie.options.backends import REGISTRY
+from coterie.options.backends import CODING, REGISTRY
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.runs.local_turns import LocalTurns
 from coterie.waits import waiting
@@ -24,6 +24,14 @@ if TYPE_CHECKING:
     from coterie.backends.models.cassette import Cassette
 
 AskHuman = Callable[[Request], Awaitable[str]]
+
+REHEARSE = "--rehearse      simulates all agents, at no cost"
+CHOICES = (
+    "-b claude-sdk   needs the extra `claude` and a login of Claude Code",
+    "-b model        needs the extra `models` and a key",
+    REHEARSE,
+)
+"""The backends that most teams can use; `coterie run` says what each of them lacks here."""
 
 
 def ready_turns(plan: Plan, human: AskHuman | None = None, cassette: "Cassette | None" = None) -> LocalTurns:
@@ -65,7 +73,7 @@ async def unconfined(plan: Plan) -> tuple[str, ...]:
     Raises:
         TopologyError: If an agent requires a sandbox and none works.
     """
-    agents = [(name, wanted) for name, agent in _asked(plan, "") if (wanted := sandbox_of(agent)) != "off"]
+    agents = [(name, wanted) for name, agent in agents_of(plan) if (wanted := sandbox_of(agent)) != "off"]
     if not agents:
         return ()
     from coterie.backends.sandbox.choice import absence
@@ -87,7 +95,7 @@ def absent_programs(plan: Plan) -> tuple[str, ...]:
     It is no error, since an earlier agent may install it. A program given by a path may lie in a folder made later.
     """
     lacking: dict[str, dict[str, None]] = {}
-    for name, agent in _asked(plan, ""):
+    for name, agent in agents_of(plan):
         commands = list(agent.gates)
         if agent.backend == "command":
             commands += agent.steps or (agent.argv,)
@@ -117,19 +125,26 @@ def check_backends(plan: Plan) -> list[tuple[str, AgentPlan]]:
     Raises:
         TopologyError: If one has no backend.
     """
-    agents = list(_asked(plan, ""))
+    agents = list(agents_of(plan))
     if names := [name for name, agent in agents if not agent.backend]:
-        message = f"no backend configured for {', '.join(names)}"
-        hint = (
-            "configure one in the file (.at: extensions { coterie { command: […] } }, for an agent or for all; "
-            "YAML: command: […], or a model and its provider), choose a backend with --backend, "
-            "or try it without a model: --rehearse"
-        )
-        raise TopologyError([error("no-backend", message, hint=hint)])
+        raise TopologyError([no_backend(names, CHOICES)])
     return agents
 
 
-def _asked(plan: Plan, path: str) -> Iterator[tuple[str, AgentPlan]]:
+def no_backend(names: Iterable[str], choices: Iterable[str]) -> Diagnostic:
+    """The error that the agents *names* have no backend; *choices* are options of the command line that give one."""
+    hint = "\n    ".join(
+        ("choose a backend, or write one into the file, extensions { coterie { backend: … } }:", *choices)
+    )
+    return error("no-backend", f"no backend configured for {', '.join(names)}", hint=hint)
+
+
+def spends(plan: Plan, *, is_recorded: bool) -> bool:
+    """Whether a run of *plan* may cost money: by coding agents, or by models, unless all their answers are recorded."""
+    return any(one.backend in CODING or (one.backend == "model" and not is_recorded) for _, one in agents_of(plan))
+
+
+def agents_of(plan: Plan, path: str = "") -> Iterator[tuple[str, AgentPlan]]:
     """The agents that a run may call, and their fallbacks; those of a child topology as `node/agent`."""
     names = dict.fromkeys(kind_of(plan).asked())
     for name in list(names):
@@ -139,6 +154,6 @@ def _asked(plan: Plan, path: str) -> Iterator[tuple[str, AgentPlan]]:
         if (agent := plan.agents.get(name)) is None:
             continue
         if agent.child is not None:
-            yield from _asked(agent.child, f"{path}{name}/")
+            yield from agents_of(agent.child, f"{path}{name}/")
         else:
             yield path + name, agent

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +28,7 @@ from coterie.errors import CoterieError
 from coterie.formats.files import SYSTEM_FILES
 from coterie.journal.lock import RunLock
 from coterie.journal.status import ENDS
+from coterie.options.extras import EXTRAS
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.providers import APIS
 from coterie.runs import index
@@ -39,11 +40,6 @@ from coterie.views.words import plural
 from coterie.waits import waiting
 
 OLDEST_PYTHON = (3, 11)
-EXTRAS = {
-    "models": ("pydantic-ai-slim", "to use models (`backend: model`)"),
-    "lsp": ("pygls", "to show diagnostics in editors (`coterie topology lsp`)"),
-}
-"""What can be installed beside coterie: the library to look for, and what it is for."""
 SLOW_SYNC = 0.02
 """Seconds; a disk that takes longer to make a write safe holds every turn up."""
 SYNCS = 7
@@ -73,22 +69,14 @@ class DoctorContext:
     state_dir: Path
     version: str
 
-    @property
-    def where(self) -> Path:
-        """The state directory, or the nearest path above it that is there."""
-        path = self.state_dir.absolute()
-        while not path.exists():
-            path = path.parent
-        return path
-
 
 Check = Callable[[DoctorContext], Iterator[CheckResult]]
 
 
-def examine(context: DoctorContext) -> list[CheckResult]:
-    """All findings, in the order of the checks."""
+def examine(context: DoctorContext, checks: Sequence[Check]) -> list[CheckResult]:
+    """All findings of *checks*, in their order."""
     found = list[CheckResult]()
-    for check in CHECKS:
+    for check in checks:
         with waiting(f"the check of {check.__name__.replace('_', ' ')}"):
             found += check(context)
     return found
@@ -112,12 +100,15 @@ def installed(context: DoctorContext) -> Iterator[CheckResult]:
     from importlib.metadata import PackageNotFoundError, version
 
     yield CheckResult(check="coterie", status="ok", found=context.version)
-    for extra, (library, purpose) in EXTRAS.items():
+    for name, extra in EXTRAS.items():
+        first, *_ = libraries = extra.libraries.values()
         try:
-            yield CheckResult(check=f"extra {extra}", status="ok", found=f"{library} {version(library)}")
-        except PackageNotFoundError:
-            hint = f"pip install 'coterie[{extra}]', {purpose}"
-            yield CheckResult(check=f"extra {extra}", status="note", found="not installed", next=hint)
+            found = [f"{library} {version(library)}" for library in libraries]
+            yield CheckResult(check=f"extra {name}", status="ok", found=found[0])
+        except PackageNotFoundError as missing:
+            what = "not installed" if missing.name == first else f"incomplete: {missing.name} is not installed"
+            hint = f"pip install 'coterie[{name}]', {extra.purpose}"
+            yield CheckResult(check=f"extra {name}", status="note", found=what, next=hint)
 
 
 def git(context: DoctorContext) -> Iterator[CheckResult]:
@@ -186,16 +177,27 @@ def _without_secrets(url: str) -> str:
 
 
 def state(context: DoctorContext) -> Iterator[CheckResult]:
-    """Whether runs can be kept: written, locked, and made safe quickly."""
+    """Whether runs can be kept, and those of loops beside them: written, locked, and made safe quickly."""
+    main, *of_loops = index.homes(context.state_dir)
+    yield from _state(
+        main, "state directory", "choose another: --state-dir DIR", _locks, _sync, lambda _: _doorbell(main)
+    )
+    for home in of_loops:
+        yield from _state(home, "state of loops", "choose another: --state-dir DIR")
+
+
+def _state(home: Path, check: str, hint: str, *trials: Callable[[Path], CheckResult]) -> Iterator[CheckResult]:
+    """Whether *home*, or the nearest folder above it that exists, can be written; then *trials* in a folder there."""
+    where = home.absolute()
+    while not where.exists():
+        where = where.parent
     try:
-        with tempfile.TemporaryDirectory(prefix=".coterie-doctor-", dir=context.where) as made:
-            yield CheckResult(check="state directory", status="ok", found=f"{context.state_dir} can be written")
-            yield _locks(Path(made))
-            yield _sync(Path(made))
-            yield _doorbell(context.state_dir)
+        with tempfile.TemporaryDirectory(prefix=".coterie-doctor-", dir=where) as made:
+            yield CheckResult(check=check, status="ok", found=f"{home} can be written")
+            yield from (trial(Path(made)) for trial in trials)
     except OSError as error:
-        found = f"{context.state_dir} cannot be written: {error.strerror or error}"
-        yield CheckResult(check="state directory", status="fail", found=found, next="choose another: --state-dir DIR")
+        found = f"{home} cannot be written: {error.strerror or error}"
+        yield CheckResult(check=check, status="fail", found=found, next=hint)
 
 
 def _locks(folder: Path) -> CheckResult:

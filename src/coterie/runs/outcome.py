@@ -11,6 +11,7 @@ from coterie.journal.records import NO_USAGE, Usage
 from coterie.kernel.run_exit import RunExit, Waiting
 from coterie.planning.plan import Limits
 from coterie.topology.typed.values import value_of
+from coterie.views.words import dollars
 
 EXIT_COMPLETED, EXIT_FAILED, EXIT_USAGE, EXIT_LIMIT, EXIT_WAITING, EXIT_INTERRUPTED = 0, 1, 2, 3, 4, 130
 _EXITS = {"waiting": EXIT_WAITING, "interrupted": EXIT_INTERRUPTED, "stuck": EXIT_FAILED}
@@ -158,5 +159,5 @@ def _overshoot(ended: RunExit) -> str:
     budget = ended.limits.max_cost
     if budget is not None and ended.usage.cost > budget:
         over = ended.usage.cost - budget
-        return f"${over:.4f} above --max-cost, by what was running when it was reached"
+        return f"{dollars(over)} above --max-cost, by what was running when it was reached"
     return ""

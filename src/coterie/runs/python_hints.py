@@ -13,12 +13,15 @@ _Words = str | Callable[[re.Match[str]], str]
 _OPTIONS: tuple[tuple[str, _Words], ...] = (
     (r"--input '?(\w+):?=('?\[\"…\"\]'?|…)'?", lambda found: f'pass {{"{found[1]}": {found[2].strip(chr(39))}}}'),
     (r"run it with --set (\w+)=…", r'pass params={"\1": …}'),
-    (r"choose a backend with --backend", "pass backend=…"),
+    (
+        r"(?s)choose a backend, or write one into the file.*",
+        "configure one in the file, pass backend=…, or try it without a model: coterie.testing.rehearse",
+    ),
     (r"add --rehearse to run without a backend", "coterie.testing.rehearse runs without a backend"),
     (r"--rehearse", "coterie.testing.rehearse"),
 )
 _FILES: tuple[tuple[str, _Words], ...] = (
-    (r"configure one in the file \(.*?provider\)", "configure one: agent(command=[…]) or agent(model=…, provider=…)"),
+    (r"configure one in the file", "configure one: agent(command=[…]) or agent(model=…, provider=…)"),
     (r"name another in the file \(.*?\)", "name another: agent(api_key=…)"),
     (r"write model: NAME, .*", 'write agent(model=…), agent(command=[…]) or agent(type="human"), or use a team'),
 )

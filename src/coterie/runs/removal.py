@@ -15,13 +15,19 @@ from coterie.runs import index
 from coterie.runs.authority import check_operator
 from coterie.runs.repository import Runs, run_in
 from coterie.workspace.trees import worktree
+from coterie.workspace.trees.git import Repository, find
+from coterie.workspace.trees.snapshots import forget
+from coterie.workspace.trees.worktree import WorkTree
 
 _REMOVED = ".removed"
 """The folder, among those of the runs, into which a run is moved before its files are removed."""
 
 
 def remove(runs: Runs, run: str) -> None:
-    """Remove the root run *run* and all its files; if that is interrupted, the run is complete or no longer listed.
+    """Remove the root run *run*, all its files and its snapshots.
+
+    If that is interrupted, the run is complete or no longer listed; snapshots that are left are removed by
+    `coterie worktree clean`.
 
     Raises:
         RunIsOwned: If a living process drives it.
@@ -34,6 +40,7 @@ def remove(runs: Runs, run: str) -> None:
     tree = worktree.read(runs.root, run)
     if tree is not None and not tree.removed:
         raise UsageError(f"run {run!r} has a git work tree; `coterie worktree clean {run}` removes it first")
+    repository = _repository(runs, run, tree)
     folder = runs.folder(run)
     bin_ = folder.parent / _REMOVED
     lock = RunLock(run, folder / "lock")
@@ -43,6 +50,17 @@ def remove(runs: Runs, run: str) -> None:
     finally:
         lock.release()
     clear_removed(runs.root)
+    if repository is not None and not index.is_shared(run):
+        with suppress(CoterieError):
+            forget(repository, run)
+
+
+def _repository(runs: Runs, run: str, tree: WorkTree | None) -> Repository | None:
+    """The repository with the snapshots of *run*, if it is known and still there."""
+    with suppress(CoterieError, OSError):
+        if place := tree.origin if tree is not None else runs.first(run).cwd:
+            return find(Path(place))
+    return None
 
 
 def clear_removed(state_dir: Path) -> None:

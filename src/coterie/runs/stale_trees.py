@@ -34,7 +34,7 @@ def is_cut_off(state_dir: Path, tree: WorkTree) -> bool:
 
 
 def delete_old_snapshots(folder: Path, state_dir: Path) -> int:
-    """Delete the snapshots of unknown runs in the repository that contains *folder*, and return how many there were.
+    """Delete the snapshots of unknown runs in the repository that contains *folder*, and return how many runs.
 
     Those of the last two weeks stay: their runs may be in a state directory that is not in the index.
     """

@@ -1,26 +1,30 @@
 """One turn in detail; its prompt is rendered again from the journal."""
 
 import hashlib
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from coterie.backends.base import Tool
 from coterie.engines.commands import Ask
 from coterie.errors import NoSuchTurn
 from coterie.ids import child_run_id
-from coterie.journal.records import TurnStarted
+from coterie.journal.records import GateChecked, TurnStarted
 from coterie.journal.runs import Journal
-from coterie.kernel.commands import Gather, NextAttempt, Turn
+from coterie.kernel.commands import Gather, NextAttempt, Part, Turn
 from coterie.kernel.fold import Fold
-from coterie.kernel.prompts import gather, outside, render
+from coterie.kernel.prompts import gather, outside, parts_of
 from coterie.kinds import kind_of
+from coterie.planning.plan import Plan
 from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.repository import Runs
 from coterie.views.run import TurnView, fold
+from coterie.views.why import Reason, why
 from coterie.workspace.base import SharedWorkspace
 from coterie.workspace.trees.workspace import read_below
 
@@ -33,12 +37,34 @@ class TurnPrompt(Struct, frozen=True, kw_only=True):
     Attributes:
         same: Whether it is exactly the prompt that was sent. Where that was not kept, files that an agent reads, and
             the memory of a loop, may have changed since.
+        parts: Where its text comes from; empty where only the whole text is known.
     """
 
     turn: str
     attempt: int
     prompt: str
     same: bool
+    parts: tuple[Part, ...] = ()
+
+
+class UsedTool(Struct, kw_only=True):
+    """A tool that an attempt used; see `coterie.backends.base.Tool`."""
+
+    attempt: int
+    id: str
+    name: str
+    state: str
+    detail: str
+    result: str
+
+
+class ReadOutput(Struct, frozen=True, kw_only=True):
+    """A condition that reads an output of the turn's node. *held*: None without a value of it."""
+
+    output: str
+    arrow: str
+    condition: str
+    held: bool | None
 
 
 class TurnDetail(Struct, frozen=True, kw_only=True):
@@ -49,6 +75,9 @@ class TurnDetail(Struct, frozen=True, kw_only=True):
         question: The prompt of its latest attempt.
         child: The child run that its latest attempt is, if it is one.
         run_started: When its run began.
+        read_by: The conditions of the flow that read its outputs.
+        session: The agent's session of its latest attempt; empty without one.
+        causes: Why it ran, nearest first.
     """
 
     run: str
@@ -56,6 +85,15 @@ class TurnDetail(Struct, frozen=True, kw_only=True):
     question: TurnPrompt
     child: str | None
     run_started: float
+    read_by: tuple[ReadOutput, ...] = ()
+    tools: tuple[UsedTool, ...] = ()
+    session: str = ""
+    causes: tuple[Reason, ...] = ()
+
+    @property
+    def gates(self) -> list[GateChecked]:
+        """The gates that were run on what it said."""
+        return [one for one in self.view.noted if isinstance(one, GateChecked)]
 
 
 def detail(runs: Runs, run: str, turn: str) -> TurnDetail:
@@ -72,13 +110,49 @@ def detail(runs: Runs, run: str, turn: str) -> TurnDetail:
     if found is None:
         raise NoSuchTurn(run, turn, [one.id for one in view.turns])
     child = child_run_id(run, turn, found.attempt)
+    question = asked(journal, turn, runs, cwd := Path(view.cwd or "."))
+    if not question.parts:
+        parts = _parts(journal, _start(journal, turn), runs, cwd)
+        if _joined(parts) == question.prompt:
+            question = msgspec.structs.replace(question, parts=parts)
+    sessions = [one.session for one in journal.records if getattr(one, "turn", "") == turn and hasattr(one, "session")]
     return TurnDetail(
         run=run,
         view=found,
-        question=asked(journal, turn, runs, Path(view.cwd or ".")),
+        question=question,
         child=child if runs.has(child) else None,
         run_started=view.started or 0.0,
+        read_by=tuple(_read_by(journal.plan_now(), found)),
+        tools=tuple(one for attempt in found.attempts for one in _tools(runs, child_run_id(run, turn, attempt.n))),
+        session=next(filter(None, reversed(sessions)), ""),
+        causes=tuple(why(journal.records, turn)),
     )
+
+
+def _read_by(plan: Plan, turn: TurnView) -> Iterator[ReadOutput]:
+    for group in plan.flow.groups if plan.flow is not None else ():
+        when = group.when
+        if when is not None and when.agent == turn.agent:
+            held = when.holds(turn.outputs[when.field]) if when.field in turn.outputs else None
+            yield ReadOutput(output=when.field, arrow=str(group), condition=str(when), held=held)
+
+
+def _tools(runs: Runs, mark: str) -> list[UsedTool]:
+    """The tools that an attempt used, by what is kept of its output."""
+    found: dict[str, UsedTool] = {}
+    for line in runs.printed(mark, 0).splitlines():
+        if b'"tool"' not in line:
+            continue
+        with suppress(msgspec.DecodeError):
+            tool = msgspec.json.decode(line, type=Tool)
+            key = tool.id or f"{len(found)} {tool.name}"
+            if (known := found.get(key)) is None:
+                known = found[key] = UsedTool(
+                    attempt=int(mark.rpartition(".")[2]), id=tool.id, name=tool.name, state="", detail="", result=""
+                )
+            known.state, known.detail = tool.state, tool.detail or known.detail
+            known.result = tool.result or known.result
+    return list(found.values())
 
 
 def asked(journal: Journal, turn: str, runs: Runs | None = None, cwd: Path = Path()) -> TurnPrompt:
@@ -88,27 +162,42 @@ def asked(journal: Journal, turn: str, runs: Runs | None = None, cwd: Path = Pat
         NoSuchTurn: If the turn never started there.
         ReplayMismatch: If today's engine decides otherwise than the journal says.
     """
-    run = journal.run
-    files = AttemptFolders(runs) if runs is not None else None
+    start = _start(journal, turn)
+    kept = AttemptFolders(runs).kept_question(journal.run, turn, start.attempt) if runs is not None else ""
+    if kept and _digest(kept) == start.prompt:
+        return TurnPrompt(turn=turn, attempt=start.attempt, prompt=kept, same=True)
+    parts = _parts(journal, start, runs, cwd)
+    prompt = _joined(parts)
+    return TurnPrompt(
+        turn=turn, attempt=start.attempt, prompt=prompt, same=_digest(prompt) == start.prompt, parts=parts
+    )
+
+
+def _start(journal: Journal, turn: str) -> TurnStarted:
+    """The record with which the latest attempt of *turn* began."""
     starts = [record for record in journal.records if isinstance(record, TurnStarted)]
     start = next((record for record in reversed(starts) if record.turn == turn), None)
     if start is None or start.cause is None:
-        raise NoSuchTurn(run, turn, dict.fromkeys(record.turn for record in starts))
-    kept = files.kept_question(run, turn, start.attempt) if files is not None else ""
-    if kept and _digest(kept) == start.prompt:
-        return TurnPrompt(turn=turn, attempt=start.attempt, prompt=kept, same=True)
+        raise NoSuchTurn(journal.run, turn, dict.fromkeys(record.turn for record in starts))
+    return start
+
+
+def _parts(journal: Journal, start: TurnStarted, runs: Runs | None, cwd: Path) -> tuple[Part, ...]:
+    """The prompt of the attempt that *start* began, rendered again."""
     kind = kind_of(journal.plan(start.seq))
-    before = Fold(run, kind)
+    before = Fold(journal.run, kind)
     before.fold(record for record in journal.records if record.seq < start.seq)
     asked = _turn(before, start)
     asked.used = start.used
-    if not start.used and runs is not None and files is not None and (names := outside(before, asked)):
-        wanted = Gather(turn=turn, attempt=start.attempt, names=names)  # of an earlier coterie: as they are today
-        workspace = _Folder(cwd)
-        reading = gather(wanted, run, kind.notes, files, NoteFiles(runs), workspace)
+    if not start.used and runs is not None and (names := outside(before, asked)):
+        wanted = Gather(turn=start.turn, attempt=start.attempt, names=names)  # of an earlier coterie: as they are today
+        reading = gather(wanted, journal.run, kind.notes, AttemptFolders(runs), NoteFiles(runs), _Folder(cwd))
         asked.used = _at_once(reading)
-    prompt = render(before, asked)
-    return TurnPrompt(turn=turn, attempt=start.attempt, prompt=prompt, same=_digest(prompt) == start.prompt)
+    return tuple(parts_of(before, asked))
+
+
+def _joined(parts: tuple[Part, ...]) -> str:
+    return "\n\n".join(part.text for part in parts)
 
 
 class _Folder(SharedWorkspace):

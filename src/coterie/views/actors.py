@@ -14,7 +14,8 @@ class ActorView:
         above: The name of its supervisor; empty for the root.
         state: `running`, `waiting` (for its restart), `failed` or `stopped`.
         started: When its incarnation began, in Unix seconds.
-        restarts: How often it was started again.
+        restarts: How often it was started again, and *crashes* how often it failed.
+        letters: How many messages to it were not handled, by reason.
         reason: Why it crashed last, or why it gave up.
     """
 
@@ -28,6 +29,8 @@ class ActorView:
     finished: float | None = None
     restarts: int = 0
     reason: str = ""
+    crashes: int = 0
+    letters: Counter[str] = field(default_factory=Counter)
 
     def seconds(self, now: float) -> float:
         """How long this incarnation has run by *now*."""
@@ -55,6 +58,7 @@ class ActorsView:
             case r.ActorCrashed():
                 actor = self.by_name.setdefault(record.name, ActorView(record.name, "agent", ""))
                 actor.state, actor.finished, actor.reason = "failed", record.at, record.error
+                actor.crashes += 1
             case r.RestartPlanned():
                 for name in record.names:
                     if name in self.by_name:
@@ -64,6 +68,8 @@ class ActorsView:
                 actor.reason = f"gave up on {record.child}"
             case r.LetterDead():
                 self.letters[record.recipient, record.reason] += record.count
+                if (actor := self.by_name.get(record.recipient)) is not None:
+                    actor.letters[record.reason] += record.count
             case _:
                 pass
 
@@ -78,6 +84,8 @@ class ActorsView:
             started=record.at,
             restarts=earlier.restarts + 1 if earlier is not None else 0,
             reason=earlier.reason if earlier is not None else "",
+            crashes=earlier.crashes if earlier is not None else 0,
+            letters=earlier.letters if earlier is not None else Counter(),
         )
         self.by_name[record.name] = fresh
 

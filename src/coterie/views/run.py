@@ -81,6 +81,7 @@ class AttemptView:
         pid: Its process, when it has one.
         text: What it had said when it failed; *log* is the end of its standard error.
         exit_code: The exit status of its program, when it failed; *signal* the one that ended it.
+        prompt_hash: SHA-256 of its prompt; empty in a loop, whose prompts hold the path of a command of the run.
     """
 
     n: int
@@ -95,6 +96,7 @@ class AttemptView:
     log: str = ""
     exit_code: int | None = None
     signal: str = ""
+    prompt_hash: str = ""
 
     def _end(self, at: float, state: str, kind: str = "", reason: str = "", usage: r.Usage = r.NO_USAGE) -> None:
         self.finished, self.state, self.kind, self.reason, self.usage = at, state, kind, reason, usage
@@ -260,8 +262,9 @@ class RunView:
                 if self._iteration is not None and fresh.id == f"iteration#{self._iteration.n}":
                     fresh.iteration = self._iteration
                 started = self._turns.setdefault(record.turn, fresh)
-                started.state = "running"
-                started.attempts.append(AttemptView(record.attempt, record.at))
+                started.state, started.finished = "running", None  # also of one that is asked again after a failed run
+                prompt_hash = record.prompt if "tool" not in record.used else ""
+                started.attempts.append(AttemptView(record.attempt, record.at, prompt_hash=prompt_hash))
             case r.AttemptLaunched() if attempt := self._attempt(record.turn, record.attempt):
                 attempt.pid = record.pid or None
             case r.AttentionAsked() if turn := self._turns.get(record.turn):

@@ -11,7 +11,18 @@ from coterie.journal import records as r
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import from_json
 from coterie.topology.patterns.inputs import task_of
-from coterie.views.words import arrow, duration, exited, listed, pairs, path_end, plural, promise_refused, quoted
+from coterie.views.words import (
+    arrow,
+    dollars,
+    duration,
+    exited,
+    listed,
+    pairs,
+    path_end,
+    plural,
+    promise_refused,
+    quoted,
+)
 
 _SAID = 200
 """Characters of what a failed attempt had said."""
@@ -24,12 +35,14 @@ class Line(Struct, frozen=True, kw_only=True):
         seq: The record it tells of.
         seconds: Since the run began.
         text: A sentence, without full stop; lines below it name what was found in files.
+        turn: The turn that it is about, if it is about one.
     """
 
     seq: int
     seconds: float
     topic: str
     text: str
+    turn: str = ""
 
 
 class Timeline:
@@ -52,7 +65,13 @@ class Timeline:
         if self._began is None:
             self._began = record.at
         topic = str(record.__struct_config__.tag)
-        line = Line(seq=record.seq, seconds=record.at - self._began, topic=topic, text=self._say(record))
+        line = Line(
+            seq=record.seq,
+            seconds=record.at - self._began,
+            topic=topic,
+            text=self._say(record),
+            turn=getattr(record, "turn", ""),
+        )
         self.lines.append(line)
 
     def _say(self, record: r.Record) -> str:
@@ -380,7 +399,7 @@ def _because(reason: str) -> str:
 
 
 def _cost(usage: r.Usage) -> list[str]:
-    return [f"${usage.cost:.2f}"] if usage.cost else []
+    return [dollars(usage.cost)] if usage.cost else []
 
 
 _SENTENCES: dict[type, Callable[[Any], str]] = {
@@ -397,7 +416,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     ),
     r.AttemptMisreported: lambda x: (
         f"attempt {x.attempt} of {x.turn} reported a usage that cannot be right ({x.reason}); "
-        f"it counts as ${x.usage.cost:.4g}"
+        f"it counts as {dollars(x.usage.cost)}"
     ),
     r.AttemptAdopted: lambda x: f"attempt {x.attempt} of {x.turn} outlived the process that started it",
     r.AttemptFailed: _attempt_failed,

@@ -118,7 +118,7 @@ class _Tree:
         inner = agent.child if agent is not None else None
         below = [self.run(self._children[id], inner) for id in ids if id in self._children]
         asks = turn.state == "running" and agent is not None and agent.kind == "human"
-        detail = f"answer with: {respond_command(run.id, turn.id)}" if asks else _detail(turn)
+        detail = f"answer with: {respond_command(run.id, turn.id)}" if asks else detail_of(turn)
         if turn.asked:
             detail = "; ".join(attention_of(run.id, one).command for one in turn.asked.values())
             detail, asks = f"answer with: {detail}", True
@@ -214,7 +214,8 @@ def _last_failure(turn: TurnView) -> AttemptFailed | None:
     return last if turn.state == "failed" and last is not None and last.reason == turn.reason else None
 
 
-def _detail(turn: TurnView) -> str:
+def detail_of(turn: TurnView) -> str:
+    """A line about *turn*: its answer, the reason of its failure, …; often empty."""
     last = turn.attempts[-1] if turn.attempts else None
     match turn.state:
         case "failed" if (failed := _last_failure(turn)) is not None:

@@ -27,6 +27,21 @@ def pairs(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {_short(value)}" for name, value in values.items())
 
 
+def number(value: float) -> str:
+    """A number with at most three decimals: `0.25`, `12`; below a thousandth `under 0.001`."""
+    if 0 < value < 0.0005:
+        return "under 0.001"
+    return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def dollars(amount: float) -> str:
+    """An amount of money with two or three decimals: `$0.10`, `$0.004`; below a tenth of a cent `under $0.001`."""
+    if 0 < amount < 0.0005:
+        return "under $0.001"
+    text = f"{amount:.3f}"
+    return f"${text.removesuffix('0')}"
+
+
 def duration(seconds: float) -> str:
     """A stretch of time as people say it: `0.4 s`, `12 s`, `3 min 05 s`, `2 h 10 min`."""
     if seconds < 9.95:
@@ -68,6 +83,13 @@ def respond_command(run: str, turn: str) -> str:
     return f"coterie control respond {root} {shlex.quote('/'.join(filter(None, (below, turn))))} TEXT"
 
 
+def state_words(state: str, reason: str) -> str:
+    """The state of a run in words: `waits for a person`, `stopped: max_turns`."""
+    if state == "waiting" or reason == "waiting":
+        return "waits for a person"
+    return f"{state}: {reason}" if reason and state in ("stopped", "failed") else state
+
+
 def plural(n: int, noun: str, many: str = "") -> str:
     """`1 byte`, `2 bytes`; *many* is the plural where it is not that."""
     return f"{n} {noun}" if n == 1 else f"{n} {many or noun + 's'}"
@@ -80,8 +102,21 @@ def exited(code: int | None, signal: str) -> str:
     return f"exit {code}" + (f" ({signal})" if signal else "")
 
 
+def _rounded(value: Any) -> Any:
+    """*value* with three decimals at most."""
+    match value:
+        case float():
+            return round(value, 3)
+        case list():
+            return [_rounded(one) for one in value[:_LONGEST]] + value[_LONGEST:]
+        case dict() if len(value) <= _LONGEST:
+            return {name: _rounded(one) for name, one in value.items()}
+        case _:
+            return value
+
+
 def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = json.dumps(_rounded(value), ensure_ascii=False, default=str)
     if len(text) <= _LONGEST:
         return text
     match value:

@@ -16,9 +16,13 @@ from coterie.planning.plan import Limits
 from coterie.runs import finalizers, launch
 from coterie.runs.fork import fork
 from coterie.runs.isolation import decide, is_used
+from coterie.runs.removal import remove
+from coterie.runs.repository import Runs
 from coterie.workspace.trees import worktree
+from coterie.workspace.trees.disposal import remove_files
 from coterie.workspace.trees.fork_tree import last_snapshot
 from coterie.workspace.trees.git import require
+from coterie.workspace.trees.snapshots import run_ref
 
 WORKS = """
 n = int(turn.split("#")[1])
@@ -157,10 +161,8 @@ def test_the_files_are_kept_at_each_turns_end(folder: Path, tmp_path: Path) -> N
     assert [one.seq for one in (first, second)] == [one.seq - 1 for one in ends]
     assert git(folder, "ls-tree", "--name-only", first.commit).split() == [".gitignore", "a.txt", "made-1.txt"]
     assert "made-2.txt" in git(folder, "ls-tree", "--name-only", second.commit)
-    assert git(folder, "for-each-ref", "--format=%(objectname)", f"refs/coterie/{outcome.run}").split() == [
-        first.commit,
-        second.commit,
-    ]
+    assert git(folder, "for-each-ref", "--format=%(refname)", "refs/coterie") == run_ref(outcome.run)
+    assert {first.commit, second.commit} < set(git(folder, "rev-list", run_ref(outcome.run)).split())
     assert not records(run(project(tmp_path / "loop", WORKS)).run, TreeSaved)
 
 
@@ -222,6 +224,24 @@ def test_the_files_of_a_fork_are_never_those_of_a_branch() -> None:
 
     assert last_snapshot(found) == last_snapshot(reversed(found)) == "second"
     assert last_snapshot(found[2:]) == ""
+
+
+def test_snapshots_go_with_their_run_and_a_fork_keeps_those_before_it(folder: Path, tmp_path: Path) -> None:
+    """Removing the original leaves to the fork what its records name; with the fork the last ref goes."""
+    outcome = run(project(tmp_path / "loop", WORKS), snapshots=True)
+    saved = records(outcome.run, TreeSaved)
+    forked = fork(outcome.run, state_dir=Path(".autoloop"))
+    remove(Runs(Path(".autoloop")), outcome.run)
+    git(folder, "gc", "--quiet", "--prune=now")
+
+    assert git(folder, "for-each-ref", "--format=%(refname)", "refs/coterie") == run_ref(forked.run)
+    for one in saved:
+        git(folder, "cat-file", "-e", one.commit)
+    tree = worktree.read(Path(".autoloop"), forked.run)
+    assert tree is not None
+    remove_files(Path(".autoloop"), tree)
+    remove(Runs(Path(".autoloop")), forked.run)
+    assert git(folder, "for-each-ref", "refs/coterie") == ""
 
 
 def test_files_that_are_gone_are_no_fork(folder: Path, tmp_path: Path) -> None:

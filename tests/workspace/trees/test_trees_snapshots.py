@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from sampled import sampled
 from coterie.errors import GitFailed
 from coterie.workspace.trees import worktree
 from coterie.workspace.trees.git import Repository, find, require
-from coterie.workspace.trees.snapshots import Snapshots, delete_old, snapshot_ref
+from coterie.workspace.trees.snapshots import Snapshots, delete_old, forget, keep, run_ref
 
 
 def keeper(folder: Path, tmp_path: Path, *without: Path) -> Snapshots:
@@ -172,16 +173,39 @@ def test_an_unfinished_merge_of_the_users_is_kept_as_its_files_are(tmp_path: Pat
     assert untouched(folder) == before
 
 
-def test_every_turn_has_a_ref_that_keeps_its_files(tmp_path: Path) -> None:
-    """Whatever its name is; attempts and child runs have theirs."""
+def test_one_ref_keeps_all_snapshots_of_a_run(tmp_path: Path) -> None:
+    """Whatever the run is called, those of its child runs and of other work trees too, and beside refs of its turns."""
     folder = repository(tmp_path / "r")
+    git(folder, "update-ref", "refs/coterie/r/a#0.1", "HEAD")  # an earlier version had one for each
     names = [("r", "a#1"), ("r", "a b..c.lock#1"), (".r.", "~^:?*[\\#1"), ("r/b#1.1", "x#1"), ("r", "ä@{#1")]
-    keep = keeper(folder, tmp_path)
-    for run, turn in names:
-        keep.save(run, turn, 1)
-        keep.save(run, turn, 2)
-        assert git(folder, "rev-parse", "--verify", snapshot_ref(run, turn, 2))
-    assert len(git(folder, "for-each-ref", "refs/coterie").splitlines()) == 2 * len(names)
+    keepers = [keeper(folder, tmp_path / name) for name in ("one", "two")]
+    commits = []
+    for number, (run, turn) in enumerate(names):
+        put(folder, "a.txt", f"{number}\n")
+        commits += [keep.save(run, turn, 1).commit for keep in keepers]
+        assert keepers[0].save(run, turn, 2).commit == commits[-2]
+    git(folder, "gc", "--quiet", "--prune=now")
+
+    refs = git(folder, "for-each-ref", "--format=%(refname)", "refs/coterie").splitlines()
+    assert sorted(refs) == sorted(["refs/coterie/r/a#0.1", run_ref("r"), run_ref(".r.")])
+    for saved in commits:
+        git(folder, "cat-file", "-e", saved)
+        assert git(folder, "rev-parse", f"{saved}^@") == git(folder, "rev-parse", "HEAD")
+
+    forget(the(folder), "r")
+    assert git(folder, "for-each-ref", "--format=%(refname)", "refs/coterie") == run_ref(".r.")
+
+
+def test_snapshots_of_two_work_trees_at_once_are_all_kept(tmp_path: Path) -> None:
+    """Each waits for the ref that the other moves."""
+    folder = repository(tmp_path / "r")
+    commits = [git(folder, "commit-tree", "-m", str(n), "HEAD^{tree}") for n in range(12)]
+    tree = git(folder, "rev-parse", "HEAD^{tree}")
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda commit: keep(the(folder), "r", tree, commit), commits))
+
+    kept = git(folder, "rev-list", run_ref("r")).split()
+    assert set(commits) <= set(kept)
 
 
 def test_what_is_kept_of_runs_long_gone_is_dropped(tmp_path: Path) -> None:
@@ -196,7 +220,7 @@ def test_what_is_kept_of_runs_long_gone_is_dropped(tmp_path: Path) -> None:
     assert delete_old(the(folder), ["known"], before=0.0) == 0
     assert delete_old(the(folder), ["known"], before=4e9) == 1
     git(folder, "gc", "--quiet", "--prune=now")
-    assert git(folder, "for-each-ref", "--format=%(refname)", "refs/coterie") == snapshot_ref("known", "a#1", 1)
+    assert git(folder, "for-each-ref", "--format=%(refname)", "refs/coterie") == run_ref("known")
     with pytest.raises(AssertionError):
         git(folder, "cat-file", "-e", gone.commit)
 

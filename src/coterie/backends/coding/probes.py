@@ -43,21 +43,24 @@ class AgentProbe(Struct, frozen=True, kw_only=True):
     Attributes:
         usable: Whether a run can use it, as far as can be known without calling a model.
         next: What to do.
+        logged_in: What the program says of its login; None if it does not say.
     """
 
     kind: str
     usable: bool
     found: str
     next: str = ""
+    logged_in: bool | None = None
 
 
 def probes() -> list[AgentProbe]:
     """Examine each backend of coding agents, in the order of their table."""
     with ThreadPoolExecutor(len(CODING)) as pool:
-        return list(pool.map(_probe, CODING))
+        return list(pool.map(probe, CODING))
 
 
-def _probe(kind: str) -> AgentProbe:
+def probe(kind: str) -> AgentProbe:
+    """Examine the backend *kind* of coding agents."""
     backend = CODING[kind]
     if not backend.is_installed:
         hint = f"pip install 'coterie[{backend.extra}]', to use -b {kind}"
@@ -88,9 +91,13 @@ def claude(kind: str, backend: BackendEntry, can: str) -> AgentProbe:
         return found
     version = found.found.removesuffix(can)
     login = _object(_output([_program(backend.program, backend.library), "auth", "status"]))
-    if login.get("loggedIn") is False:
-        return replace(found, usable=False, found=f"{version}, not logged in{can}", next=LOG_IN)
-    return replace(found, found=f"{version}, logged in{can}") if login.get("loggedIn") else found
+    match login.get("loggedIn"):
+        case False:
+            return replace(found, usable=False, found=f"{version}, not logged in{can}", next=LOG_IN, logged_in=False)
+        case True:
+            return replace(found, found=f"{version}, logged in{can}", logged_in=True)
+        case _:
+            return found
 
 
 def acp(kind: str, backend: BackendEntry, can: str) -> AgentProbe:

@@ -7,6 +7,7 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping
 from functools import cached_property, partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from coterie.backends.attempt import marker_of
 from coterie.backends.attempt_task import AttemptTask
 from coterie.backends.base import Abilities, Failure, OnEvent, Request, Result, Session
-from coterie.backends.models.cassette import Cassette, Mode
+from coterie.backends.models.cassette import Cassette
 from coterie.backends.models.library import load, open_client
 from coterie.backends.models.needs import NO_KEY, address_of, chosen_of, key_of, missing
 from coterie.backends.models.threads import in_thread, start
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from coterie.backends.models.conversation import Conversation
+    from coterie.backends.models.recorded import RecordedConversation
 
 
 class ModelBackend:
@@ -61,10 +63,16 @@ class ModelBackend:
         Raises:
             UsageError: If the cassette that the environment names cannot be read.
         """
-        return self._cassette is not None and self._cassette.mode is Mode.REPLAY
+        return self._cassette is not None and self._cassette.replays
+
+    @property
+    def _plays_without_library(self) -> bool:
+        return self.offline and find_spec("pydantic_ai") is None
 
     def prepare(self, agents: Iterable[AgentPlan]) -> None:
         """Start to load the libraries that *agents* need, in a thread: it takes a second or two."""
+        if self._plays_without_library:
+            return
         for modules in {_modules_for(agent) for agent in agents}:
             start(partial(load, "conversation", *modules), "load")
 
@@ -82,7 +90,7 @@ class ModelBackend:
             http, self._http = self._http, None
             await http.aclose()
 
-    async def converse(self, request: Request, on_event: OnEvent) -> "Conversation | Failure":
+    async def converse(self, request: Request, on_event: OnEvent) -> "Conversation | RecordedConversation | Failure":
         """A new conversation for *request*, or why there can be none."""
         agent = request.agent
         chosen = chosen_of(agent)
@@ -92,6 +100,11 @@ class ModelBackend:
         for lack in missing([(agent.name, agent)], self._environment, offline=self.offline):
             kind = "auth" if lack.code == "no-api-key" else "not_found"
             return Failure(kind=kind, reason=f"{lack.message}: {lack.hint}")
+        secrets = Secrets({**self._environment, **agent.env, "API_KEY": key or ""})
+        if self._cassette is not None and self._plays_without_library:
+            from coterie.backends.models.recorded import RecordedConversation
+
+            return RecordedConversation(request, chosen, self._cassette, secrets, on_event)
         conversation = await in_thread(partial(load, "conversation", *_modules_for(agent)), "load")
         made: Conversation = conversation.Conversation(
             request,
@@ -99,7 +112,7 @@ class ModelBackend:
             base_url=address_of(chosen, self._environment),
             key=key,
             http=self._client(),
-            secrets=Secrets({**self._environment, **agent.env, "API_KEY": key or ""}),
+            secrets=secrets,
             on_event=on_event,
         )
         return made
@@ -117,7 +130,7 @@ class _Attempt(AttemptTask):
     def __init__(self, backend: ModelBackend, request: Request, on_event: OnEvent) -> None:
         super().__init__(request.agent.timeout)
         self._backend, self._request, self._on_event = backend, request, on_event
-        self._conversation: Conversation | None = None
+        self._conversation: Conversation | RecordedConversation | None = None
         self._guidance: list[str] = []
 
     async def steer(self, text: str) -> bool:
@@ -145,7 +158,7 @@ class _Attempt(AttemptTask):
         return msgspec.structs.replace(result, usage=msgspec.structs.replace(usage, seconds=loop.time() - began))
 
     async def _exchange(self) -> Result:
-        made: Conversation | Failure
+        made: Conversation | RecordedConversation | Failure
         try:
             made = await self._backend.converse(self._request, self._on_event)
             if isinstance(made, Failure):

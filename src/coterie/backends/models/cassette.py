@@ -11,7 +11,7 @@ would still need the matching, the redaction and the errors that are here, and t
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -117,6 +117,11 @@ class Cassette:
             case _:
                 assert_never(mode)
 
+    @property
+    def replays(self) -> bool:
+        """Whether no request goes out."""
+        return self.mode is Mode.REPLAY
+
     @classmethod
     def named(cls, text: str) -> "Cassette":
         """The cassette that *text* names: `FILE`, which is replayed, or `MODE:FILE`.
@@ -148,6 +153,19 @@ class Cassette:
         if self.mode is Mode.REPLAY:
             raise CassetteMiss(self.file, request.address, self._difference(request))
         return None
+
+    def recorded(self, same: Callable[["Exchange"], bool]) -> "Exchange":
+        """The next exchange of those that are the *same* as one that is wanted, in the order recorded.
+
+        Raises:
+            CassetteMiss: If there is none.
+        """
+        found = [one for exchanges in self._exchanges.values() for one in exchanges if same(one)]
+        if not found:
+            difference = "no recorded request has the same model and messages; pip install 'coterie[models]' says more"
+            raise CassetteMiss(self.file, "this request", difference)
+        n = self._played[found[0].request.key] = self._played.get(found[0].request.key, 0) + 1
+        return found[min(n, len(found)) - 1]
 
     def record(self, method: str, path: str, body: bytes, status: int, headers: Mapping[str, str], said: bytes) -> None:
         """Record a response, and append it to the file."""

@@ -13,6 +13,7 @@ from coterie.backends.base import Failure
 from coterie.backends.models.cassette import CassetteMiss
 from coterie.backends.models.malformed import Malformed
 from coterie.errors import shortage
+from coterie.views.words import number
 
 _MALFORMED = "sent an answer that its protocol does not allow"
 _WRONG_CALLS = re.compile(r"(?:Tool (.+?) exceeded max retries count of |output retries \()(\d+)")
@@ -80,7 +81,7 @@ def failure_of(error: Exception, provider: str) -> Failure:
         case _:
             raise error
     wait = _wait(error)
-    asked = f"; it asks to wait {wait:g} s" if wait else ""
+    asked = f"; it asks to wait {number(wait)} s" if wait else ""
     return Failure(kind=kind, reason=f"{provider} {what}: {_said(error)}{asked}", wait=wait)
 
 

@@ -20,14 +20,15 @@ def missing(
         offline: All answers come from a cassette: keys are not needed.
     """
     agents = list(agents)
-    if agents and find_spec("pydantic_ai") is None:
+    live = [name for name, agent in agents if not offline or needs_library(agent)]
+    if live and find_spec("pydantic_ai") is None:
         message = "the library that calls models is not installed"
+        message += f", which the tools of {', '.join(live)} need" if offline else ""
         return [error("no-models", message, hint="pip install 'coterie[models]'")]
     wanting: dict[str, list[str]] = {}
     for name, agent in agents:
-        chosen = choose_provider(agent.model, agent.options)
-        if isinstance(chosen, Chosen) and not offline and chosen.variable and not environment.get(chosen.variable):
-            wanting.setdefault(chosen.variable, []).append(name)
+        if not offline and (variable := variable_of(agent)) and not environment.get(variable):
+            wanting.setdefault(variable, []).append(name)
     return [
         error(
             "no-api-key",
@@ -37,6 +38,17 @@ def missing(
         )
         for variable, names in wanting.items()
     ]
+
+
+def needs_library(agent: AgentPlan) -> bool:
+    """Whether *agent* has tools that only the library can offer, even if its answers come from a cassette."""
+    return any(agent.options.get(name) for name in ("built_in_tools", "mcp_servers"))
+
+
+def variable_of(agent: AgentPlan) -> str:
+    """The environment variable with the key for the model of *agent*; empty if it needs none, or is not known."""
+    chosen = chosen_of(agent)
+    return "" if isinstance(chosen, Unclear) else chosen.variable
 
 
 def chosen_of(agent: AgentPlan) -> Chosen | Unclear:

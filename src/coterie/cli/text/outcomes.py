@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from coterie.cli.text.words import as_json
-from coterie.views.words import duration, listed, plural, quoted, respond_command, without_causes
+from coterie.views.words import dollars, duration, listed, plural, quoted, respond_command, without_causes
 
 if TYPE_CHECKING:
     from coterie.journal.records import Usage
@@ -107,9 +107,9 @@ def usage(used: "Usage", seconds: float) -> str:
     """Return `7 turns, 12 s, $0.12, 1200 tokens in, 300 out`, with the run's duration and without unknown values."""
     parts = [plural(used.turns, "turn"), duration(seconds)]
     if used.cost:
-        parts.append(f"${used.cost:.4f}")
+        parts.append(dollars(used.cost))
     if used.unsettled:
-        parts.append(f"up to ${used.unsettled:.4f} more by lost attempts")
+        parts.append(f"up to {dollars(used.unsettled)} more by lost attempts")
     if used.input_tokens or used.output_tokens:
         parts.append(f"{used.input_tokens} tokens in, {used.output_tokens} out")
     return ", ".join(parts)

@@ -7,7 +7,7 @@ from coterie.planning.loop import LoopPlan
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.planning.program import ProgramPlan
-from coterie.views.words import arrow, duration, listed
+from coterie.views.words import arrow, dollars, duration, listed
 
 
 def plan(shown: Plan) -> str:
@@ -41,7 +41,7 @@ def _pattern(pattern: PatternPlan) -> list[str]:
             slot.name,
             ", ".join(slot.capabilities),
             f"{slot.calls or ''}",
-            f"${slot.cost:g}" if slot.cost is not None else "",
+            dollars(slot.cost) if slot.cost is not None else "",
         )
         for slot in pattern.slots
     ]
@@ -58,7 +58,7 @@ def _loop(loop: LoopPlan) -> list[str]:
     routes = [(event, ", ".join(targets) or "(all roles)") for event, targets in loop.handoff]
     limits = [f"iterations: at most {loop.max_iterations}"]
     limits += [f"time: at most {duration(loop.max_runtime)}"] * bool(loop.max_runtime)
-    limits += [f"cost: at most ${loop.max_cost:.2f}"] * bool(loop.max_cost)
+    limits += [f"cost: at most {dollars(loop.max_cost)}"] * bool(loop.max_cost)
     return [
         *([table(rows, ("role", "may emit")), ""] if rows else []),
         *([table(routes, ("event", "leads to")), ""] if routes else []),

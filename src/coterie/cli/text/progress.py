@@ -11,7 +11,7 @@ from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import from_json
 from coterie.views.attention import attention_of
 from coterie.views.timeline import Timeline
-from coterie.views.words import duration, without_causes
+from coterie.views.words import dollars, duration, without_causes
 
 if TYPE_CHECKING:
     from coterie.views.tree import RunNode
@@ -194,7 +194,7 @@ def _line(node: "RunNode", depth: int) -> str:
     if node.id:
         parts.append(duration(node.seconds))
     if node.cost:
-        parts.append(f"${node.cost:.4f}")
+        parts.append(dollars(node.cost))
     if node.detail:
         parts.append(" ".join(node.detail.split()))
     return printable("  ".join(parts).replace("\n", " "))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from heapq import nlargest
 from typing import TYPE_CHECKING
 
-from coterie.views.words import listed, plural
+from coterie.views.words import dollars, listed, plural
 
 if TYPE_CHECKING:
     from coterie.proofs import Finding, Report
@@ -76,8 +76,8 @@ def _worst(report: "Report", file: str, written: Mapping[str, str]) -> Iterable[
     if report.cost is not None:
         retries = ""
         if report.cost.attempts != report.cost.turns:
-            retries = f"; ${report.cost.attempts:.2f} if every turn uses all its retries"
-        yield f"  at most ${report.cost.turns:.2f}{retries}"
+            retries = f"; {dollars(report.cost.attempts)} if every turn uses all its retries"
+        yield f"  at most {dollars(report.cost.turns)}{retries}"
 
 
 def _usual(report: "Report") -> Iterable[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.cli.text.words import as_json, clock, table
 from coterie.journal.records import MERGE_CONFLICT
-from coterie.views.words import duration, exited, listed, plural, quoted, respond_command
+from coterie.views.words import dollars, duration, exited, listed, plural, quoted, respond_command
 
 if TYPE_CHECKING:
     from coterie.backends.base import Request
@@ -37,7 +37,7 @@ def runs(found: "Sequence[RunStats]", width: int | None, *, everywhere: bool) ->
             if one.reason == MERGE_CONFLICT or (one.state == "running" and one.reason)
             else one.state,
             duration(one.seconds),
-            f"${one.cost:.4f}" if one.cost else "",
+            dollars(one.cost) if one.cost else "",
             _directory(one.cwd),
         )
         for one in found
@@ -61,7 +61,7 @@ def usage_table(by: "Mapping[str, Totals]", total: "Totals", what: str = "agent"
     if total.unpriced:
         lines += f"\nThe price of {plural(total.unpriced, 'answer')} is unknown and counts as $0."
     if total.unsettled:
-        lines += f"\nAttempts that were lost may have cost up to ${total.unsettled:.4f} more."
+        lines += f"\nAttempts that were lost may have cost up to {dollars(total.unsettled)} more."
     return lines
 
 
@@ -117,7 +117,7 @@ def _attempt(one: Mapping[str, Any], began: float) -> str:
 
 def _used(name: str, totals: "Totals") -> tuple[str, ...]:
     counts = (totals.turns, totals.attempts, totals.nested, totals.input_tokens, totals.output_tokens)
-    return (name, *map(str, counts), f"${totals.cost:.4f}", f"{totals.seconds:.1f}")
+    return (name, *map(str, counts), dollars(totals.cost), f"{totals.seconds:.1f}")
 
 
 def _directory(path: str) -> str:

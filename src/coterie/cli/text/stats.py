@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from coterie.cli.text.words import table
-from coterie.views.words import duration
+from coterie.views.words import dollars, duration
 
 if TYPE_CHECKING:
     from coterie.runs.statistics import Statistics, Sum
@@ -22,4 +22,4 @@ def stats(found: "Statistics") -> str:
 
 def _row(name: str, one: "Sum") -> tuple[str, ...]:
     counts = map(str, (one.runs, one.turns, one.iterations))
-    return (name, *counts, f"${one.cost:.4f}", duration(one.seconds), duration(one.median))
+    return (name, *counts, dollars(one.cost), duration(one.seconds), duration(one.median))

@@ -34,6 +34,7 @@ class Decision(Struct, frozen=True, kw_only=True, gc=False):
         fired: The groups that fired, in source order, including a forced one.
         exhausted: The spent groups whose conditions held, if no other group fired.
         forced: The forward group that fired regardless of its condition.
+        fired_at: The places of *fired* among the groups of the flow, and *exhausted_at* those of *exhausted*.
     """
 
     turn: str
@@ -41,6 +42,8 @@ class Decision(Struct, frozen=True, kw_only=True, gc=False):
     fired: tuple[Arrows, ...] = ()
     exhausted: tuple[Arrows, ...] = ()
     forced: Arrows | None = None
+    fired_at: tuple[int, ...] = ()
+    exhausted_at: tuple[int, ...] = ()
 
 
 class _Turn(Struct, frozen=True, gc=False):
@@ -269,7 +272,20 @@ class FlowEngine:
         turn, node, fire, spent = self._decided
         fired, exhausted = self._named(fire), self._named(spent)
         forced = fired[0] if fired and exhausted else None
-        return Decision(turn=turn, node=node, fired=fired, exhausted=exhausted, forced=forced)
+        return Decision(
+            turn=turn,
+            node=node,
+            fired=fired,
+            exhausted=exhausted,
+            forced=forced,
+            fired_at=tuple(fire),
+            exhausted_at=tuple(spent),
+        )
+
+    def node_of(self, turn: str) -> str:
+        """The node that *turn* runs for, which its agent may replace as a fallback; empty if it does not run."""
+        running = self._turns.get(turn)
+        return running.node if running is not None else ""
 
     def _decide(self, turn: str, node: str, fire: Sequence[int], spent: Sequence[int]) -> None:
         """Keep the decision; groups that are *spent* are noted."""

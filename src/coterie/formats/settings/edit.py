@@ -29,10 +29,10 @@ def set_value(path: Path, name: str, text: str) -> None:
         converted = convert(key, value, raw)
     except InvalidSetting as fault:
         raise UsageError(str(fault)) from None
-    document = _load(path)
+    document = load_document(path)
     table = _table(document, name)
     table[_leaf(name)] = _written(key, value, converted)
-    _save(path, document)
+    save_document(path, document)
 
 
 def unset_value(path: Path, name: str) -> bool:
@@ -45,7 +45,7 @@ def unset_value(path: Path, name: str) -> bool:
     known(name)
     if not path.exists():
         return False
-    document = _load(path)
+    document = load_document(path)
     section, _, leaf = name.rpartition(".")
     table = document.get(section)
     if not isinstance(table, dict) or leaf not in table:
@@ -53,7 +53,7 @@ def unset_value(path: Path, name: str) -> bool:
     del table[leaf]
     if not table:
         del document[section]
-    _save(path, document)
+    save_document(path, document)
     return True
 
 
@@ -70,7 +70,8 @@ def known(name: str) -> Key:
     return key
 
 
-def _load(path: Path) -> "TOMLDocument":
+def load_document(path: Path) -> "TOMLDocument":
+    """The TOML file at *path*; an empty document if there is none."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -111,7 +112,8 @@ def _written(key: Key, value: Any, converted: Any) -> Any:
     return list(converted) if isinstance(converted, tuple) else converted
 
 
-def _save(path: Path, document: "TOMLDocument") -> None:
+def save_document(path: Path, document: "TOMLDocument") -> None:
+    """Write *document* to *path*."""
     import tomlkit
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -95,7 +95,7 @@ def project_file(project: Path) -> Path:
 def user_file(env: Mapping[str, str]) -> Path:
     """The user's own settings file."""
     given = env.get("AUTOLOOP_CONFIG")
-    return Path(given) if given else _user_folder(env) / "config.toml"
+    return Path(given) if given else user_folder(env) / "config.toml"
 
 
 def override_file(scope: str, preset: str, work_dir: Path, env: Mapping[str, str]) -> Path:
@@ -110,7 +110,7 @@ def override_path(preset: str) -> Path:
 
 def scope_folder(scope: str, work_dir: Path, env: Mapping[str, str]) -> Path:
     """The folder of the overrides and profiles of *scope*, `user` or `repo`."""
-    return _user_folder(env) if scope == "user" else repo_root(work_dir) / ".autoloop"
+    return user_folder(env) if scope == "user" else repo_root(work_dir) / ".autoloop"
 
 
 def repo_root(folder: Path) -> Path:
@@ -118,7 +118,8 @@ def repo_root(folder: Path) -> Path:
     return next((one for one in (folder, *folder.parents) if files.exists(one / ".git")), folder)
 
 
-def _user_folder(env: Mapping[str, str]) -> Path:
+def user_folder(env: Mapping[str, str]) -> Path:
+    """The folder of the user's settings."""
     config = env.get("XDG_CONFIG_HOME") or str(Path(env.get("HOME") or Path.home()) / ".config")
     return Path(config) / "autoloop"
 

@@ -12,7 +12,7 @@ from coterie.engines.loop import LoopEngine
 from coterie.journal.base import Reader
 from coterie.journal.records import ConfigAnswer, EventEmitted, EventInvalid, GateChecked, Record, TurnFinished
 from coterie.kernel.attempt_files import KeptPrompts
-from coterie.kernel.commands import Turn
+from coterie.kernel.commands import Part, Turn
 from coterie.kernel.fold import Fold
 from coterie.kernel.kind import Kind, LastReading, Observe, Trust
 from coterie.kinds.loop import environment, prompt, reload
@@ -80,12 +80,10 @@ class LoopKind(Kind):
         """Memory, tasks, and the command through which the attempt emits."""
         return ("memory", "tasks", "tool") if turn.ask.prompt is None else ()
 
-    def prompt(self, fold: Fold, turn: Turn) -> list[str]:
+    def prompt(self, fold: Fold, turn: Turn) -> list[Part]:
         """The prompt of an iteration or a review, with memory and tasks."""
         shown = ShownNotes(**{name: text for name in ("memory", "tasks", "tool") if (text := turn.used.get(name))})
-        return [
-            prompt.render(self._loop.plan, self._loop.prompt_state(turn.ask.turn), shown, self._gates(turn.ask.agent))
-        ]
+        return prompt.parts(self._loop.plan, self._loop.prompt_state(turn.ask.turn), shown, self._gates(turn.ask.agent))
 
     def context(self, fold: Fold, turn: Turn) -> dict[str, Any]:
         """The prompt as data, with the position of the loop."""

@@ -16,6 +16,7 @@ from coterie.engines.loop import PromptState
 from coterie.engines.loop.default_event import default_event
 from coterie.engines.loop.promise import bare, shown
 from coterie.engines.loop.prompt_state import TurnOutput
+from coterie.kernel.commands import Part
 from coterie.planning.loop import TOOL_PATH, LoopPlan, RolePlan
 from coterie.workspace.notes import ShownNotes
 
@@ -27,6 +28,8 @@ REASON_MOST = 2_000
 """The most characters of a reason of rejection or failure."""
 PAYLOAD_MOST = 2_000
 """The most characters of the payload of the routing event."""
+_Section = tuple[str, str]
+"""The origin of a part of the prompt, and its text."""
 _TOOL = re.compile(f"([\"']?){re.escape(TOOL_PATH)}")
 """The placeholder of the command, which the text may have quoted."""
 NO_OBJECTIVE = "Do the task and emit the completion event when it is done."
@@ -34,11 +37,19 @@ NO_OBJECTIVE = "Do the task and emit the completion event when it is done."
 
 def render(plan: LoopPlan, state: PromptState, notes: ShownNotes, gates: tuple[tuple[str, ...], ...] = ()) -> str:
     """The prompt of the turn of *state*; the loop completes only if the commands *gates* succeed."""
+    return "\n\n".join(part.text for part in parts(plan, state, notes, gates))
+
+
+def parts(plan: LoopPlan, state: PromptState, notes: ShownNotes, gates: tuple[tuple[str, ...], ...] = ()) -> list[Part]:
+    """The same in parts, each of which is a section."""
     quoted = replace(notes, tool=_quoted(notes.tool))
     sections = _review(plan, state, quoted) if state.view.review else _iteration(plan, state, quoted, gates)
-    text = "\n\n".join(section.strip() for section in sections if section.strip())
-    text = _TOOL.sub(lambda found: found[1] + (notes.tool if found[1] else quoted.tool), text)
-    return _without_bare(plan.promise, text)
+
+    def finished(section: str) -> str:
+        text = _TOOL.sub(lambda found: found[1] + (notes.tool if found[1] else quoted.tool), section.strip())
+        return _without_bare(plan.promise, text)
+
+    return [Part(text, origin) for origin, section in sections if (text := finished(section))]
 
 
 def context(plan: LoopPlan, state: PromptState, given: dict[str, Any]) -> dict[str, Any]:
@@ -70,40 +81,41 @@ def context(plan: LoopPlan, state: PromptState, given: dict[str, Any]) -> dict[s
 
 def _iteration(
     plan: LoopPlan, state: PromptState, notes: ShownNotes, gates: tuple[tuple[str, ...], ...]
-) -> Iterator[str]:
-    yield plan.harness
-    yield _backpressure(state)
-    yield _titled("The output of the turn that failed:", state.printed)
-    yield f"Objective:\n{state.objective or NO_OBJECTIVE}"
-    yield _titled("Operator guidance:", _guidance(state.guidance))
-    yield _titled("Memory:", _block(notes.memory))
-    yield _titled("Tasks:", _block(notes.tasks))
-    yield _topology(plan, state)
-    yield _roles(plan, state)
+) -> Iterator[_Section]:
+    yield "harness", plan.harness
+    yield "attempt", _backpressure(state)
+    yield "attempt", _titled("The output of the turn that failed:", state.printed)
+    yield "task", f"Objective:\n{state.objective or NO_OBJECTIVE}"
+    yield "guidance", _titled("Operator guidance:", _guidance(state.guidance))
+    yield "memory", _titled("Memory:", _block(notes.memory))
+    yield "tasks", _titled("Tasks:", _block(notes.tasks))
+    yield "topology", _topology(plan, state)
+    yield "role", _roles(plan, state)
     if state.view.branches and not state.team:
-        yield _parallelism(state, notes)
-    yield _facts(plan, state, gates)
-    yield _titled("Recent outputs, oldest first:", _outputs(state.outputs))
+        yield "outputs", _parallelism(state, notes)
+    yield "facts", _facts(plan, state, gates)
+    yield "result", _titled("Recent outputs, oldest first:", _outputs(state.outputs))
     if not state.team:  # its outputs select the event
-        yield _how_to_emit(plan, state, notes)
+        yield "outputs", _how_to_emit(plan, state, notes)
 
 
-def _review(plan: LoopPlan, state: PromptState, notes: ShownNotes) -> Iterator[str]:
+def _review(plan: LoopPlan, state: PromptState, notes: ShownNotes) -> Iterator[_Section]:
     folder = f", in {plan.place.project}" if plan.place.project else ""
-    yield plan.harness
+    yield "harness", plan.harness
     yield (
+        "engine",
         f"This is a review of the loop, before iteration {state.iteration} of {state.most}. "
         f"Do none of its work and emit no event. You may make small edits to the files that steer it{folder} "
         "(autoloops.toml, topology.toml, harness.md, metareview.md, roles/*.md) and tidy its working files; "
-        "your changes apply from the next iteration on."
+        "your changes apply from the next iteration on.",
     )
-    yield plan.review.prompt if plan.review is not None else ""
-    yield f"Objective:\n{state.objective or NO_OBJECTIVE}"
-    yield _titled("Memory:", _block(notes.memory))
-    yield _titled("Tasks:", _block(notes.tasks))
-    yield _backpressure(state)
-    yield _titled("The output of the turn that failed:", state.printed)
-    yield _titled("Recent outputs, oldest first:", _outputs(state.outputs))
+    yield "prompt", plan.review.prompt if plan.review is not None else ""
+    yield "task", f"Objective:\n{state.objective or NO_OBJECTIVE}"
+    yield "memory", _titled("Memory:", _block(notes.memory))
+    yield "tasks", _titled("Tasks:", _block(notes.tasks))
+    yield "attempt", _backpressure(state)
+    yield "attempt", _titled("The output of the turn that failed:", state.printed)
+    yield "result", _titled("Recent outputs, oldest first:", _outputs(state.outputs))
 
 
 def _titled(title: str, text: str) -> str:

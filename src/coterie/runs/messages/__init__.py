@@ -1,12 +1,18 @@
 """Messages to a run, and the verdicts on them. `coterie.runs.messages.dispatch` sends them."""
 
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from coterie import files
+from coterie.formats.bounds import decode_json
 from coterie.ids import new_message_id
 
+LARGEST = 16 << 20
+"""Bytes of a message."""
 UNREADABLE = "unreadable"
 """The kind of message that replaces an unreadable file; its text gives the reason."""
 WAITS = "the message waits in its inbox for `coterie resume`"
@@ -88,6 +94,16 @@ def guidance(text: str, turn: str = "") -> RunMessage:
 def changed_setting(name: str) -> RunMessage:
     """A message that an operator has changed the setting *name*, which counts when the files are next read."""
     return RunMessage(id=new_message_id(), kind="setting", text=name)
+
+
+def answered_turns(inbox: Path) -> list[str]:
+    """The turns of the answers that wait in *inbox*, as their senders named them."""
+    turns = []
+    for path in inbox.glob("*.json"):
+        with suppress(OSError, ValueError, RecursionError):  # the next owner judges what cannot be read
+            message = decode_json(files.read(path, LARGEST), RunMessage)
+            turns += [message.turn] if message.kind == "answer" else []
+    return turns
 
 
 def verdict(refusal: str, detail: str = "") -> Verdict:

@@ -24,13 +24,11 @@ from coterie.formats.bounds import decode_json
 from coterie.ids import child_run_id
 from coterie.kernel.driven_run import DrivenRun
 from coterie.kernel.shell import Shell
-from coterie.runs.messages import UNREADABLE, WAITS, RunMessage, Verdict
+from coterie.runs.messages import LARGEST, UNREADABLE, WAITS, RunMessage, Verdict
 from coterie.runs.messages.doorbell import Doorbell
 from coterie.runs.messages.tokens import Tokens
 from coterie.runs.messages.verdicts import OF_AGENTS, Sender, guided, keep, restore_notes, sender_of, take
 
-LARGEST = 16 << 20
-"""Bytes of a message."""
 LOOK_EVERY = 2.0
 """Seconds between two looks of an owner at its inbox, for messages whose sender could not ring."""
 

@@ -16,8 +16,7 @@ from coterie.kernel.commands import NextAttempt, Turn, refusal
 from coterie.kernel.fold import Fold
 from coterie.kernel.prompts import how_to_decide
 from coterie.kinds import Kind, kind_of
-from coterie.runs.messages import WAITS, RunMessage, Verdict
-from coterie.runs.messages.inbox import LARGEST
+from coterie.runs.messages import LARGEST, WAITS, RunMessage, Verdict
 from coterie.runs.messages.tokens import Tokens
 from coterie.runs.messages.verdicts import addressed, not_asking, sender_of, unknown_outputs
 from coterie.runs.note_files import NoteFiles

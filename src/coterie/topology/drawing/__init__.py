@@ -6,6 +6,6 @@ draw(topology)  ──▶  Graph  ──▶  mermaid · dot · svg
 from coterie.topology.drawing.dot import dot
 from coterie.topology.drawing.graph import Arrow, Box, Graph, Phase, draw
 from coterie.topology.drawing.mermaid import mermaid
-from coterie.topology.drawing.svg import svg
+from coterie.topology.drawing.svg import placed, svg
 
-__all__ = ["Arrow", "Box", "Graph", "Phase", "dot", "draw", "mermaid", "svg"]
+__all__ = ["Arrow", "Box", "Graph", "Phase", "dot", "draw", "mermaid", "placed", "svg"]

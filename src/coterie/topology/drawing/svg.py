@@ -67,6 +67,13 @@ def svg(graph: Graph) -> str:
     return document(graph.name, _in_words(graph), _STYLE, width, height, lines)
 
 
+def placed(graph: Graph) -> Placed:
+    """The boxes and arrows of *graph* where the picture has them; nested teams are not part of it."""
+    sizes = {name: _size(name, notes) for name, notes in _all_notes(graph).items()}
+    labels = {arrow.label: (_wide(_cut(arrow.label), _LABEL) + 8, 16.0) for arrow in graph.arrows}
+    return place(graph, sizes, labels)
+
+
 def document(title: str, about: str, style: str, width: float, height: float, lines: Iterable[str]) -> str:
     """A self-contained SVG file with *lines* as its content; *title* and *about* are for screen readers."""
     head = [
@@ -85,11 +92,8 @@ class _Frame:
     def __init__(self, graph: Graph, title: str) -> None:
         self._graph = graph
         self._title = title
-        phase = {name: phase.label for phase in graph.phases for name in phase.boxes}
-        self._notes = {box.name: _notes(box, phase.get(box.name, "")) for box in graph.boxes}
-        sizes = {box.name: _size(box, self._notes[box.name]) for box in graph.boxes}
-        labels = {arrow.label: (_wide(_cut(arrow.label), _LABEL) + 8, 16.0) for arrow in graph.arrows}
-        self._placed: Placed = place(graph, sizes, labels)
+        self._notes = _all_notes(graph)
+        self._placed = placed(graph)
         self._inset = _PAD if title else 0.0
         self._top = _TITLE + self._inset if title else 0.0
         self.width = max(self._placed.width + 2 * self._inset, _wide(title, 8.5) + 2 * self._inset)
@@ -114,14 +118,20 @@ def _frames(graph: Graph, title: str) -> Iterator[_Frame]:
         yield from _frames(inner, f"{path} · {inner.name}")
 
 
+def _all_notes(graph: Graph) -> dict[str, list[str]]:
+    """The text below the name of each box."""
+    phase = {name: phase.label for phase in graph.phases for name in phase.boxes}
+    return {box.name: _notes(box, phase.get(box.name, "")) for box in graph.boxes}
+
+
 def _notes(box: Box, phase: str) -> list[str]:
     """The text below a box's name."""
     kind = box.kind if box.kind != "agent" else ""
     return [_cut(line) for line in (" · ".join(filter(None, (kind, box.note))), phase) if line]
 
 
-def _size(box: Box, notes: Sequence[str]) -> Size:
-    width = max(_wide(box.name, _NAME), *(_wide(note, _NOTE) for note in notes), 44.0)
+def _size(name: str, notes: Sequence[str]) -> Size:
+    width = max(_wide(name, _NAME), *(_wide(note, _NOTE) for note in notes), 44.0)
     return width + 2 * _PAD, _LINE * (1 + len(notes)) + 16.0
 
 

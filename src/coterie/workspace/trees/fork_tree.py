@@ -11,6 +11,7 @@ from coterie.journal.records import Record, RunStarted, TreeSaved
 from coterie.planning.place import RunPlace
 from coterie.workspace.trees import worktree
 from coterie.workspace.trees.git import Repository, find
+from coterie.workspace.trees.snapshots import forget, keep, run_ref
 from coterie.workspace.trees.worktree import WorkTree
 
 
@@ -53,6 +54,8 @@ def make_fork_tree(state_dir: Path, first: RunStarted, fork: str, commit: str, p
     tree = worktree.make(origin, state_dir, tree)
     try:
         worktree.restore(tree, commit)
+        kept = origin.commit_of(run_ref(first.run))  # the fork keeps the snapshots before it, should the original go
+        keep(origin, fork, origin.tree_of(commit), commit, *filter(None, (kept,)))
     except GitFailed:
         worktree.remove(state_dir, tree, branch=True)
         raise
@@ -65,3 +68,4 @@ def remove_fork_tree(state_dir: Path, tree: WorkTree) -> None:
     origin: Repository | None = find(Path(tree.origin))
     if origin is not None:
         worktree.remove(state_dir, tree, branch=True)
+        forget(origin, tree.run)

@@ -90,7 +90,9 @@ class Repository(Struct, frozen=True, kw_only=True):
             env: Variables for author and committer; by default the user, or coterie if git knows no user.
         """
         words = [word for parent in parents for word in ("-p", parent)]
-        author = self.identity() | dict(env or {})
+        author = dict(env or {})
+        if "GIT_COMMITTER_EMAIL" not in author:
+            author = self.identity() | author
         return self.output("commit-tree", tree, *words, "-F", "-", stdin=message, env=author)
 
     def identity(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Snapshots of the files of a work tree, kept in git under hidden refs.
+"""Snapshots of the files of a work tree, kept in git under one hidden ref for each run.
 
 A snapshot has no files that git ignores, no state directory, and of submodules and repositories inside the tree only
 their commit. It is written with a separate index, so the user's index, HEAD and stash do not change; that index is used
@@ -17,11 +17,14 @@ from msgspec import Struct
 from coterie import files
 from coterie.errors import GitFailed, shortage
 from coterie.ids import attempt_id
+from coterie.journal.rules import root_of
 from coterie.workspace.trees.git import Repository, identity
 
 LARGEST_INDEX = 1 << 30
 """Bytes that a git index may have."""
 REFS = "refs/coterie"
+_KEEPING = threading.Lock()
+"""Held while a ref is moved: the work trees of a run, which share one, are in the same process."""
 _IGNORED = "The following paths are ignored by one of your .gitignore files"
 """The line that git prints before excluded folders that it ignores anyway."""
 
@@ -50,25 +53,26 @@ class Snapshots:
         self.repository, self._index = repository, index
         self._without = excluded(repository, without)
         self._lock = threading.Lock()
-        self._last: tuple[str, str, str] | None = None
-        """The tree and HEAD of the last snapshot, and its commit."""
+        self._last: tuple[str, str, str, str] | None = None
+        """The tree and HEAD of the last snapshot, its commit, and the root run that keeps it."""
+        self._kept: dict[str, str] = {}
 
     def save(self, run: str, turn: str, attempt: int) -> Snapshot:
-        """Take a snapshot of the files under the ref of an attempt.
+        """Take a snapshot of the files at the end of an attempt.
 
         Raises:
             GitFailed: If git cannot.
         """
         with self._lock:
             tree, incomplete = self._write()
-            head = self.repository.commit_of("HEAD")
-            if self._last is None or self._last[:2] != (tree, head):
-                message = f"The files at the end of {turn} of run {run}\n"
+            head, root = self.repository.commit_of("HEAD"), root_of(run)
+            if self._last is None or self._last[:2] != (tree, head) or self._last[3] != root:
+                message = f"The files at the end of {attempt_id(turn, attempt)} of run {run}\n"
                 parents = (head,) if head else ()
-                self._last = (tree, head, self.repository.commit(tree, parents, message, identity()))
-            commit = self._last[2]
-            self.repository.output("update-ref", snapshot_ref(run, turn, attempt), commit)
-            return Snapshot(commit=commit, incomplete=incomplete)
+                commit = self.repository.commit(tree, parents, message, identity())
+                self._kept[root] = keep(self.repository, root, tree, commit, known=self._kept.get(root))
+                self._last = (tree, head, commit, root)
+            return Snapshot(commit=self._last[2], incomplete=incomplete)
 
     def _write(self) -> tuple[str, str]:
         """The id of a git tree with the files, and why some are missing in it."""
@@ -127,13 +131,42 @@ def outside(name: str) -> str:
     return f":(top,exclude,literal){name}"
 
 
-def snapshot_ref(run: str, turn: str, attempt: int) -> str:
-    """The ref of the snapshot at the end of an attempt."""
-    return "/".join([REFS, *map(_part, run.split("/")), _part(attempt_id(turn, attempt))])
+def run_ref(run: str) -> str:
+    """The ref that keeps all snapshots of the root run *run*.
+
+    Its name leaves room for those of earlier versions, which had a ref `refs/coterie/RUN/TURN.ATTEMPT` for each.
+    """
+    return f"{REFS}/{_part(run)}/snapshots"
+
+
+def keep(repository: Repository, run: str, tree: str, *commits: str, known: str | None = None) -> str:
+    """Let the ref of the root run *run* keep *commits*, by a commit of *tree* that has them and its own as parents.
+
+    Args:
+        known: The last commit that this returned, which saves a call; None: it is looked up.
+
+    Raises:
+        GitFailed: If git cannot.
+    """
+    ref = run_ref(run)
+    with _KEEPING:
+        for last in (known, None):
+            before = repository.commit_of(ref) if last is None else last
+            parents = (*filter(None, (before,)), *commits)
+            kept = repository.commit(tree, parents, f"Keep snapshots of run {run}\n", identity())
+            done = repository.call("update-ref", ref, kept, before)
+            if not done.status:
+                return kept
+    raise GitFailed(("update-ref", ref), done.status, done.err)
+
+
+def forget(repository: Repository, run: str) -> None:
+    """Delete the snapshots of the root run *run*; git removes their objects when it next collects garbage."""
+    _delete(repository, repository.output("for-each-ref", "--format=%(refname)", f"{REFS}/{_part(run)}/").splitlines())
 
 
 def delete_old(repository: Repository, known: Iterable[str], before: float) -> int:
-    """Delete the snapshots before that Unix time of root runs that are not *known*, and return how many there were.
+    """Delete the snapshots of root runs that are not *known*, the last before that Unix time; return how many runs.
 
     Git removes their objects when it next collects garbage.
     """
@@ -141,9 +174,13 @@ def delete_old(repository: Repository, known: Iterable[str], before: float) -> i
     lines = repository.output("for-each-ref", "--format=%(creatordate:unix) %(refname)", REFS).splitlines()
     refs = [(float(at or 0), name) for at, _, name in (line.partition(" ") for line in lines)]
     gone = [name for at, name in refs if at < before and name.split("/")[2] not in names]
-    if gone:
-        repository.output("update-ref", "--stdin", stdin="".join(f"delete {name}\n" for name in gone))
-    return len(gone)
+    _delete(repository, gone)
+    return len({name.split("/")[2] for name in gone})
+
+
+def _delete(repository: Repository, refs: list[str]) -> None:
+    if refs:
+        repository.output("update-ref", "--stdin", stdin="".join(f"delete {name}\n" for name in refs))
 
 
 def _part(name: str) -> str:

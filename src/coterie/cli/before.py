@@ -1,0 +1,145 @@
+"""What `coterie run` asks and says before the first turn: the objective, the backend, the risks, the work tree."""
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coterie.cli.output import complain, prompt
+from coterie.errors import TopologyError, UsageError
+from coterie.waits import mark_shown
+
+if TYPE_CHECKING:
+    from coterie.planning.plan import AgentPlan, Limits, Plan
+    from coterie.proofs.preflight import Preflight
+
+Ready = tuple["Plan", "Preflight | None"]
+
+
+def at_terminal(as_json: bool) -> bool:
+    """Whether the user can be asked: both sides of the dialogue are a terminal."""
+    streams = (sys.stdin, sys.stderr)
+    return not as_json and all(stream is not None and stream.isatty() for stream in streams)
+
+
+def ask_objective(preset: str, *, asks: bool) -> str:
+    """Ask what *preset* is to do.
+
+    Raises:
+        UsageError: If the user cannot be asked, or answers nothing.
+    """
+    answer = _line(f"What is {preset} to do? ").strip() if asks else ""
+    if not answer:
+        raise UsageError(f'{preset} has no objective: coterie run {shlex.quote(preset)} "…"')
+    return answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """How a command begins a run.
+
+    Attributes:
+        asks: Whether the user can be asked.
+        as_json: What the run may do is for a document, and not printed.
+        yes: Do not ask: the default answer counts.
+        limits: Those of the run.
+        is_recorded: All models answer from a cassette.
+        home: Where the run of a plan is kept.
+        replan: Plans the target again, with a backend and a further setting; each may be empty.
+    """
+
+    asks: bool
+    as_json: bool
+    yes: bool
+    limits: "Limits"
+    is_recorded: bool
+    home: Callable[["Plan"], Path]
+    replan: Callable[[str, str], "Plan"]
+
+    def ready(self, plan: "Plan", *, is_preset: bool) -> Ready:
+        """Return *plan* with a backend and a place to work, after printing what its run may do.
+
+        Raises:
+            TopologyError: If an agent has no backend, and none is used.
+            KeyboardInterrupt: If the user does not want the run.
+        """
+        from coterie.runs.backend_setup import agents_of
+
+        if without := [(name, agent) for name, agent in agents_of(plan) if not agent.backend]:
+            return self._with_backend(without)
+        found = self._shown(plan)
+        offers_tree = is_preset and found is not None and found.worktree is None and found.uncommitted
+        if offers_tree and self.asks and not self.yes:
+            choices = {"": "work in these files, uncommitted changes included"}
+            choices |= {"w": "work in a git work tree of its own, which begins at the last commit"}
+            if _choose(choices) == "w":
+                return self.replan("", "worktree.enabled=true"), found
+        return plan, found
+
+    def _shown(self, plan: "Plan") -> "Preflight | None":
+        """Print what a run of *plan* may do: on a terminal if it costs or changes something, else if it costs."""
+        from coterie.cli.text.preflight import before
+        from coterie.runs.backend_setup import spends
+
+        if not (self.asks or self.as_json or spends(plan, is_recorded=self.is_recorded)):
+            return None  # which saves the time that it takes
+        from coterie.proofs.preflight import preflight
+
+        found = preflight(plan, self.limits, Path(), self.home(plan), is_recorded=self.is_recorded)
+        if (found.spends or (found.acts and self.asks)) and not self.as_json:
+            complain(before(found))
+        return found
+
+    def _with_backend(self, without: "Sequence[tuple[str, AgentPlan]]") -> Ready:
+        """A plan with the backend that is remembered for this project, or one that is ready and the user wants."""
+        from coterie.formats.settings import remembered
+        from coterie.runs.backend_offers import backend_offers
+        from coterie.runs.backend_setup import REHEARSE, no_backend
+
+        project, file = remembered.project_of(Path()), remembered.file_of(os.environ)
+        if flag := remembered.backend_for(Path(), os.environ):
+            complain(f"-b {flag} is remembered for {project} in {file}")
+            plan = self.replan(flag, "")
+            return plan, self._shown(plan)
+        offers = backend_offers(without)
+        ready = {one.flag: one for one in offers if not one.needs}
+        if not ready or not (self.asks or self.yes):
+            raise TopologyError([no_backend([name for name, _ in without], [*map(str, offers), REHEARSE])])
+        flag, *others = ready
+        complain(f"no backend is configured; ready here: {'; '.join(str(one.has) for one in ready.values())}")
+        plan = self.replan(flag, "")
+        found = self._shown(plan)
+        if not self.yes:
+            choices = {"": f"run with -b {flag}", "r": f"the same, and remember it for {project}"}
+            chosen = _choose(choices | {other: f"run with -b {other}" for other in others})
+            if chosen == "r":
+                remembered.remember(Path(), flag, os.environ)
+                complain(f"remembered in {file}")
+            elif chosen:
+                plan = self.replan(chosen, "")
+        return plan, found
+
+
+def _choose(choices: Mapping[str, str]) -> str:
+    """Ask which of *choices*, by the word that is typed, the user wants; `n` raises KeyboardInterrupt."""
+    choices = {**choices, "n": "do not run"}
+    width = max(len("Enter"), *map(len, choices))
+    complain("\n".join(f"{word or 'Enter':{width}}  {what}" for word, what in choices.items()))
+    while (answer := _line("> ").strip().lower()) not in choices:
+        complain(f"{answer!r} is none of {', '.join(word or 'Enter' for word in choices)}")
+    if answer == "n":
+        raise KeyboardInterrupt
+    return answer
+
+
+def _line(shown: str) -> str:
+    """The line that the user types."""
+    mark_shown()
+    prompt(shown)
+    if not (line := sys.stdin.readline()):
+        complain("")
+        raise KeyboardInterrupt
+    return line

@@ -1,0 +1,97 @@
+"""The files that a turn changed, as a diff between two snapshots."""
+
+import shlex
+from pathlib import Path
+
+from msgspec import Struct
+
+from coterie.errors import GitFailed
+from coterie.journal.rules import root_of
+from coterie.runs.repository import Runs
+from coterie.views.files import TurnSnapshots, snapshots_of
+from coterie.workspace.trees import worktree
+from coterie.workspace.trees.git import Repository, find
+
+LONGEST = 1 << 20
+"""Characters of a diff that are shown."""
+_OPTIONS = ("--no-color", "--no-renames")
+
+
+class ChangedFile(Struct, frozen=True, kw_only=True):
+    """A file that changed; of a binary file the numbers of lines are None."""
+
+    path: str
+    added: int | None
+    removed: int | None
+
+
+class ChangedFiles(Struct, frozen=True, kw_only=True):
+    """What a turn changed.
+
+    Attributes:
+        snapshots: The commits before and after it, and the turns whose changes are in it, too.
+        diff: As git writes it; *is_cut*: its end is left out.
+        take: The command line that applies these changes to a checkout, in its folder.
+        problem: Why there is no diff.
+    """
+
+    turn: str
+    snapshots: TurnSnapshots
+    files: tuple[ChangedFile, ...] = ()
+    diff: str = ""
+    is_cut: bool = False
+    take: str = ""
+    problem: str = ""
+
+
+def changed_files(runs: Runs, run: str, turn: str) -> ChangedFiles:
+    """The files that *turn* of *run* changed.
+
+    Raises:
+        NoSuchRun, JournalUnreadable: If the run cannot be read.
+        NoSuchTurn: If the turn never started there.
+    """
+    root = root_of(run)
+    found = snapshots_of(runs.history(root), run, turn)
+    if not found.after:
+        why = found.problem or "the turn has not ended"
+        return ChangedFiles(turn=turn, snapshots=found, problem=f"{why}; snapshots are kept in a git repository")
+    repository = _repository(runs, root)
+    if repository is None or not repository.commit_of(found.after):
+        why = f"the snapshot {found.after[:12]} is not in this machine's repository"
+        return ChangedFiles(turn=turn, snapshots=found, problem=why)
+    try:
+        before = found.before or repository.commit_of(f"{found.after}^") or _empty_tree(repository)
+        diff = repository.output("diff", *_OPTIONS, before, found.after)
+        files = tuple(_files(repository.output("diff", *_OPTIONS, "--numstat", "-z", before, found.after)))
+    except GitFailed as error:
+        return ChangedFiles(turn=turn, snapshots=found, problem=str(error))
+    git = f"git -C {shlex.quote(str(repository.top))}"
+    take = f"{git} diff --binary --no-color --no-ext-diff {before} {found.after} | git apply --3way"
+    cut = diff[:LONGEST]
+    return ChangedFiles(
+        turn=turn, snapshots=found, files=files, diff=cut, is_cut=len(cut) < len(diff), take=take if files else ""
+    )
+
+
+def _repository(runs: Runs, root: str) -> Repository | None:
+    """The repository in which the files of *root* are: that of its work tree, which may be gone, or of its folder."""
+    tree = worktree.read(runs.root, root)
+    for folder in (tree.path, tree.origin) if tree is not None else (runs.first(root).cwd or ".",):
+        if (found := find(Path(folder))) is not None:
+            return found
+    return None
+
+
+def _empty_tree(repository: Repository) -> str:
+    return repository.output("hash-object", "-t", "tree", "--stdin")
+
+
+def _files(numbers: str) -> list[ChangedFile]:
+    """The files in the output of `git diff --numstat -z`."""
+    found = []
+    for line in filter(None, numbers.split("\0")):
+        added, removed, path = line.split("\t", 2)
+        counts = (int(one) if one.isdecimal() else None for one in (added, removed))
+        found.append(ChangedFile(path=path, added=next(counts), removed=next(counts)))
+    return found

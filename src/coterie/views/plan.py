@@ -1,0 +1,246 @@
+"""The plan of a run with the run on it: which nodes ran how often, and which arrows fired.
+
+The picture itself, which no record changes, is in `coterie.views.team`; times and texts of turns are in
+`coterie.views.run`.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from msgspec import Struct
+
+from coterie.engines.flow import FlowEngine
+from coterie.journal import records as r
+from coterie.planning.on_max import human_agent
+from coterie.planning.plan import Plan, from_json
+from coterie.topology.events import matches
+from coterie.views.team import TeamPicture, children_of, team
+
+_ENDS = (r.TurnFinished, r.TurnFailed, r.TurnCancelled)
+_ASKED = (r.RunStarted, r.RunOwned, *_ENDS)
+"""What the engine of a flow decides by."""
+_TROUBLE = (LookupError, TypeError, ValueError, AttributeError)
+
+
+class LastEvent(Struct, frozen=True, kw_only=True):
+    """The event that routed a loop last: *source*, in *turn*, handed over to *target*."""
+
+    event: str
+    source: str
+    target: str
+    turn: str
+    at: float
+
+
+@dataclass(slots=True)
+class NodeState:
+    """What happened at one node.
+
+    Attributes:
+        starts: Turns that began here; *finished* and *failed* of them.
+        turn: The latest turn; *open* are those that have not ended, *lost* those that failed.
+    """
+
+    starts: int = 0
+    finished: int = 0
+    failed: int = 0
+    cost: float = 0.0
+    turn: str = ""
+    open: set[str] = field(default_factory=set)
+    lost: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class ArrowState:
+    """How often an arrow fired.
+
+    Attributes:
+        turn: The turn whose end fired it last, or was kept from it.
+        spent: At the last verdict its `max` kept it from firing.
+        forced: It fired last because all others were spent.
+    """
+
+    fired: int = 0
+    turn: str = ""
+    at: float = 0.0
+    spent: bool = False
+    forced: bool = False
+
+
+class PlanView:
+    """Shows one run on its plan; feed it the run's records in order.
+
+    Args:
+        plan: What it obeys where its own records have no plan, as those of most child runs.
+
+    Attributes:
+        teams: The plans of the teams at its nodes.
+        team: The picture; None as long as there is no plan.
+        nodes: By name; all nodes of the team from the start.
+        arrows: By index, those that fired or were spent.
+        stages: The turns that began together, in order; a pattern alone has any.
+        last_event: Of a loop.
+        changed: The names of nodes, and the indices of arrows and (as `-1 - n`) of stages that changed; for the
+            reader to clear.
+    """
+
+    def __init__(self, plan: Plan | None = None) -> None:
+        self.plan: Plan | None = None
+        self.teams: dict[str, Plan] = {}
+        self.team: TeamPicture | None = None
+        self.nodes: dict[str, NodeState] = {}
+        self.arrows: dict[int, ArrowState] = {}
+        self.stages: list[list[str]] = []
+        self.last_event: LastEvent | None = None
+        self.changed: dict[str | int, None] = {}
+        self._inherited = plan
+        self._node_of: dict[str, str] = {}
+        self._roles: list[str] = []
+        self._stage_at: dict[int, int] = {}
+        """The stage of the turn that ended with a record, by its number, and that of the turns asked for by one."""
+        self._stage_of: dict[str, int] = {}
+        self._engine: FlowEngine | None = None
+        self._heard: list[r.Record] = []
+
+    @property
+    def iteration(self) -> int:
+        """The iteration of a loop that began last; 0 elsewhere."""
+        return len(self._roles)
+
+    def node_of(self, turn: str) -> str:
+        """The node at which *turn* began; empty if it did not begin."""
+        return self._node_of.get(turn, "")
+
+    def apply(self, record: r.Record) -> None:
+        """Take the next record in."""
+        match record:
+            case r.RunStarted(plan=text) | r.ConfigChanged(plan=text) | r.PlanReloaded(plan=text):
+                self._read(text, again=isinstance(record, r.PlanReloaded))
+        if self._engine is not None and isinstance(record, _ASKED):
+            self._heard.append(record)
+            self._step(record)
+        match record:
+            case r.IterationStarted():
+                self._iterate(record)
+            case r.TurnStarted():
+                self._start(record)
+            case r.AttemptFailed() | r.AttemptInterrupted():
+                self._count(record.turn, record.usage)
+            case r.TurnFinished() | r.TurnFailed() | r.TurnCancelled():
+                self._end(record)
+
+    def _read(self, text: str, *, again: bool) -> None:
+        """Take the plan *text*; read *again*, it agrees with all that was decided before."""
+        plan = self._inherited if not text else None
+        with suppress(ValueError):
+            plan = from_json(text) if text else plan
+        if plan is None:
+            return
+        self.plan, self.teams = plan, children_of(plan)
+        with suppress(*_TROUBLE):  # of a pattern whose module is not here
+            self.team = team(plan)
+        for box in self.team.boxes if self.team is not None else ():
+            self.nodes.setdefault(box.name, NodeState())
+            self.changed[box.name] = None
+        if plan.flow is not None:
+            agents = dict(plan.agents)
+            for human in (human_agent(f"on-max:{one.source}", plan.flow.groups) for one in plan.flow.groups):
+                agents.setdefault(human.name, human)
+            self._engine = FlowEngine(plan.flow, agents)
+            if again:
+                self.arrows.clear()
+                for record in self._heard:
+                    self._step(record)
+
+    def _step(self, record: r.Record) -> None:
+        """Have the flow decide, and see which arrows fire."""
+        if self._engine is None:
+            return
+        try:
+            self._engine.step(record)
+        except _TROUBLE:  # decided otherwise than today's engine would: the arrows stay as they are
+            self._engine = None
+            return
+        decided = self._engine.decision
+        if decided is None or self.team is None:
+            return
+        for arrow in self.team.arrows:
+            if arrow.group in decided.fired_at or arrow.group in decided.exhausted_at:
+                fired = arrow.group in decided.fired_at
+                self._fire(arrow.index, decided.turn, record.at, fired, forced=fired and decided.forced is not None)
+
+    def _fire(self, index: int, turn: str, at: float, fired: bool = True, *, forced: bool = False) -> None:
+        state = self.arrows.setdefault(index, ArrowState())
+        state.fired += fired
+        state.turn, state.at, state.spent, state.forced = turn, at, not fired, forced
+        self.changed[index] = None
+
+    def _fire_between(self, sources: Iterable[str], target: str, turn: str, at: float, event: str = "") -> None:
+        for arrow in self.team.arrows if self.team is not None else ():
+            if arrow.target == target and arrow.source in sources and (not event or matches(arrow.event, event)):
+                self._fire(arrow.index, turn, at)
+
+    def _iterate(self, record: r.IterationStarted) -> None:
+        source, turn = (self._roles[-1], f"iteration#{len(self._roles)}") if self._roles else ("", "")
+        self._fire_between([source], record.role, turn, record.at, record.event)
+        self.last_event = LastEvent(event=record.event, source=source, target=record.role, turn=turn, at=record.at)
+        self._roles.append(record.role)
+
+    def _start(self, record: r.TurnStarted) -> None:
+        if record.turn not in self._node_of:
+            self._node_of[record.turn] = name = self._name(record)
+            node = self.nodes.setdefault(name, NodeState())
+            node.starts += 1
+            node.turn = record.turn
+            if self.team is not None and self.team.kind == "pattern" and record.cause is not None:
+                self._join_stage(record, name, record.cause[0])
+        name = self._node_of[record.turn]
+        node = self.nodes[name]
+        if record.turn in node.lost:  # it is asked again after the run had failed
+            node.lost.remove(record.turn)
+            node.failed -= 1
+        node.open.add(record.turn)
+        self.changed[name] = None
+
+    def _name(self, record: r.TurnStarted) -> str:
+        """The node at which *record* begins a turn: of a loop the role, of a fallback the node that it replaces."""
+        if self._roles and record.turn == f"iteration#{len(self._roles)}":
+            return self._roles[-1] or record.agent
+        return (self._engine.node_of(record.turn) if self._engine is not None else "") or record.agent
+
+    def _join_stage(self, record: r.TurnStarted, name: str, cause: int) -> None:
+        """Put a turn beside those that the same record caused; they follow the stage of the turn that ended with it."""
+        before = self._stage_at.get(cause)
+        if before is not None:
+            turns = self.stages[before]
+            self._fire_between({self._node_of[turn] for turn in turns}, name, turns[-1], record.at)
+        begun = -1 - cause
+        if begun not in self._stage_at:
+            self._stage_at[begun] = len(self.stages)
+            self.stages.append([])
+        n = self._stage_at[begun]
+        self._stage_of[record.turn] = n
+        self.stages[n].append(record.turn)
+        self.changed[-1 - n] = None
+
+    def _count(self, turn: str, usage: r.Usage) -> None:
+        if (name := self._node_of.get(turn)) is not None:
+            self.nodes[name].cost += usage.cost
+            self.changed[name] = None
+
+    def _end(self, record: r.TurnFinished | r.TurnFailed | r.TurnCancelled) -> None:
+        name = self._node_of.get(record.turn)
+        if name is None:
+            return
+        if record.turn in self._stage_of:
+            self._stage_at[record.seq] = self._stage_of[record.turn]
+        node = self.nodes[name]
+        node.open.discard(record.turn)
+        node.finished += isinstance(record, r.TurnFinished)
+        if isinstance(record, r.TurnFailed):
+            node.failed += 1
+            node.lost.add(record.turn)
+        else:
+            node.cost += record.usage.cost
+        self.changed[name] = None

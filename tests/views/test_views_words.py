@@ -1,0 +1,45 @@
+"""Numbers in sentences: at most three decimals, wherever they come from."""
+
+import re
+from pathlib import Path
+
+import coterie
+from coterie.views.words import dollars, number, pairs
+
+SOURCES = Path(coterie.__file__).parent
+FIXED = {"engines/generator.py", "topology/patterns/as_flow.py"}
+"""Prompts quote this text, so a replay compares it; and this shows a limit as it was written."""
+
+
+def test_numbers_have_at_most_three_decimals() -> None:
+    """Amounts of money have two at least; what is almost nothing is not nothing."""
+    assert [number(value) for value in (0.0, 2.0, 0.125, 1 / 3, 1e-9, 12345.6789, -0.5)] == [
+        *("0", "2", "0.125", "0.333", "under 0.001", "12345.679", "-0.5")
+    ]
+    assert [dollars(value) for value in (0.0, 1.0, 0.5, 0.25, 0.1234, 0.0005001, 1e-6)] == [
+        *("$0.00", "$1.00", "$0.50", "$0.25", "$0.123", "$0.001", "under $0.001")
+    ]
+
+
+def test_values_of_agents_are_rounded_in_sentences() -> None:
+    """At any depth; whole numbers and texts are left alone."""
+    values = {
+        "score": 2 / 3,
+        "near": [0.1 + 0.2, 7],
+        "by": {"a": 1 / 7},
+        "text": "0.123456",
+        "n": 12345678901,
+        "no": True,
+    }
+    assert pairs(values) == (
+        'score = 0.667, near = [0.3, 7], by = {"a": 0.143}, text = "0.123456", n = 12345678901, no = true'
+    )
+
+
+def test_no_message_formats_money_by_itself() -> None:
+    """`dollars` does, so that all sentences agree."""
+    money = re.compile(r"\$\{[^{}]*:[.,\w]*[fgd]\}")
+    found = {
+        path.relative_to(SOURCES).as_posix() for path in SOURCES.rglob("*.py") if money.search(path.read_text("utf-8"))
+    }
+    assert found == FIXED
