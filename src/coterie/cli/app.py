@@ -4,17 +4,19 @@ The exit status gives the outcome: 0 completed, 1 failed or invalid, 2 usage, 3 
 human, 130 interrupted.
 """
 
+import contextlib
 import functools
 import importlib
 import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from coterie.cli import argv, output
 from coterie.cli.overview import overview
-from coterie.cli.parameters import Argument, Command, bound, declarations, plain_call
+from coterie.cli.parameters import Arg, Command, Opt, bound, declarations, plain_call
 
 if TYPE_CHECKING:  # loading it takes a third of what `topology validate FILE` takes
     import typer
@@ -160,7 +162,11 @@ def main(arguments: Sequence[str]) -> int:
             parsed = argv.prepare(arguments)
             if (status := _plain(parsed)) is not None:
                 return status
-            return command(arguments[:2])(args=parsed, prog_name="coterie", standalone_mode=False) or 0
+            wants_help = not {"-h", "--help"}.isdisjoint(parsed)
+            return (
+                command(parsed if wants_help else parsed[:2])(args=parsed, prog_name="coterie", standalone_mode=False)
+                or 0
+            )
     except SystemExit as end:
         return _status(end)
     except KeyboardInterrupt:
@@ -187,7 +193,8 @@ def command(words: Sequence[str] = ()) -> Any:
             raise typer.Exit
 
     first, second = (*words, "-", "-")[:2]
-    app = _typer("Run teams of AI agents that survive being killed.", _called(COMMANDS, first, GROUPS))
+    called = _called(COMMANDS, first, GROUPS)
+    app = _typer("Run teams of AI agents that survive being killed.", called, _fitting(words[1:]))
     app.callback()(root)
     for name, (about, commands) in _called(GROUPS, first, COMMANDS).items():
         about = about or str(inspect.getdoc(load(commands[""])))
@@ -215,7 +222,20 @@ def _plain(arguments: Sequence[str]) -> int | None:
     return None if found is None else one(**found)
 
 
-def _typer(about: str, commands: Mapping[str, str]) -> "typer.Typer":
+def _fitting(words: Sequence[str]) -> str:
+    """The option group whose options fit the target that *words* name, for the help of `run`; empty: none does."""
+    for word in words:
+        if not word.startswith("-"):
+            from coterie.cli.team_file import is_loop, is_preset
+
+            with contextlib.suppress(Exception):  # a missing target is no reason to show no help
+                if is_loop(Path(word)) or is_preset(word):
+                    return "loop"
+            return "system" if Path(word).name in ("topology.yaml", "topology.yml") else ""
+    return ""
+
+
+def _typer(about: str, commands: Mapping[str, str], fitting: str = "") -> "typer.Typer":
     import typer
 
     alone = "" in commands
@@ -231,7 +251,7 @@ def _typer(about: str, commands: Mapping[str, str]) -> "typer.Typer":
         if name:
             one = load(place)
             whole = str(inspect.getdoc(one)).splitlines()[0]  # a summary that click makes itself is cut
-            app.command(name, short_help=whole)(_typer_command(one))
+            app.command(name, short_help=whole)(_typer_command(one, fitting=fitting))
         else:
             app.callback()(_typer_command(load(place), is_group=True))
     return app
@@ -244,19 +264,21 @@ def load(place: str) -> Command:
     return found
 
 
-def _typer_command(one: Command, *, is_group: bool = False) -> Callable[..., None]:
+def _typer_command(one: Command, *, is_group: bool = False, fitting: str = "") -> Callable[..., None]:
     """Return *one* for typer: the fields of its option groups are options, its result is the exit status.
 
     Args:
         is_group: Do nothing where a command of the group is called.
+        fitting: The option group that comes first.
     """
     from inspect import Parameter, Signature
 
     import typer
 
     parameters = [Parameter(_CONTEXT, Parameter.KEYWORD_ONLY, annotation=typer.Context)] if is_group else []
-    for each in declarations(one):
-        make = typer.Argument if isinstance(each.declared, Argument) else typer.Option
+    known = sorted(declarations(one), key=lambda each: isinstance(each.declared, Opt) and each.group != fitting)
+    for each in known if fitting else declarations(one):
+        make = typer.Argument if isinstance(each.declared, Arg) else typer.Option
         declared: Any = make(*each.declared.names, **each.declared.settings)
         annotation: Any = Annotated[each.kind, declared]
         parameters.append(Parameter(each.name, Parameter.KEYWORD_ONLY, default=each.default, annotation=annotation))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from coterie.cli.options import AsJson, HomeOptions
 from coterie.cli.output import print_result, say, say_json
-from coterie.cli.parameters import Argument, Option
+from coterie.cli.parameters import Arg, Opt
 from coterie.cli.places import show_place
 
 if TYPE_CHECKING:
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 def attention(
     run: Annotated[
         str | None,
-        Argument(metavar="[RUN]", help="A run's id, the beginning of one, or 'last'; by default all runs."),
+        Arg(metavar="[RUN]", help="A run's id, the beginning of one, or 'last'; by default all runs."),
     ] = None,
     item: Annotated[
         list[str] | None,
-        Argument(
+        Arg(
             metavar="[ID] [ANSWER]",
             help="The id, if several are open, and the answer: a word that is listed, or a text for a question.",
         ),
     ] = None,
     follow: Annotated[
-        bool, Option("--watch", help="List what comes, too; of one run until no process drives it.")
+        bool, Opt("--watch", help="List what comes, too; of one run until no process drives it.")
     ] = False,
     everywhere: Annotated[
-        bool, Option("--all", help="Look at the runs of other directories of this machine, too.")
+        bool, Opt("--all", help="Look at the runs of other directories of this machine, too.")
     ] = False,
     as_json: AsJson = False,
     *,

@@ -6,24 +6,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from coterie.cli.options import AsJson
 from coterie.cli.output import print_result, report, say
-from coterie.cli.parameters import Argument, Option
+from coterie.cli.parameters import Arg, Opt
 
 if TYPE_CHECKING:
     from coterie.formats.settings import Settings
 
-Project = Annotated[Path | None, Option("--project", metavar="DIR", help="The project's folder (the current one).")]
-Preset = Annotated[str, Option("--preset", metavar="P", help="The preset whose overrides apply.")]
-User = Annotated[bool, Option("--user", help="Change the user's override, for all repositories.")]
-Repo = Annotated[bool, Option("--repo", help="Change this repository's override.")]
+Project = Annotated[Path | None, Opt("--project", metavar="DIR", help="The project's folder (the current one).")]
+Preset = Annotated[str, Opt("--preset", metavar="P", help="The preset whose overrides apply.")]
+User = Annotated[bool, Opt("--user", help="Change the user's override, for all repositories.")]
+Repo = Annotated[bool, Opt("--repo", help="Change this repository's override.")]
 
 
 def show(
     project: Project = None,
     preset: Preset = "",
     overrides: Annotated[
-        list[str] | None, Option("--set", metavar="K=V", help="A setting, as given to a run. Repeatable.")
+        list[str] | None, Opt("--set", metavar="K=V", help="A setting, as given to a run. Repeatable.")
     ] = None,
-    explain: Annotated[bool, Option("--explain", help="Show the origin of each value: layer, file, line.")] = False,
+    explain: Annotated[bool, Opt("--explain", help="Show the origin of each value: layer, file, line.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Show the settings that a run would use.
@@ -45,7 +45,7 @@ def show(
 
 
 def set_(
-    setting: Annotated[str, Argument(metavar="KEY=VALUE", help="The setting and its value.")],
+    setting: Annotated[str, Arg(metavar="KEY=VALUE", help="The setting and its value.")],
     preset: Preset = "",
     user: User = False,
     repo: Repo = False,
@@ -67,7 +67,7 @@ def set_(
 
 
 def unset(
-    name: Annotated[str, Argument(metavar="KEY", help="The setting.")],
+    name: Annotated[str, Arg(metavar="KEY", help="The setting.")],
     preset: Preset = "",
     user: User = False,
     repo: Repo = False,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from coterie.cli.options import AsJson, HomeOptions, Run
 from coterie.cli.output import complain, say, say_json
-from coterie.cli.parameters import Argument, Option
+from coterie.cli.parameters import Arg, Opt
 from coterie.cli.places import show_place
 
 if TYPE_CHECKING:
@@ -16,14 +16,14 @@ def respond(
     run: Run,
     words: Annotated[
         list[str],
-        Argument(
+        Arg(
             metavar="[TURN] TEXT",
             help="The turn, if several wait for an answer, and the answer; '-' reads it from standard input.",
         ),
     ],
     named: Annotated[
         list[str] | None,
-        Option("--output", metavar="K=V", help="An output of the answer: k=text, or k:=JSON. Repeatable."),
+        Opt("--output", metavar="K=V", help="An output of the answer: k=text, or k:=JSON. Repeatable."),
     ] = None,
     as_json: AsJson = False,
     *,
@@ -58,13 +58,13 @@ def guide(
     run: Run,
     words: Annotated[
         list[str],
-        Argument(
+        Arg(
             metavar="[TURN] TEXT",
             help="The turn it is for, if TEXT is quoted, and the guidance; '-' reads it from standard input.",
         ),
     ],
     at_once: Annotated[
-        bool, Option("--interrupt", help="Interrupt the running attempt; the next one has the guidance.")
+        bool, Opt("--interrupt", help="Interrupt the running attempt; the next one has the guidance.")
     ] = False,
     as_json: AsJson = False,
     *,
@@ -93,7 +93,7 @@ def guide(
 def interrupt(
     run: Run,
     turn: Annotated[
-        str | None, Argument(metavar="TURN", help="The turn to interrupt; by default all running turns.")
+        str | None, Arg(metavar="TURN", help="The turn to interrupt; by default all running turns.")
     ] = None,
     as_json: AsJson = False,
     *,

@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from coterie.cli.options import AsJson, HomeOptions, Run
 from coterie.cli.output import print_result
-from coterie.cli.parameters import Argument, Option
+from coterie.cli.parameters import Arg, Opt
 
 By = Annotated[
     Literal["role", "model", "backend", "run"] | None,
-    Option("--by", metavar="KEY", help="Add usage up by role, model, backend or run."),
+    Opt("--by", metavar="KEY", help="Add usage up by role, model, backend or run."),
 ]
 
 
@@ -16,7 +16,7 @@ def inspect(
     run: Run,
     view: Annotated[
         str,
-        Argument(
+        Arg(
             metavar="VIEW",
             help="timeline, plan, cost, failure, usage, turn T, prompt T, output T, why T, files T, topology, memory, "
             "tasks, journal or live.",
@@ -24,18 +24,16 @@ def inspect(
     ] = "timeline",
     turn: Annotated[
         str | None,
-        Argument(metavar="T", help="The turn, such as 'reviewer#2'; in a loop its iteration's number."),
+        Arg(metavar="T", help="The turn, such as 'reviewer#2'; in a loop its iteration's number."),
     ] = None,
     by: By = None,
     since: Annotated[
-        str, Option(metavar="POSITION", help="Of `live` only what has changed since then.", show_default=False)
+        str, Opt(metavar="POSITION", help="Of `live` only what has changed since then.", show_default=False)
     ] = "",
     begin: Annotated[
-        int, Option("--from", min=1, metavar="SEQ", help="Of `timeline` and `journal` the records from SEQ on.")
+        int, Opt("--from", min=1, metavar="SEQ", help="Of `timeline` and `journal` the records from SEQ on.")
     ] = 1,
-    limit: Annotated[
-        int | None, Option(min=1, metavar="N", help="Of `timeline` and `journal` at most N records.")
-    ] = None,
+    limit: Annotated[int | None, Opt(min=1, metavar="N", help="Of `timeline` and `journal` at most N records.")] = None,
     as_json: AsJson = False,
     *,
     home: HomeOptions,

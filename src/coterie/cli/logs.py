@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from coterie.cli.options import AsJson, HomeOptions, Run
 from coterie.cli.output import say, say_json
-from coterie.cli.parameters import Argument, Option
+from coterie.cli.parameters import Arg, Opt
 from coterie.waits import waiting
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 def logs(
     run: Run,
     turn: Annotated[
-        str | None, Argument(metavar="TURN", help="The turn, such as 'reviewer#2'; by default all turns.")
+        str | None, Arg(metavar="TURN", help="The turn, such as 'reviewer#2'; by default all turns.")
     ] = None,
     follow: Annotated[
-        bool, Option("--follow", "-f", help="Print what comes, too, until no process drives the run.")
+        bool, Opt("--follow", "-f", help="Print what comes, too, until no process drives the run.")
     ] = False,
     as_json: AsJson = False,
     *,

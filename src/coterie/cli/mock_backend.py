@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 from coterie.cli.output import complain
-from coterie.cli.parameters import Argument
+from coterie.cli.parameters import Arg
 
 
 def mock_backend(
-    script: Annotated[Path, Argument(metavar="SCRIPT", help="What to do in each iteration, as JSON.")],
-    prompt: Annotated[list[str] | None, Argument(metavar="PROMPT", help="The prompt, which is ignored.")] = None,
+    script: Annotated[Path, Arg(metavar="SCRIPT", help="What to do in each iteration, as JSON.")],
+    prompt: Annotated[list[str] | None, Arg(metavar="PROMPT", help="The prompt, which is ignored.")] = None,
 ) -> int:
     """Act as an agent that follows a script: print an answer, emit events, write files, fail.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Struct
 
-from coterie.cli.parameters import Argument, Option
+from coterie.cli.parameters import Arg, Opt
 
 if TYPE_CHECKING:
     from coterie.backends.models.cassette import Cassette
@@ -21,14 +21,14 @@ STATE_DIR = Path(".coterie")
 PARALLEL = 16
 """Turns that run at once unless an option says otherwise."""
 
-AsJson = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+AsJson = Annotated[bool, Opt("--json", help="Print the result as JSON.")]
 StateDir = Annotated[
     Path,
-    Option("--state-dir", metavar="DIR", help="Where runs are kept (.coterie, .autoloop).", show_default=False),
+    Opt("--state-dir", metavar="DIR", help="Where runs are kept (.coterie, .autoloop).", show_default=False),
 ]
 Cluster = Annotated[
     str | None,
-    Option(
+    Opt(
         "--cluster",
         metavar="URL",
         help="A cluster, temporal://HOST:7233/NAMESPACE?export=…, instead of this machine; by default COTERIE_CLUSTER, "
@@ -36,22 +36,22 @@ Cluster = Annotated[
         show_default=False,
     ),
 ]
-Run = Annotated[str, Argument(metavar="RUN", help="A run's id, the beginning of one, or 'last'.")]
-Backend = Annotated[str | None, Option("--backend", "-b", metavar="B", help="The backend of agents without one.")]
+Run = Annotated[str, Arg(metavar="RUN", help="A run's id, the beginning of one, or 'last'.")]
+Backend = Annotated[str | None, Opt("--backend", "-b", metavar="B", help="The backend of agents without one.")]
 Prompt = Annotated[
     list[str] | None,
-    Argument(metavar="PROMPT", help="The prompt for the team; '-' reads it from standard input."),
+    Arg(metavar="PROMPT", help="The prompt for the team; '-' reads it from standard input."),
 ]
 Named = Annotated[
-    list[str] | None, Option("--input", metavar="K=V", help="A named input: k=text, or k:=JSON. Repeatable.")
+    list[str] | None, Opt("--input", metavar="K=V", help="A named input: k=text, or k:=JSON. Repeatable.")
 ]
 InputFile = Annotated[
     Path | None,
-    Option("--input-file", metavar="FILE", help="Named inputs from a JSON object, or the prompt from any other file."),
+    Opt("--input-file", metavar="FILE", help="Named inputs from a JSON object, or the prompt from any other file."),
 ]
 Set = Annotated[
     list[str] | None,
-    Option(
+    Opt(
         "--set",
         metavar="K=V",
         help="A parameter of the team, k=text or k:=JSON, or a setting of a pattern or a loop. Repeatable.",
@@ -61,7 +61,7 @@ Set = Annotated[
 
 LogFormat = Annotated[
     Literal["text", "json"],
-    Option("--log-format", help="Progress and notices as text, or as one line of JSON for each event.", metavar="F"),
+    Opt("--log-format", help="Progress and notices as text, or as one line of JSON for each event.", metavar="F"),
 ]
 
 
@@ -124,19 +124,17 @@ class LimitOptions(Struct, frozen=True, kw_only=True):
 
     max_turns: Annotated[
         int | None,
-        Option(
-            parser=_turns, metavar="N", help="Start at most N turns, then stop; a resume keeps this. none: no limit."
-        ),
+        Opt(parser=_turns, metavar="N", help="Start at most N turns, then stop; a resume keeps this. none: no limit."),
     ] = None
     max_cost: Annotated[
         float | None,
-        Option(
+        Opt(
             parser=_dollars,
             metavar="USD",
             help="Stop at this budget, of which estimates are reserved; a resume keeps it. none: no limit.",
         ),
     ] = None
-    max_parallel: Annotated[int | None, Option(min=1, metavar="N", help="Run at most N turns at once (16).")] = None
+    max_parallel: Annotated[int | None, Opt(min=1, metavar="N", help="Run at most N turns at once (16).")] = None
 
     def limits(self, parallel: int | None = PARALLEL, add_iterations: int = 0) -> "Limits":
         """The limits that were given, with *parallel* turns at once by default."""
@@ -155,18 +153,18 @@ class DriveOptions(Struct, frozen=True, kw_only=True):
 
     park: Annotated[
         bool | None,
-        Option(
+        Opt(
             "--park/--no-park",
             help="Exit with status 4 when only humans can continue (default without a terminal), or wait for them.",
         ),
     ] = None
     wait_quota: Annotated[
         bool,
-        Option("--wait-quota", help="Wait here until a spent quota opens again, instead of stopping (status 3)."),
+        Opt("--wait-quota", help="Wait here until a spent quota opens again, instead of stopping (status 3)."),
     ] = False
     cassette: Annotated[
         str | None,
-        Option(
+        Opt(
             metavar="[MODE:]FILE",
             help="Answer model calls from a recording; record:FILE makes one, auto:FILE adds missing answers.",
         ),

@@ -1,7 +1,7 @@
 """The parameters of commands as data, and the parser of plain command lines.
 
 Loading the option parser takes as long as two starts of Python. A command therefore declares its parameters with
-`Argument` and `Option`, and `plain_call` understands command lines whose words need no judgement. `coterie.cli.app`
+`Arg` and `Opt`, and `plain_call` understands command lines whose words need no judgement. `coterie.cli.app`
 gives all others, and with them every mistake, to the option parser.
 """
 
@@ -36,11 +36,11 @@ class Declared:
         self.settings = settings
 
 
-class Argument(Declared):
+class Arg(Declared):
     """A parameter without a name on the command line."""
 
 
-class Option(Declared):
+class Opt(Declared):
     """A parameter with a name on the command line; without names it is `--` and the name of the parameter."""
 
 
@@ -50,14 +50,14 @@ class Declaration(NamedTuple):
     Attributes:
         kind: Its type.
         default: `Parameter.empty` if a value is required.
-        group: The option group that it belongs to, if any.
+        group: The parameter of the function that takes its option group; empty for one alone.
     """
 
     name: str
     kind: Any
     declared: Declared
     default: Any
-    group: Any = None
+    group: str = ""
 
     @property
     def is_flag(self) -> bool:
@@ -85,7 +85,7 @@ def declarations(command: Command) -> Iterator[Declaration]:
             yield Declaration(name, each.annotation.__origin__, each.annotation.__metadata__[0], each.default)
         for field in found or ():
             kind, declared = field.type.__origin__, field.type.__metadata__[0]
-            yield Declaration(field.name, kind, declared, field.default, each.annotation)
+            yield Declaration(field.name, kind, declared, field.default, name)
 
 
 def bound(command: Command, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def plain_call(command: Command, words: Sequence[str]) -> dict[str, Any] | None:
                 text = text if joined else next(rest)
                 _take(values, one, _value(one, text), unclear=not joined and text[:1] == "-")
         for one in known:
-            if isinstance(one.declared, Argument):
+            if isinstance(one.declared, Arg):
                 _take_argument(values, one, given)
             elif one.name not in values and one.default is Parameter.empty:
                 return None

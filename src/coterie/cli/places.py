@@ -9,14 +9,14 @@ from msgspec import Struct
 
 from coterie.cli.options import STATE_DIR, HomeOptions, StateDir
 from coterie.cli.output import complain, prompt
-from coterie.cli.parameters import Option
+from coterie.cli.parameters import Opt
 
 if TYPE_CHECKING:
     from coterie.runs.repository import Elsewhere
 
 In = Annotated[
     Path | None,
-    Option("--in", metavar="DIR", help="Act on the runs of DIR instead of this directory.", show_default=False),
+    Opt("--in", metavar="DIR", help="Act on the runs of DIR instead of this directory.", show_default=False),
 ]
 
 

@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from coterie.cli.options import AsJson
 from coterie.cli.output import print_result
-from coterie.cli.parameters import Argument
+from coterie.cli.parameters import Arg
 
 if TYPE_CHECKING:
     from coterie.planning.presets.catalogue import Preset
 
 
 def presets(
-    show: Annotated[str | None, Argument(metavar="show", help="Show one preset instead of listing all.")] = None,
-    preset: Annotated[str | None, Argument(metavar="NAME", help="The preset to show.")] = None,
+    show: Annotated[str | None, Arg(metavar="show", help="Show one preset instead of listing all.")] = None,
+    preset: Annotated[str | None, Arg(metavar="NAME", help="The preset to show.")] = None,
     as_json: AsJson = False,
 ) -> int:
     """List the built-in loops, or show the roles and events of one.

@@ -20,7 +20,7 @@ from coterie.cli.options import (
     Set,
 )
 from coterie.cli.output import complain, print_result, report, say, say_json
-from coterie.cli.parameters import Argument, Option
+from coterie.cli.parameters import Arg, Opt
 from coterie.cli.places import show_place
 from coterie.cli.system_options import SystemOptions
 from coterie.waits import waiting
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def run(
     target: Annotated[
         str | None,
-        Argument(metavar="TARGET", help="An .at or .yaml file, the folder of a loop, or a preset; else topology.yaml."),
+        Arg(metavar="TARGET", help="An .at or .yaml file, the folder of a loop, or a preset; else topology.yaml."),
     ] = None,
     prompt: Prompt = None,
     named: Named = None,
@@ -48,20 +48,20 @@ def run(
     backend: Backend = None,
     rehearse: Annotated[
         str | None,
-        Option(
+        Opt(
             metavar="[SCRIPT.json]",
             help="Run in virtual time with scripted agents instead of backends, following the script if given.",
         ),
     ] = None,
     imports: Annotated[
-        bool, Option("--import", help="Let a rehearsal import custom patterns, which are Python code.")
+        bool, Opt("--import", help="Let a rehearsal import custom patterns, which are Python code.")
     ] = False,
     yes: Annotated[
         bool,
-        Option("--yes", "-y", help="Ask nothing before the run: use a backend that is ready, and these files."),
+        Opt("--yes", "-y", help="Ask nothing before the run: use a backend that is ready, and these files."),
     ] = False,
     no_snapshots: Annotated[
-        bool, Option("--no-snapshots", help="Do not store the state of the files in git after each turn.")
+        bool, Opt("--no-snapshots", help="Do not store the state of the files in git after each turn.")
     ] = False,
     *,
     limits: LimitOptions,
@@ -145,25 +145,23 @@ def run(
 def resume(
     run: Annotated[
         list[str],
-        Argument(metavar="RUN", help="A run's id, the beginning of one, or 'last'; several with --when-open."),
+        Arg(metavar="RUN", help="A run's id, the beginning of one, or 'last'; several with --when-open."),
     ],
     reload: Annotated[
         Path | None,
-        Option("--reload", metavar="FILE", help="Continue with the current plan of FILE, not the recorded one."),
+        Opt("--reload", metavar="FILE", help="Continue with the current plan of FILE, not the recorded one."),
     ] = None,
     params: Set = None,
     backend: Backend = None,
-    add_iterations: Annotated[
-        int, Option(min=0, metavar="N", help="Allow a loop N iterations more than its plan.")
-    ] = 0,
+    add_iterations: Annotated[int, Opt(min=0, metavar="N", help="Allow a loop N iterations more than its plan.")] = 0,
     when_open: Annotated[
-        bool, Option("--when-open", help="Wait until the quotas open that the runs wait for, then resume each.")
+        bool, Opt("--when-open", help="Wait until the quotas open that the runs wait for, then resume each.")
     ] = False,
     try_now: Annotated[
-        bool, Option("--try-now", help="Try at once what waits for a quota, for example after buying more.")
+        bool, Opt("--try-now", help="Try at once what waits for a quota, for example after buying more.")
     ] = False,
     here: Annotated[
-        bool, Option("--here", help="Continue a run of a cluster on this machine, with a copy of its journal.")
+        bool, Opt("--here", help="Continue a run of a cluster on this machine, with a copy of its journal.")
     ] = False,
     *,
     home: HomeOptions,

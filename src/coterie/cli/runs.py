@@ -4,11 +4,11 @@ from typing import Annotated
 
 from coterie.cli.options import AsJson, HomeOptions
 from coterie.cli.output import complain, print_result, width
-from coterie.cli.parameters import Argument, Option
+from coterie.cli.parameters import Arg, Opt
 from coterie.cli.places import RemovalOptions, confirm_place
 
-Limit = Annotated[int, Option(min=1, metavar="N", help="List at most N runs (20).", show_default=False)]
-Everywhere = Annotated[bool, Option("--all", help="List the runs of other directories of this machine, too.")]
+Limit = Annotated[int, Opt(min=1, metavar="N", help="List at most N runs (20).", show_default=False)]
+Everywhere = Annotated[bool, Opt("--all", help="List the runs of other directories of this machine, too.")]
 
 
 def list_(
@@ -34,10 +34,8 @@ def list_(
 
 
 def overview(
-    limit: Annotated[int, Option(min=1, metavar="N", help="Show at most N runs (20).", show_default=False)] = 20,
-    everywhere: Annotated[
-        bool, Option("--all", help="Show the runs of other directories of this machine, too.")
-    ] = False,
+    limit: Annotated[int, Opt(min=1, metavar="N", help="Show at most N runs (20).", show_default=False)] = 20,
+    everywhere: Annotated[bool, Opt("--all", help="Show the runs of other directories of this machine, too.")] = False,
     as_json: AsJson = False,
     *,
     home: HomeOptions,
@@ -59,8 +57,8 @@ def overview(
 
 
 def diff(
-    a: Annotated[str, Argument(metavar="A", help="A run's id, the beginning of one, or 'last'.")],
-    b: Annotated[str, Argument(metavar="B", help="Another one.")],
+    a: Annotated[str, Arg(metavar="A", help="A run's id, the beginning of one, or 'last'.")],
+    b: Annotated[str, Arg(metavar="B", help="Another one.")],
     as_json: AsJson = False,
     *,
     home: HomeOptions,
@@ -82,7 +80,7 @@ def diff(
 def remove(
     names: Annotated[
         list[str],
-        Argument(metavar="RUN", help="Their ids, beginnings of these, or 'last'."),
+        Arg(metavar="RUN", help="Their ids, beginnings of these, or 'last'."),
     ],
     as_json: AsJson = False,
     *,
@@ -107,7 +105,7 @@ def remove(
 
 
 def prune(
-    age: Annotated[str, Option("--older-than", metavar="AGE", help="30d, 12h or 1d12h.")],
+    age: Annotated[str, Opt("--older-than", metavar="AGE", help="30d, 12h or 1d12h.")],
     as_json: AsJson = False,
     *,
     home: RemovalOptions,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 
-from coterie.cli.parameters import Option
+from coterie.cli.parameters import Opt
 
 if TYPE_CHECKING:
     from coterie.planning.plan import Plan
@@ -19,18 +19,18 @@ class SystemOptions(Struct, frozen=True, kw_only=True):
 
     topology: Annotated[
         Path | None,
-        Option("--topology", "-t", metavar="FILE", help="System: its file, by default topology.yaml."),
+        Opt("--topology", "-t", metavar="FILE", help="System: its file, by default topology.yaml."),
     ] = None
     process: Annotated[
         str | None,
-        Option("--process", "-p", metavar="NAME", help="System: run as the worker of this name."),
+        Opt("--process", "-p", metavar="NAME", help="System: run as the worker of this name."),
     ] = None
     transport: Annotated[
         str | None,
-        Option(metavar="T", help="System: use this transport instead of the file's: in_process, zmq or nats."),
+        Opt(metavar="T", help="System: use this transport instead of the file's: in_process, zmq or nats."),
     ] = None
     nats_url: Annotated[
-        str | None, Option("--nats-url", metavar="URL", help="System: the NATS server instead of the file's.")
+        str | None, Opt("--nats-url", metavar="URL", help="System: the NATS server instead of the file's.")
     ] = None
 
     def target(self, target: str | None, words: list[str]) -> tuple[str, list[str]]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from coterie.cli.options import AsJson
 from coterie.cli.output import complain, print_result, report, say, say_json, width
-from coterie.cli.parameters import Argument, Option
+from coterie.cli.parameters import Arg, Opt
 
 if TYPE_CHECKING:
     from coterie.planning.plan import Plan
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def validate(
-    files: Annotated[list[Path], Argument(metavar="FILE", help="The files to check.")],
-    fix: Annotated[bool, Option("--fix", help="First apply the fixes that are offered to the files.")] = False,
+    files: Annotated[list[Path], Arg(metavar="FILE", help="The files to check.")],
+    fix: Annotated[bool, Opt("--fix", help="First apply the fixes that are offered to the files.")] = False,
     importing: Annotated[
-        bool, Option("--import", help="Also import the classes of supervised systems, which runs their modules.")
+        bool, Opt("--import", help="Also import the classes of supervised systems, which runs their modules.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -49,7 +49,7 @@ def validate(
 
 
 def show(
-    file: Annotated[Path, Argument(metavar="FILE", help="The file to show.")],
+    file: Annotated[Path, Arg(metavar="FILE", help="The file to show.")],
     as_json: AsJson = False,
 ) -> int:
     """Show a team: its nodes with backends, tools and outputs, its arrows with bounds, and fields without effect.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from coterie.cli.options import AsJson, HomeOptions
 from coterie.cli.output import say, say_json, width
-from coterie.cli.parameters import Argument
+from coterie.cli.parameters import Arg
 
 if TYPE_CHECKING:
     from coterie.cli.watcher import Watch
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def watch(
-    run: Annotated[str, Argument(metavar="RUN", help="A run's id, the beginning of one, or 'last'.")] = "last",
+    run: Annotated[str, Arg(metavar="RUN", help="A run's id, the beginning of one, or 'last'.")] = "last",
     as_json: AsJson = False,
     *,
     home: HomeOptions,

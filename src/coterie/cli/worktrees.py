@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from coterie.cli.options import STATE_DIR, AsJson, Run, StateDir
 from coterie.cli.output import complain, print_result, say, say_json
-from coterie.cli.parameters import Argument, Option
+from coterie.cli.parameters import Arg, Opt
 from coterie.cli.places import DirectoryOptions, confirm_place
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def diff(run: Run, state_dir: StateDir = STATE_DIR) -> int:
 def merge(
     run: Run,
     strategy: Annotated[
-        str | None, Option(metavar="S", help="squash, merge or rebase; by default from the run's settings.")
+        str | None, Opt(metavar="S", help="squash, merge or rebase; by default from the run's settings.")
     ] = None,
     as_json: AsJson = False,
     *,
@@ -79,7 +79,7 @@ def merge(
 
 
 def clean(
-    run: Annotated[str | None, Argument(metavar="[RUN]", help="The run; by default all that have ended.")] = None,
+    run: Annotated[str | None, Arg(metavar="[RUN]", help="The run; by default all that have ended.")] = None,
     as_json: AsJson = False,
     *,
     place: DirectoryOptions,

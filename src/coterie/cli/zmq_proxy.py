@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from coterie.cli.output import complain, say
-from coterie.cli.parameters import Option
+from coterie.cli.parameters import Opt
 
 if TYPE_CHECKING:
     from coterie.topology.system.fields import TransportFields
@@ -12,16 +12,17 @@ if TYPE_CHECKING:
 
 def zmq_proxy(
     topology: Annotated[
-        Path | None, Option("--topology", "-t", metavar="FILE", help="Take the addresses from this system.")
+        Path | None, Opt("--topology", "-t", metavar="FILE", help="Take the addresses from this system.")
     ] = None,
     pub_addr: Annotated[
-        str | None, Option("--pub-addr", metavar="ADDR", help="Where processes send to.", show_default=False)
+        str | None, Opt("--pub-addr", metavar="ADDR", help="Where processes send to.", show_default=False)
     ] = None,
     sub_addr: Annotated[
-        str | None, Option("--sub-addr", metavar="ADDR", help="Where processes receive from.", show_default=False)
+        str | None,
+        Opt("--sub-addr", metavar="ADDR", help="Where processes receive from.", show_default=False),
     ] = None,
     new_keys: Annotated[
-        bool, Option("--new-keys", help="Print a new pair of keys for the environment, and exit.")
+        bool, Opt("--new-keys", help="Print a new pair of keys for the environment, and exit.")
     ] = False,
 ) -> int:
     """Run the ZeroMQ broker of a system whose transport is `zmq`.

@@ -147,7 +147,7 @@ async def keep_contact(client: Client, turns: TurnActivities, tell: Callable[[st
         await asyncio.sleep(max(0.0, began + LOOK_EVERY - time.monotonic()))
 
 
-class NodeStatus:
+class ServingState:
     """What a node tells about itself.
 
     Attributes:

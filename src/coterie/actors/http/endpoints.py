@@ -120,7 +120,7 @@ def guarded(app: App, check: Check | None, host: str, free: tuple[str, ...] = (H
     return guard
 
 
-class Status(Protocol):
+class ProbedProcess(Protocol):
     """What a process tells about itself.
 
     Attributes:
@@ -132,13 +132,13 @@ class Status(Protocol):
     turns: Callable[[], int]
 
 
-def _node_metrics(status: Status) -> Iterable[Metric]:
+def _node_metrics(status: ProbedProcess) -> Iterable[Metric]:
     yield GaugeMetricFamily("coterie_node_turns_running", "Turns under way on this node.", status.turns())
     yield GaugeMetricFamily("coterie_node_ready", "1 if the node takes work.", int(not status.why_not))
 
 
 @asynccontextmanager
-async def answering(status: Status, port: int) -> AsyncIterator[None]:
+async def answering(status: ProbedProcess, port: int) -> AsyncIterator[None]:
     """Answer `/health`, `/ready` and `/metrics` at *port* of this machine while the block runs.
 
     Raises:
