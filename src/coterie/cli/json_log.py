@@ -6,16 +6,11 @@ from typing import Any
 
 import msgspec
 
-from coterie.cli.display import Display
-from coterie.cli.text.progress import Progress
 from coterie.clock import SystemClock, iso_milliseconds
 from coterie.escapes import printable_json
-from coterie.journal.records import Record
 
 ACCESS = "coterie.access"
 """The logger of requests to gateways."""
-_NAMED = ("turn", "agent", "attempt", "reason", "outcome", "child", "name")
-"""Fields of records that become fields of the line."""
 
 
 class JsonLog(logging.Handler):
@@ -48,27 +43,3 @@ class JsonLog(logging.Handler):
         if record.exc_info:
             fields["exception"] = logging.Formatter().formatException(record.exc_info)
         self.line(record.created, record.levelname.lower(), event, record.getMessage(), fields)
-
-
-class JsonLines(Display):
-    """Writes one event for each record of interest to *log*."""
-
-    def __init__(self, log: JsonLog) -> None:
-        self._log, self._progress = log, Progress()
-        self.causes = self._progress.causes
-
-    def recall(self, run: str, record: Record) -> None:
-        """Take in a record that was written earlier."""
-        self._progress.said(run, record)
-        self._progress.causes.clear()
-
-    def observe(self, run: str, record: Record) -> None:
-        """Write the event of *record*, if it is one of interest."""
-        level, message = self._progress.said(run, record)
-        if not message:
-            return
-        fields: dict[str, Any] = {"run": run, "seq": record.seq}
-        fields |= {name: value for name in _NAMED if (value := getattr(record, name, None))}
-        self._log.line(
-            record.at, {"warn": "warning"}.get(level, level), str(record.__struct_config__.tag), message, fields
-        )

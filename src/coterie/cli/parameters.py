@@ -66,7 +66,7 @@ class Declaration(NamedTuple):
 
     @property
     def options(self) -> Mapping[str, bool]:
-        """The words that name it, each with the value that it stands for if this takes none."""
+        """The words that name it, each with its value if it takes none."""
         plain = f"--{self.name.replace('_', '-')}"
         names = self.declared.names or (f"{plain}/--no-{plain[2:]}" if self.is_flag else plain,)
         return {word: index == 0 for name in names for index, word in enumerate(name.split("/"))}

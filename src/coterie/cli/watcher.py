@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from coterie.backends.base import AttemptRef, Event, Request
-from coterie.cli.display import Display, Lines
+from coterie.cli.display import Display, JsonLines, Lines
 from coterie.cli.output import choose_log, complain, say
 from coterie.cli.text import runs as text
 from coterie.clock import iso_time
@@ -112,8 +112,6 @@ def choose(
     at_terminal = shows and sys.stdin is not None and sys.stdin.isatty() and not as_json and log_format == "text"
     parks = not at_terminal if park is None else park
     if (log := choose_log(log_format)) is not None:
-        from coterie.cli.json_log import JsonLines
-
         mark_shown()
         yield Watch(JsonLines(log), parks, at_terminal, where)
         return
