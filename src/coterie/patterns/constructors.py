@@ -53,6 +53,7 @@ def called_as(example: str) -> Callable[[Callable[P, Topology]], Callable[P, Top
     return decorate
 
 
+@called_as('collaboration(PATTERN, {"NAME": …})')
 def collaboration(
     play: Callable[..., Any], slots: Mapping[str, Filler], /, *, name: str = "", description: str = "", **config: Any
 ) -> Topology:
@@ -97,4 +98,4 @@ def make_team(
     )
     kind = kind_of(type)
     # A file's own pattern is not imported yet; here its function is at hand.
-    return checked(team, 2, silent=("own-pattern",), hints=kind.python_hints if kind is not None else {})
+    return checked(team, 3, silent=("own-pattern",), hints=kind.python_hints if kind is not None else {})
