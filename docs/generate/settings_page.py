@@ -19,8 +19,8 @@ The settings of a loop are in `autoloops.toml` in its folder (`autoloops.conf` i
 `event_loop.max_iterations = 100`, or as tables. A file that is not TOML is read as lines of `key = value`, with a
 warning. Later layers win: the defaults, the user's file (`~/.config/autoloop/config.toml`, or what `AUTOLOOP_CONFIG`
 names), the project's file, the user's override of the preset (`~/.config/autoloop/overrides/<preset>.toml`), the
-repository's (`.autoloop/overrides/<preset>.toml`), the command line (`--set key=value`). `coterie config show` prints
-the values and their origins.
+repository's (`.autoloop/overrides/<preset>.toml`), the user's file for the project (`coterie config path` shows all),
+the command line (`--set key=value`). `coterie config show` prints the values and their origins.
 
 A list may be a text, `a,b`. A duration is `90s`, `15m`, `1h30m`, or milliseconds. Settings marked *fixed* are read when
 a run starts; all others are read again at every iteration. Of those marked *protects* a running loop takes only a

@@ -16,6 +16,7 @@ from asking_team import make_asking
 from command_line import Place
 from screen import Screen
 
+from coterie.formats.settings.layers import own_file
 from coterie.journal.base import Writer
 from coterie.journal.records import (
     AttentionAsked,
@@ -68,7 +69,7 @@ def test_a_permission_five_teams_deep_is_seen_and_answered_from_elsewhere(place:
         one = opened["attention"]
         assert (one["kind"], one["id"], one["policy"]) == ("permission", ASK, "deny")
         run = one["run"].partition("/")[0]
-        assert one["command"] == f"coterie attention {run} '{ASK}' allow|deny|park|fail"
+        assert one["command"] == f"coterie attention {run} '{ASK}' allow|always|project|deny|park|fail"
         assert json.loads(place.look("attention", "--json").out) == [one]
 
         assert place.call("attention", "last", ASK, "perhaps", status=1).err.startswith(
@@ -112,6 +113,45 @@ def test_a_permission_of_a_run_that_was_killed_is_void(place: Place) -> None:
     runs, run = find("last", place.folder / ".coterie")
     asked = [one.id for _, one in runs.history(run) if isinstance(one, AttentionAsked)]
     assert asked == ["coder#1?1", "coder#1?2"]
+
+
+@pytest.mark.extras("acp")
+@pytest.mark.slow
+def test_what_is_allowed_for_the_project_is_not_asked_again(place: Place) -> None:
+    """Written to the operator's own settings, outside of the project; coterie's own commands are never asked."""
+    asks = ["coterie emit done x", "make test", "make test", "coterie emit x; make test", "make lint"]
+    more = f"env {{ FAKE_ASKS: {json.dumps(json.dumps(asks))} }}"
+    file = make_asking(place.folder, 1)
+    leaf = (place.folder / file).read_text().replace('env { FAKE_TURN: "asks" }', f'{more[:-1]} FAKE_TURN: "asks" }}')
+    (place.folder / file).write_text(leaf)
+    with ending(changes(place)) as watching, ending(place.start("run", file, "go")) as running:
+        for detail, words in (
+            ("make test", ["project"]),
+            ("coterie emit x; make test", ["deny", "-m", "use make"]),
+            ("make lint", ["always"]),
+        ):
+            one = next_change(watching)["attention"]
+            assert one["text"] == f"coder#1 asks for permission: Bash ({detail})"
+            assert place.call("attention", "last", *words).out.endswith(": accepted\n")
+            assert not next_change(watching)["open"]
+        _, err = running.communicate(timeout=60)
+        assert running.returncode == 0, err
+        assert "coder#1 answered “allowed allowed allowed denied allowed”" in err
+        settings = own_file(place.folder, os.environ)
+        assert not settings.is_relative_to(place.folder)
+        assert f"# your settings for {place.folder}\n" in settings.read_text()
+        assert 'allow = ["Bash(make test)"]' in settings.read_text()
+
+        with ending(place.start("run", file, "go")) as again:
+            assert next_change(watching)["attention"]["text"].endswith("Bash (coterie emit x; make test)")
+            place.call("attention", "last", "allow")
+            assert not next_change(watching)["open"]
+            assert next_change(watching)["attention"]["text"].endswith("Bash (make lint)")
+            place.call("attention", "last", "deny")
+            _, err = again.communicate(timeout=60)
+        assert "coder#1 answered “allowed allowed allowed allowed denied”" in err
+    refused = place.look("attention", "last", "allow", "-m", "x", status=2)
+    assert "--message goes with the answer `deny`" in refused.err
 
 
 @pytest.mark.extras("acp")

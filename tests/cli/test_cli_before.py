@@ -157,6 +157,14 @@ def test_elsewhere_an_error_says_what_each_backend_needs(
     assert "/login" not in said.screen
 
 
+def test_what_cannot_run_is_refused_before_the_block(at: Place) -> None:
+    """A key or an input that is missing: nothing else is printed."""
+    said = at.look("run", "notes.at", "Tea", "-b", "model", status=1).err
+    assert said.startswith("error[no-api-key]: the environment variable ANTHROPIC_API_KEY is not set")
+    debate = Path(__file__).parents[2] / "examples" / "patterns" / "debate.pattern.yaml"
+    assert at.look("run", str(debate), status=2).err.startswith("coterie: debate: Debate needs an input `question`")
+
+
 def test_of_several_backends_that_are_ready_another_can_be_chosen(
     at: Place, models: FakeModels, own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,4 +256,4 @@ def test_the_block_is_short_and_fits_a_terminal(at: Place) -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert "NO SANDBOX works here (agent-0), sandbox bwrap (agent-1," in " ".join(text.split())
     assert "asks you for permission (agent-0), none is granted (agent-1)" in " ".join(text.split())
-    assert "work tree of its own, from /srv/work\n  turns without limit and $0.123\n" in text
+    assert "separate git work tree, from /srv/work\n  turns without limit and $0.123\n" in text

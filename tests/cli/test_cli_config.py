@@ -80,11 +80,31 @@ def test_set_show_unset(place: Place) -> None:
     assert "event_loop.max_iterations = 100" in place.look("config", "show", "--preset", "autocode").out
 
 
+def test_your_own_settings_are_for_all_projects_or_for_one(
+    place: Place, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither lies in the project, and those for one come last."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("settings")))
+    place.look("config", "set", "--user", "notify.desktop=true")
+    place.look("config", "set", "--here", "notify.desktop=false")
+    shown = place.look("config", "show", "--explain").out
+    assert "notify.desktop = false" in shown
+    assert "# user project (" in shown
+    layers = [line.split("  ")[0] for line in place.look("config", "path").out.splitlines()]
+    assert layers[0] == "user"
+    assert layers[-1] == "user project"
+    assert place.look("config", "unset", "--here", "notify.desktop").out.startswith("unset ")
+    assert "notify.desktop = true" in place.look("config", "show").out
+    assert not list(place.folder.glob("*.toml"))
+    assert not (place.folder / ".autoloop").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["set", "--preset", "p", "backend.command=x"], "--user or --repo"),
-        (["set", "--user", "backend.command=x"], "--preset NAME"),
+        (["set", "--preset", "p", "backend.command=x"], "choose what to change: --user, --here, or --repo"),
+        (["set", "--repo", "backend.command=x"], "--preset NAME"),
+        (["set", "--user", "--here", "backend.command=x"], "choose what to change"),
         (["set", "--user", "--preset", "p", "backend.command"], "is not KEY=VALUE"),
         (["set", "--user", "--preset", "p", "backend.comand=x"], "did you mean 'backend.command'"),
         (["set", "--user", "--preset", "p", "review.enabled=perhaps"], "review.enabled must be true or false"),

@@ -205,7 +205,7 @@ def test_failed_turns_are_counted_of_all_owners() -> None:
 
     assert list(watch.failed) == ["a#1", "b#1.1/c#1", "b#1"]
     assert outcome(ended, watch.failed) == (
-        "completed: 3 turns, 1.0 s, run r1, 2 failed turns skipped or replaced: a#1 and b#1"
+        "completed: 3 turns, worked 1.0 s, run r1, 2 failed turns skipped or replaced: a#1 and b#1"
     )
 
 

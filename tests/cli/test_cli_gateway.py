@@ -178,3 +178,28 @@ def test_a_stream_continues_after_a_kill(place: Place) -> None:
         again = client.post("/agents/teller", headers={**SSE, "last-event-id": found[1]["id"]})
         assert [json.loads(one["data"]) for one in read(again, "error")[1:3]] == [{"n": 2}, {"n": 3}]
         assert json.loads(events(again.text.split("\n"))[-1]["data"])["kind"] == "lost"
+
+
+@pytest.mark.slow
+def test_a_system_says_where_its_gateway_is_and_that_it_waits_for_a_worker(place: Place) -> None:
+    """At once, with the command that starts one; in the journal too, until a worker comes."""
+    ports = [free_port() for _ in range(3)]
+    addresses = f"pub_addr: 'tcp://127.0.0.1:{ports[0]}', sub_addr: 'tcp://127.0.0.1:{ports[1]}'"
+    text = SYSTEM.format(port=ports[2]).replace(
+        "    - agent: {name: teller, type: staff.Teller",
+        "    - agent: {name: teller, process: worker, type: staff.Teller",
+    )
+    (place.folder / "topology.yaml").write_text(f"transport: {{type: zmq, start_proxy: true, {addresses}}}\n{text}")
+    process = place.start("run", env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    try:
+        assert process.stderr is not None
+        said = ""
+        for line in process.stderr:
+            said += line
+            if "http_gateway api started" in said and "without a worker" in said:
+                break
+        assert f"http_gateway api started at http://127.0.0.1:{ports[2]}\n" in said
+        assert "teller cannot start without a worker: `coterie run FILE -p worker` starts one\n" in said
+    finally:
+        process.kill()
+        process.communicate()

@@ -37,7 +37,7 @@ def test_a_list_shows_prompt_duration_and_directory(place: Place) -> None:
     assert (one["prompt"], one["turns"], one["cost"], one["cwd"]) == ("Fix the parser", 5, 0.0, str(place.folder))
     assert float(str(one["seconds"])) > 0
     head, line = place.look("runs").out.splitlines()
-    assert head.split() == ["run", "team", "started", "state", "time", "cost", "folder", "prompt"]
+    assert head.split() == ["run", "team", "started", "state", "worked", "cost", "folder", "prompt"]
     assert line.endswith(" .       “Fix the parser”")
 
 

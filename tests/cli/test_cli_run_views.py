@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from command_line import Place
 
 
@@ -11,6 +12,7 @@ def shown(place: Place, *words: str, status: int = 0) -> str:
     return "\n".join(" ".join(line.split()) for line in said.out.splitlines())
 
 
+@pytest.mark.slow
 def test_a_run_is_shown_on_its_plan(place: Place) -> None:
     """Nodes with state and count, arrows with firings, the team at a node below; and the same as JSON."""
     place.call("run", "nested.at", "Do it")

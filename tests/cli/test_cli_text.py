@@ -53,7 +53,7 @@ def test_a_completed_run_says_what_it_used() -> None:
     usage = Usage(turns=2, seconds=5.0, cost=0.5, input_tokens=10, output_tokens=4)
     ended = Outcome(run="r1", status="completed", result={"text": "All fine.\n"}, usage=usage, seconds=3.0)
 
-    assert outcomes.outcome(ended) == "completed: 2 turns, 3.0 s, $0.50, 10 tokens in, 4 out, run r1"
+    assert outcomes.outcome(ended) == "completed: 2 turns, worked 3.0 s, $0.50, 10 tokens in, 4 out, run r1"
     assert outcomes.next_steps(ended, "") == ""
 
 

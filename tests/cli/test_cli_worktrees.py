@@ -173,3 +173,14 @@ def test_a_run_that_was_cut_off_is_told_how_to_go_on(folder: Path) -> None:
     ended(folder, "calm-brook", finished=False)
 
     assert "to continue: coterie resume calm-brook" in call("worktree", "show", "calm-brook")
+
+
+def test_the_list_has_the_state_that_runs_has(folder: Path) -> None:
+    """Of a run that was cut off, too; one that has ended says what became of its work."""
+    ended(folder, "cut", finished=False)
+    ended(folder, "over")
+    states = {line.split("  ")[0]: line.split("  ")[1] for line in call("worktree", "list").splitlines()}
+    listed = call("runs", "--wide")
+    assert states["cut"] in listed
+    assert states["cut"] != "running"
+    assert f"run cut: {states['cut']}" in call("worktree", "show", "cut")

@@ -52,7 +52,7 @@ class Talks:
         self._result.set_result(Answer(text=f"allowed: {self._allowed}, told: {text}"))
         return True
 
-    async def permit(self, question: str, allowed: bool) -> bool:
+    async def permit(self, question: str, allowed: bool, message: str = "") -> bool:
         self._allowed = allowed
         return question == "p1"
 

@@ -480,7 +480,31 @@ def streamed() -> list[r.Record]:
     ]
 
 
+def steered() -> list[r.Record]:
+    """A system that waits for a worker and serves HTTP; its agent is allowed something for good, and denied another."""
+    ask = {"turn": "coder#1", "attempt": 1, "tool": "Bash"}
+    return [
+        r.RunStarted(run="steered", engine="system", topology="shop", cwd="/shop"),
+        r.RunOwned(epoch=1),
+        r.WorkerAwaited(process="worker", names=("clerk", "coder")),
+        r.ActorStarted(name="api", kind="http_gateway", path="root", address="http://127.0.0.1:8080"),
+        r.ActorStarted(name="clerk", path="root", type="shop.Clerk", process="worker"),
+        r.CallAsked(turn="coder#1", agent="coder", given={"prompt": "Go"}),
+        r.TurnStarted(cause=(6, 0), turn="coder#1", agent="coder"),
+        r.AttentionAsked(id="coder#1?1", question="1", detail="make test", rule="Bash(make test)", **ask),
+        r.OperatorSaid(source="operator", message="m1", what="project", text="Bash(make test)"),
+        r.AttentionAnswered(source="operator", id="coder#1?1", turn="coder#1", attempt=1, answer="project",
+                            message="m1"),
+        r.AttentionAsked(id="coder#1?2", question="2", detail="rm -r x", rule="Bash(rm -r x)", **ask),
+        r.AttentionAnswered(source="operator", id="coder#1?2", turn="coder#1", attempt=1, answer="deny",
+                            message="m2", text="use make clean"),
+        r.TurnFinished(source="agent", turn="coder#1", attempt=1, text="done"),
+        r.RunFinished(outcome="completed", reason="stopped"),
+    ]  # fmt: skip
+
+
 HISTORIES = {
+    "steered": steered,
     "streamed": streamed,
     "corrected": corrected,
     "adopted": adopted,

@@ -80,7 +80,7 @@ class Wish(Part):
     async def interrupt(self) -> None:
         self._answer.set_result(Failure(kind="interrupted", reason="cut"))
 
-    async def permit(self, question: str, allowed: bool) -> bool:
+    async def permit(self, question: str, allowed: bool, message: str = "") -> bool:
         self._wisher.decided.append(allowed)
         self._answer.set_result(Answer(text=f"{question} {allowed}"))
         return True

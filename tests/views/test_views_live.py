@@ -116,6 +116,17 @@ def test_the_state_and_its_changes_are_the_state_of_everything(n: int, seed: int
     assert sorted_tables(merge(early.state(), later)) == whole
 
 
+def test_each_record_of_a_history_changes_what_it_changes() -> None:
+    """After each record the state and its changes are the state of all records so far."""
+    for n in range(len(HISTORIES)):
+        run, live = log(n)[0][0], LiveRun(log(n)[0][0])
+        state = live.state()
+        for place, (name, record) in enumerate(log(n), 1):
+            live.apply(name, record)
+            state = merge(state, live.changes())
+            assert state == fold(log(n)[:place], run).state(), (HISTORIES[n].name, record)
+
+
 def test_the_interesting_is_in_what_the_property_folds() -> None:
     """The random teams have child runs, failures, retries, costs, waits and arrows that fire."""
     found: set[str] = set()

@@ -69,6 +69,7 @@ def test_every_kind_of_record_has_a_sentence() -> None:
             "system",
             "corrected",
             "streamed",
+            "steered",
         )
         for record in history(name)
     }

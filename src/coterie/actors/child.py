@@ -112,8 +112,16 @@ class AgentChild:
             raise
         self.phase = RUNNING
         self.started += 1
-        kind, path = self.spec.kind, self._path
-        self.node.sink(ActorStarted(name=self.spec.name, kind=kind, path=path, type=self.type, incarnation=incarnation))
+        self.node.sink(
+            ActorStarted(
+                name=self.spec.name,
+                kind=self.spec.kind,
+                path=self._path,
+                type=self.type,
+                incarnation=incarnation,
+                address=agent._served_at,
+            )
+        )
         if self._ending is not None:
             self._end_early()
         elif self.mailbox:

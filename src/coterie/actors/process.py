@@ -68,6 +68,8 @@ class AgentProcess:
     handle_timeout: float | None = None
     constructed_with: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
     _bound: ChildPort | None = None
+    _served_at: str = ""
+    """Where it is reached by HTTP."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Keep the arguments: later incarnations are built from them."""

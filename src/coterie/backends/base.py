@@ -184,6 +184,7 @@ class Permission(Struct, frozen=True, kw_only=True, tag="permission", tag_field=
         detail: The input of the tool, in a line.
         decision: Empty while the agent waits for `Asking.permit`; then `allowed` or `denied`.
         why: What decided, in a few words.
+        rule: What would allow this use of the tool for good; empty: no rule does.
     """
 
     id: str
@@ -191,6 +192,7 @@ class Permission(Struct, frozen=True, kw_only=True, tag="permission", tag_field=
     detail: str = ""
     decision: str = ""
     why: str = ""
+    rule: str = ""
 
 
 class SessionOpened(Struct, frozen=True, kw_only=True, tag="session", tag_field="kind", omit_defaults=True):
@@ -287,8 +289,11 @@ class Session(Protocol):
 class Asking(Session, Protocol):
     """A running attempt that may ask before its agent uses a tool."""
 
-    async def permit(self, question: str, allowed: bool) -> bool:
-        """Answer the `Permission` with the id *question*. False if it is not open."""
+    async def permit(self, question: str, allowed: bool, message: str = "") -> bool:
+        """Answer the `Permission` with the id *question*; False if it is not open.
+
+        *message*: what the person who denied it says to the agent.
+        """
 
 
 class Running(Struct, frozen=True):

@@ -3,8 +3,8 @@
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated
 
-from coterie.cli.options import AsJson, HomeOptions
-from coterie.cli.output import print_result, say, say_json
+from coterie.cli.options import AsJson, HomeOptions, Wide
+from coterie.cli.output import print_result, say, say_json, width
 from coterie.cli.parameters import Arg, Opt
 from coterie.cli.places import show_place
 
@@ -30,6 +30,8 @@ def attention(
     everywhere: Annotated[
         bool, Opt("--all", help="Look at the runs of other directories of this machine, too.")
     ] = False,
+    message: Annotated[str, Opt("--message", "-m", metavar="TEXT", help="With `deny`: what the agent is told.")] = "",
+    wide: Wide = False,
     as_json: AsJson = False,
     *,
     home: HomeOptions,
@@ -37,8 +39,9 @@ def attention(
     """List what needs a person in runs and child runs, or answer it.
 
     Shows permissions to use a tool, attempts that may be stuck, questions, turns that wait for `retry` or `cancel`,
-    runs whose quota is spent, and work that could not be merged, each with the command that answers it. The exit status
-    is 1 if an answer is refused, as one that is too late.
+    runs whose quota is spent, and work that could not be merged, each with the command that answers it. A permission
+    takes `allow` (once), `always` (in this run), `project` (in all runs of the project), `deny`, `park` or `fail`. The
+    exit status is 1 if an answer is refused, as one that is too late.
     """
     from coterie.cli.text.attention import items
     from coterie.errors import UsageError
@@ -51,6 +54,10 @@ def attention(
         raise UsageError("--watch lists only; give the ANSWER from another terminal")
     if everywhere and run is not None:
         raise UsageError("--all lists the runs of all directories; give no RUN")
+    if message and (not item or item[-1] != "deny"):
+        raise UsageError("--message goes with the answer `deny`: coterie attention RUN [ID] deny -m TEXT")
+    if message and item:
+        item = [*item[:-1], f"deny {message}"]
     where = home.where
     named = find(run, where, show_place if item else None) if run is not None else None
     if item and named is not None:
@@ -61,7 +68,11 @@ def attention(
         drive(_watch(where, named, everywhere, as_json), lambda: "no longer watching; the runs continue")
         return 0
     found = reading.open_in(*named) if named is not None else [*reading.find(where, everywhere=everywhere)]
-    print_result(as_json, found, lambda: items(found, everywhere=everywhere or named is not None))
+    print_result(
+        as_json,
+        found,
+        lambda: items(found, everywhere=everywhere or named is not None, width=None if wide else width()),
+    )
     return 0
 
 

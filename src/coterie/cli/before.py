@@ -43,7 +43,7 @@ class Beginning:
 
     Attributes:
         asks: Whether the user can be asked.
-        as_json: What the run may do is for a document, and not printed.
+        as_json: The block is for a document, and not printed.
         yes: Do not ask: the default answer counts.
         limits: Those of the run.
         is_recorded: All models answer from a cassette.
@@ -63,7 +63,7 @@ class Beginning:
         """Return *plan* with a backend and a place to work, after printing what its run may do.
 
         Raises:
-            TopologyError: If an agent has no backend, and none is used.
+            TopologyError: If an agent has no backend, and none is used, or its backend cannot be called.
             KeyboardInterrupt: If the user does not want the run.
         """
         from coterie.runs.backend_setup import agents_of
@@ -74,7 +74,7 @@ class Beginning:
         offers_tree = is_preset and found is not None and found.worktree is None and found.uncommitted
         if offers_tree and self.asks and not self.yes:
             choices = {"": "work in these files, uncommitted changes included"}
-            choices |= {"w": "work in a git work tree of its own, which begins at the last commit"}
+            choices |= {"w": "work in a separate git work tree, which begins at the last commit"}
             if _choose(choices) == "w":
                 return self.replan("", "worktree.enabled=true"), found
         return plan, found
@@ -82,10 +82,11 @@ class Beginning:
     def _shown(self, plan: "Plan") -> "Preflight | None":
         """Print what a run of *plan* may do: on a terminal if it costs or changes something, else if it costs."""
         from coterie.cli.text.preflight import before
-        from coterie.runs.backend_setup import spends
+        from coterie.runs.backend_setup import check_ready, spends
 
         if not (self.asks or self.as_json or spends(plan, is_recorded=self.is_recorded)):
             return None  # which saves the time that it takes
+        check_ready(plan, is_offline=self.is_recorded)
         from coterie.proofs.preflight import preflight
 
         found = preflight(plan, self.limits, Path(), self.home(plan), is_recorded=self.is_recorded)

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 Project = Annotated[Path | None, Opt("--project", metavar="DIR", help="The project's folder (the current one).")]
 Preset = Annotated[str, Opt("--preset", metavar="P", help="The preset whose overrides apply.")]
-User = Annotated[bool, Opt("--user", help="Change the user's override, for all repositories.")]
-Repo = Annotated[bool, Opt("--repo", help="Change this repository's override.")]
+User = Annotated[bool, Opt("--user", help="Change your own settings, or with --preset your override of it.")]
+Here = Annotated[bool, Opt("--here", help="Change your own settings for the project of this directory.")]
+Repo = Annotated[bool, Opt("--repo", help="Change this repository's override of the preset.")]
 
 
 def show(
@@ -48,16 +49,17 @@ def set_(
     setting: Annotated[str, Arg(metavar="KEY=VALUE", help="The setting and its value.")],
     preset: Preset = "",
     user: User = False,
+    here: Here = False,
     repo: Repo = False,
 ) -> int:
-    """Set a value in the user's or this repository's override of a preset."""
+    """Set a value in your own settings, or in an override of a preset."""
     from coterie.errors import UsageError
     from coterie.formats.settings.edit import set_value
 
     name, equals, value = setting.partition("=")
     if not equals:
         raise UsageError(f"{setting!r} is not KEY=VALUE")
-    path = _override(preset, user, repo)
+    path = _changed(preset, user, here, repo)
     is_new = not path.exists()
     set_value(path, name.strip(), value.strip())
     say(f"set {name.strip()} = {value.strip()} in {path}")
@@ -70,12 +72,13 @@ def unset(
     name: Annotated[str, Arg(metavar="KEY", help="The setting.")],
     preset: Preset = "",
     user: User = False,
+    here: Here = False,
     repo: Repo = False,
 ) -> int:
-    """Remove a value from the user's or this repository's override of a preset."""
+    """Remove a value from your own settings, or from an override of a preset."""
     from coterie.formats.settings.edit import unset_value
 
-    path = _override(preset, user, repo)
+    path = _changed(preset, user, here, repo)
     if not unset_value(path, name):
         say(f"{name} is not set in {path}")
         return 0
@@ -111,14 +114,17 @@ def path(project: Project = None, preset: Preset = "", as_json: AsJson = False) 
     return 0
 
 
-def _override(preset: str, user: bool, repo: bool) -> Path:
+def _changed(preset: str, user: bool, here: bool, repo: bool) -> Path:
+    """Return the file that a command changes, which an agent may not."""
     from coterie.errors import UsageError
-    from coterie.formats.settings.layers import override_file
+    from coterie.formats.settings.layers import override_file, own_file, user_file
     from coterie.runs.authority import check_operator
 
     check_operator()
-    if user == repo:
-        raise UsageError("choose the override to change: --user or --repo")
+    if user + here + repo != 1:
+        raise UsageError("choose what to change: --user, --here, or --repo with --preset NAME")
+    if here or (user and not preset):
+        return own_file(Path.cwd(), os.environ) if here else user_file(os.environ)
     if not preset or "/" in preset:
         raise UsageError("name the preset: --preset NAME")
     return override_file("user" if user else "repo", preset, Path.cwd(), os.environ)

@@ -131,7 +131,8 @@ class LiveTree(Display):
                 return Styled()
             printed = {marker: activity.line for marker, activity in self._activities.items()}
             node = tree(root, self._runs, self._clock.now(), self._obeyed(root), printed)
-        lines = text.tree(node, _LAST if self._closed else max(self._console.height - 2, 4))
+        most = _LAST if self._closed else max(self._console.height - 2, 4)
+        lines = text.tree(node, most, self._console.width)
         return Group(*(self._row(state, line) for state, line in lines))
 
     def _row(self, state: str, line: str) -> Styled:

@@ -1,8 +1,6 @@
 """`coterie logs`: what the agents of a run print and do."""
 
 from collections.abc import Callable
-from itertools import groupby
-from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated
 
 from coterie.cli.options import AsJson, HomeOptions, Run
@@ -36,7 +34,7 @@ def logs(
     from coterie.cli.signals import drive
     from coterie.cli.text.logs import OutputLines
     from coterie.cli.views import locate, named
-    from coterie.runs.attempt_output import StreamReader
+    from coterie.runs.attempt_output import AttemptOver, StreamReader
     from coterie.views.run import fold
 
     runs, run = locate(run, home.where)
@@ -50,23 +48,20 @@ def logs(
     reader, lines = StreamReader(runs, run, turn), OutputLines(run)
 
     def show(one: "Heard") -> None:
+        if as_json and isinstance(one.event, AttemptOver):
+            return
         if as_json:
             say_json({"run": one.run, "turn": one.turn, "attempt": one.attempt, **to_builtins(one.event)})
         elif text := lines.add(one):
             say(text)
 
-    def end_lines() -> None:
-        if rest := lines.rest():
-            say(rest)
-
     if follow:
         drive(_follow(reader, show), lambda: "no longer following; the run continues")
     else:
-        for _, pieces in groupby(reader.read(), key=attrgetter("run", "turn", "attempt")):
-            for one in pieces:
-                show(one)
-            end_lines()
-    end_lines()
+        for one in reader.read():
+            show(one)
+    if rest := lines.rest():
+        say(rest)
     return 0
 
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Struct
 
-from coterie.cli.parameters import Arg, Opt
-
 if TYPE_CHECKING:
     from coterie.backends.models.cassette import Cassette
     from coterie.planning.plan import Limits
@@ -21,6 +19,7 @@ STATE_DIR = Path(".coterie")
 PARALLEL = 16
 """Turns that run at once unless an option says otherwise."""
 
+Wide = Annotated[bool, Opt("--wide", help="Show all in full, however long a line becomes.")]
 AsJson = Annotated[bool, Opt("--json", help="Print the result as JSON.")]
 StateDir = Annotated[
     Path,

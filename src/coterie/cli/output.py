@@ -66,6 +66,12 @@ def width() -> int | None:
     return shutil.get_terminal_size().columns
 
 
+def error_width() -> int | None:
+    """Return the width of standard error in characters; None if it is not a terminal."""
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    return shutil.get_terminal_size().columns if is_terminal else None
+
+
 def complain(text: str) -> None:
     """Print *text*, which ends in no newline, on standard error."""
     if _log is not None:

@@ -19,7 +19,7 @@ from coterie.cli.options import (
     Run,
     Set,
 )
-from coterie.cli.output import complain, print_result, report, say, say_json
+from coterie.cli.output import complain, error_width, print_result, report, say, say_json
 from coterie.cli.parameters import Arg, Opt
 from coterie.cli.places import show_place
 from coterie.cli.system_options import SystemOptions
@@ -82,6 +82,7 @@ def run(
     from coterie.cli.inputs import gather
     from coterie.cli.team_file import is_preset, locating_plugins
     from coterie.errors import UsageError
+    from coterie.kinds import check_start
     from coterie.planning.loop import LoopPlan
     from coterie.runs import launch
     from coterie.runs.repository import LocalRuns
@@ -117,6 +118,7 @@ def run(
         home=lambda plan: home(plan, loop.state_dir),
         replan=replan,
     )
+    check_start(plan, given)
     plan, before = beginning.ready(plan, is_preset=is_preset(target))
     state_dir = home(plan, loop.state_dir)
 
@@ -345,6 +347,6 @@ def _watched(
         show = complain if outcome.status == "failed" else say
         show(result)
     complain(text.outcome(outcome, watch.failed, watch.causes))
-    if hint := text.next_steps(outcome, option):
+    if hint := text.next_steps(outcome, option, error_width()):
         complain(hint)
     return outcome.exit

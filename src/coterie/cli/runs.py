@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from coterie.cli.options import AsJson, HomeOptions
+from coterie.cli.options import AsJson, HomeOptions, Wide
 from coterie.cli.output import complain, print_result, width
 from coterie.cli.parameters import Arg, Opt
 from coterie.cli.places import RemovalOptions, confirm_place
@@ -14,20 +14,22 @@ Everywhere = Annotated[bool, Opt("--all", help="List the runs of other directori
 def list_(
     limit: Limit = 20,
     everywhere: Everywhere = False,
+    wide: Wide = False,
     as_json: AsJson = False,
     *,
     home: HomeOptions,
 ) -> int:
     """List the runs of this directory, newest first.
 
-    Shows each run's team, start, status, duration, cost, working directory and prompt.
+    Shows each run's team, start, status, the time it has worked, cost, working directory and prompt. On a terminal
+    that is too narrow the prompt, the directory and the start give way, and the name of the team is cut.
     """
     from coterie.cli.text import runs as text
     from coterie.runs.statistics import newest
 
     found = [*newest(home.where, limit + 1, everywhere=everywhere)]
     older, found = found[limit:], found[:limit]
-    print_result(as_json, found, lambda: text.runs(found, width(), everywhere=everywhere))
+    print_result(as_json, found, lambda: text.runs(found, None if wide else width(), everywhere=everywhere))
     if older:
         complain(f"there are older runs: --limit {limit * 10} lists more")
     return 0

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import sys
 import termios
 from collections.abc import Callable
@@ -41,9 +42,9 @@ class Terminal:
         """Print the question of *request* and wait for the answer: a line of text, then each output it lacks."""
         async with self._free:
             with self._aside():
-                complain(text.question(request))
+                complain(text.question(request, shutil.get_terminal_size()))
                 try:
-                    return await self._answer(request.agent.outputs)
+                    return await self._answer(request)
                 except asyncio.CancelledError:
                     self._forget_typed()
                     complain(f"\n({request.turn} no longer waits for an answer here)")
@@ -68,9 +69,14 @@ class Terminal:
                     complain(f"\n({one.id} no longer waits for an answer here)")
                     raise
 
-    async def _answer(self, outputs: tuple[Wanted, ...]) -> str:
-        """Read the text, then each output that it does not hold; the value of an only output may come alone."""
-        answer = await self._line("> ")
+    async def _answer(self, request: Request) -> str:
+        """Read the text, then each output that it does not hold; the value of an only output may come alone.
+
+        A question mark alone shows all of the question.
+        """
+        outputs = request.agent.outputs
+        while (answer := await self._line("> ")).strip() == "?":
+            complain(text.question(request))
         if len(outputs) == 1 and outputs[0].values and _fitting(outputs[0], answer.strip()) is not None:
             return answer
         for wanted in outputs:

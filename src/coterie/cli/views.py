@@ -10,6 +10,7 @@ import msgspec
 from msgspec import structs
 
 from coterie.backends.base import Text as Said
+from coterie.cli.output import width
 from coterie.cli.text import plan_run, plans
 from coterie.cli.text import runs as text
 from coterie.journal.records import TurnStarted
@@ -63,7 +64,7 @@ def timeline(runs: Runs, run: str, begin: int = 1, most: int | None = None) -> S
 def usage(runs: Runs, run: str) -> Shown:
     """Usage in total and by agent."""
     view = usage_view.fold(runs.read(run))
-    return {"total": view.total, "agents": view.agents}, text.usage_table(view.agents, view.total)
+    return {"total": view.total, "agents": view.agents}, text.usage_table(view.agents, view.total, width=width())
 
 
 def usage_by(runs: Runs, run: str, by: str) -> Shown:
@@ -76,7 +77,7 @@ def used(found: Mapping[str, usage_view.Totals], by: str) -> Shown:
     total = usage_view.Totals()
     for totals in found.values():
         total.merge(totals)
-    return {"total": total, "by": by, "used": found}, text.usage_table(found, total, by)
+    return {"total": total, "by": by, "used": found}, text.usage_table(found, total, by, width())
 
 
 def journal(runs: Runs, run: str, begin: int = 1, most: int | None = None) -> Shown:

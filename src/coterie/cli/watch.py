@@ -57,8 +57,8 @@ async def _show(runs: "Runs", run: str, as_json: bool) -> None:
 
 async def _show_printed(runs: "Runs", run: str, shown: "Watch") -> None:
     """Pass what the agents print on to the display."""
-    from coterie.runs.attempt_output import Attended, StreamReader
+    from coterie.runs.attempt_output import AttemptOver, Attended, StreamReader
 
     async for one in StreamReader(runs, run).follow():
-        if not isinstance(one.event, Attended):  # the records say it, too
+        if not isinstance(one.event, Attended | AttemptOver):  # the records say it, too
             shown.heard(one.ref, one.event)

@@ -16,14 +16,28 @@ if TYPE_CHECKING:
 
 def list_(as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
     """List the work trees of runs in all known state directories."""
-    found = [tree for _, tree in _trees(state_dir)]
+    trees = _trees(state_dir)
+    found = [tree for _, tree in trees]
     if as_json:
         say_json(found)
     elif not found:
         complain(f"no run kept in {state_dir}, or in another known state directory, has a git work tree")
-    for tree in [] if as_json else found:
-        say(f"{tree.run}  {tree.status}{' (removed)' if tree.removed else ''}  {tree.branch}  {tree.path}")
+    for home, tree in [] if as_json else trees:
+        say(f"{tree.run}  {_state(home, tree)}{' (removed)' if tree.removed else ''}  {tree.branch}  {tree.path}")
     return 0
+
+
+def _state(home: Path, tree: "WorkTree") -> str:
+    """Return the state of *tree*; while no end has been recorded in it that of its run, as `coterie runs` has it."""
+    from contextlib import suppress
+
+    from coterie.errors import CoterieError
+    from coterie.runs.repository import Runs
+
+    if tree.status == "running":
+        with suppress(OSError, CoterieError):
+            return Runs(home).status(tree.run)
+    return tree.status
 
 
 def show(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> int:
@@ -32,7 +46,7 @@ def show(run: Run, as_json: AsJson = False, state_dir: StateDir = STATE_DIR) -> 
     from coterie.workspace.trees.report import describe
 
     home, tree = _tree(run, state_dir)
-    lines = [f"run {tree.run}: {tree.status}", *describe(tree)]
+    lines = [f"run {tree.run}: {_state(home, tree)}", *describe(tree)]
     if tree.status == "running" and is_cut_off(home, tree):
         lines.append(f"no process drives it now; to continue: coterie resume {tree.run.partition('/')[0]}")
     print_result(as_json, tree, lambda: "\n".join(lines))

@@ -253,10 +253,10 @@ class TurnActivities:
         return session is not None and await session.steer(text)
 
     @activity.defn(name=PERMIT)
-    async def permit(self, name: str, question: str, allowed: bool) -> bool:
+    async def permit(self, name: str, question: str, allowed: bool, message: str = "") -> bool:
         """Answer the *question* of the attempt *name*, if it still runs here."""
         session = self._sessions.get(name)
-        return isinstance(session, Asking) and await session.permit(question, allowed)
+        return isinstance(session, Asking) and await session.permit(question, allowed, message)
 
     def _placed(self, request: Request, place: RunFiles | None, at: TurnFiles | None) -> Request:
         """*request* with the places that its attempt has on this machine."""

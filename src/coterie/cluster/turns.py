@@ -143,9 +143,9 @@ class ActivitySession:
         """Give *text* to the agent, if its node has said that it can be spoken to."""
         return await self._control(STEER, text)
 
-    async def permit(self, question: str, allowed: bool) -> bool:
+    async def permit(self, question: str, allowed: bool, message: str = "") -> bool:
         """Answer the question of the agent."""
-        return await self._control(PERMIT, question, allowed)
+        return await self._control(PERMIT, question, allowed, *([message] if message else []))
 
     def heard(self, heard: TurnHeard) -> None:
         """Take events of the attempt, and the node that performs it."""

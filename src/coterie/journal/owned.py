@@ -13,15 +13,20 @@ class OwnedTime:
 
     Attributes:
         seconds: What it has come to; *at* is the time of the last record, None before the first.
+        waited: The time without an owner.
     """
 
     seconds: float = 0.0
+    waited: float = 0.0
     at: float | None = None
 
     def apply(self, record: Record) -> None:
         """Let the time up to *record* count, unless it is one that a new owner begins with."""
-        if self.at is not None and type(record) not in _TAKING_OVER:
-            self.seconds += record.at - self.at
+        if self.at is not None:
+            if type(record) not in _TAKING_OVER:
+                self.seconds += record.at - self.at
+            else:
+                self.waited += record.at - self.at
         self.at = record.at
 
     def until(self, now: float) -> float:

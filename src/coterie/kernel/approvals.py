@@ -3,10 +3,8 @@
 import msgspec
 
 from coterie.journal.records import (
-    ATTENTION_ANSWERS,
-    DECISIONS,
+    LASTING,
     PARKED,
-    PARKED_DECISIONS,
     AttemptFailed,
     AttemptInterrupted,
     AttentionAnswered,
@@ -15,7 +13,7 @@ from coterie.journal.records import (
 )
 from coterie.kernel.attempt_inputs import AttemptInputs
 from coterie.kernel.driven_run import AnswerApproval, AwaitApproval, DrivenRun, InterruptAttempt, Steer
-from coterie.kernel.prompts import how_to_decide
+from coterie.kernel.prompts import decisions, how_to_decide, said_with
 from coterie.kernel.run_tree import RunTree
 
 
@@ -58,7 +56,7 @@ class Approvals:
             if self._inputs.accept(live, asked) is None:
                 return
             if said := core.said_before(asked):
-                self.answer(live, asked.id, said.what, said.message)
+                self.answer(live, asked.id, f"{said.what} {said.text}", said.message)
                 return
         live.outbox.append(AwaitApproval(asked=again or core.attention[asked.id]))
 
@@ -66,7 +64,7 @@ class Approvals:
         """Answer what an attempt of *live* needs a person for, if it still does; return why that cannot be, if so.
 
         Args:
-            answer: One of `ATTENTION_ANSWERS` for its kind.
+            answer: One of `ATTENTION_ANSWERS` for its kind; words behind `deny` are for the agent.
             message: That of the operator, or of the *source*; empty: the policy answers.
         """
         core, now = live.core, self._clock.now()
@@ -74,10 +72,13 @@ class Approvals:
         if asked is None or not core.accepts(asked.turn, asked.attempt):
             what = f"nothing with the id {id!r}" if id else "nothing"
             return f"{what} waits for a person; open: {', '.join(core.attention) or 'none'}"
-        if answer not in (known := ATTENTION_ANSWERS.get(asked.kind, ())):
-            return f"{answer!r} is no answer to {id}: write {', '.join(known[:-1])} or {known[-1]}"
+        given, (answer, text) = answer, said_with(answer)
+        if answer not in (known := asked.answers):
+            return f"{given!r} is no answer to {id}: write {', '.join(known[:-1])} or {known[-1]}"
+        if answer in LASTING and (problem := self._allow(live, answer, asked.rule, message, source)):
+            return problem
         turn, attempt = asked.turn, asked.attempt
-        answered = AttentionAnswered(id=id, turn=turn, attempt=attempt, answer=answer, message=message)
+        answered = AttentionAnswered(id=id, turn=turn, attempt=attempt, answer=answer, message=message, text=text)
         core.write(now, answered, source=source if message else "harness")
         match answer:
             case "park":
@@ -87,18 +88,35 @@ class Approvals:
                 self._inputs.accept(live, AttemptFailed(turn=turn, attempt=attempt, kind="refused", reason=reason))
             case "interrupt":
                 live.outbox.append(InterruptAttempt(turn=turn))
-            case "allow" | "deny":
-                live.outbox.append(AnswerApproval(turn=turn, question=asked.question, allowed=answer == "allow"))
+            case "allow" | "always" | "project" | "deny":
+                permit = AnswerApproval(turn=turn, question=asked.question, allowed=answer != "deny", message=text)
+                live.outbox.append(permit)
         self._tree.pump(live)
+        for other in list(self._tree.runs.values()) if answer in LASTING else ():
+            for same in [one for one in other.core.attention.values() if one.rule == asked.rule]:
+                self.answer(other, same.id, "allow", message, source)
+        return ""
+
+    def _allow(self, live: DrivenRun, word: str, rule: str, message: str, source: str) -> str:
+        """Record that an operator allows what *rule* says for good; return why that cannot be, if so."""
+        if word == "project" and source != "operator":
+            return "only an operator may allow it for the project: write 'always' for this run"
+        said = OperatorSaid(message=message, what=word, text=rule)
+        live.top.core.write(self._clock.now(), said, source=source)
         return ""
 
     def decide(self, live: DrivenRun, turn: str, word: str, message: str, source: str = "operator") -> str:
         """Take a human's word on a turn that a crash cut off; return why it cannot be used, if so."""
         parked = live.core.parked_for(turn)
-        if word.strip() not in (PARKED_DECISIONS if parked else DECISIONS):
+        what, text = said_with(word) if parked else (word.strip(), "")
+        if what not in decisions(parked):
             return f"{how_to_decide(turn, parked)} (not {word!r})"
+        if parked and what in LASTING:
+            if problem := self._allow(live, what, parked.rule, message, source):
+                return problem
+            what = "allow"
         cause = live.held.pop(turn)
-        said = OperatorSaid(message=message, what=word.strip(), turn=turn)
+        said = OperatorSaid(message=message, what=what, turn=turn, text=text)
         live.core.write(self._clock.now(), said, source=source)
         if said.what == "cancel":
             live.outbox += live.core.cancel(self._clock.now(), turn, "an operator cancelled it", source)

@@ -47,7 +47,7 @@ from coterie.kernel.approvals import Approvals
 from coterie.kernel.attempt_events import AttemptEvents
 from coterie.kernel.attempt_inputs import AttemptInputs
 from coterie.kernel.commands import Start
-from coterie.kernel.driven_run import Clear, DrivenRun, Steer
+from coterie.kernel.driven_run import AnswerApproval, Clear, DrivenRun, Steer
 from coterie.kernel.event_queue import EventQueue
 from coterie.kernel.run_tree import RunTree
 from coterie.kernel.stall import watch_signs
@@ -79,7 +79,7 @@ class Attempts:
         queue: EventQueue,
         lack: Callable[[str], object],
     ) -> None:
-        ports = tree.ports
+        self._tree, ports = tree, tree.ports
         self._turns, self._files, self._notes, self._workspace = ports.turns, ports.files, ports.notes, ports.workspace
         self._cwd, self._queue, self._lack = ports.cwd, queue, lack
         self._accept, self._used, self._request_approval = inputs.accept, inputs.use, approvals.request
@@ -152,10 +152,10 @@ class Attempts:
             steering.add(task := self._own(self._steer(live, session, said.text, delivered)))
             task.add_done_callback(steering.discard)
 
-    def permit(self, live: DrivenRun, turn: str, question: str, allowed: bool) -> None:
-        """Answer the *question* of the running attempt of *turn*."""
-        if isinstance(session := live.sessions.get(turn), Asking):
-            self._own(self._permit(session, question, allowed))
+    def permit(self, live: DrivenRun, answer: AnswerApproval) -> None:
+        """Give the *answer* to the running attempt that asked."""
+        if isinstance(session := live.sessions.get(answer.turn), Asking):
+            self._own(self._permit(session, answer))
 
     async def end(self) -> None:
         """End all attempts, and wait until they have ended."""
@@ -188,9 +188,9 @@ class Attempts:
         finally:
             self._leave()
 
-    async def _permit(self, session: Asking, question: str, allowed: bool) -> None:
+    async def _permit(self, session: Asking, answer: AnswerApproval) -> None:
         try:
-            await session.permit(question, allowed)
+            await session.permit(answer.question, answer.allowed, answer.message)
         except Exception as error:
             self._queue.put(0, partial(_raise, error))
         finally:
@@ -430,6 +430,10 @@ class Attempts:
 
     def _asked(self, live: DrivenRun, turn: str, attempt: int, event: Permission) -> None:
         """Record that an attempt needs a person, and let the policy of its agent answer in time."""
+        if event.rule and event.rule in self._tree.allowed and live.core.accepts(turn, attempt):
+            live.outbox.append(AnswerApproval(turn=turn, question=event.id, allowed=True))
+            self._tree.pump(live)
+            return
         options = live.core.agents[live.core.turns[turn].ask.agent].options
         asked = AttentionAsked(
             id="",
@@ -439,6 +443,7 @@ class Attempts:
             tool=event.tool,
             detail=event.detail,
             policy=options.get("attention_policy", "deny"),
+            rule=event.rule,
         )
         self._request_approval(live, asked, options.get("attention_timeout", ATTENTION_TIMEOUT))
 

@@ -49,6 +49,7 @@ class AnswerApproval(Struct, frozen=True, kw_only=True):
     turn: str
     question: str
     allowed: bool
+    message: str = ""
 
 
 class Check(Struct, frozen=True, kw_only=True):

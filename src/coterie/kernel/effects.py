@@ -40,6 +40,7 @@ from coterie.kernel.plan_secrets import filled
 from coterie.kernel.run_end import RunEnd
 from coterie.kernel.run_tree import RunTree
 from coterie.kernel.timers import Timers
+from coterie.options.backends import CODING
 from coterie.planning.plan import AgentPlan
 
 
@@ -90,6 +91,9 @@ class Effects:
 
     def _agent(self, live: DrivenRun, start: Start) -> AgentPlan:
         agent = live.core.agents.get(start.ask.agent) or AgentPlan(name=start.ask.agent)
+        if (rules := self._tree.allowed) and agent.backend in CODING:
+            rules = [*agent.options.get("allow", ()), *rules]
+            agent = msgspec.structs.replace(agent, options=agent.options | {"allow": rules})
         return filled(agent, self._tree.held) if self._tree.held else agent
 
     async def perform(self, live: DrivenRun, effect: Effect | Order) -> None:
@@ -128,8 +132,8 @@ class Effects:
                 if asked.due is not None:
                     self.timers.at(live, asked.due, partial(self._approvals.answer, live, asked.id, asked.policy))
                 self.approver_calls.begin(live, asked)
-            case AnswerApproval(turn=turn, question=question, allowed=allowed):
-                self.attempts.permit(live, turn, question, allowed)
+            case AnswerApproval():
+                self.attempts.permit(live, effect)
             case Steer(turn=turn, said=said):
                 self.attempts.steer(live, turn, said)
 

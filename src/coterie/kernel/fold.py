@@ -76,6 +76,7 @@ class Fold:
         given: The outputs that the current attempt of a turn gave before its answer, by turn.
         held_back: Whether settings are held back, on which no operator has decided.
         attention: What running attempts need a person for, by id; *questions* counts all that ever were.
+        allowed: The rules about uses of tools that an operator allowed for the rest of the run.
         parked: The permissions for which turns were parked, by turn, each with the operator's word on it, if there is
             one: it counts when the turn's next attempt asks the same.
         gated: What waits for gates, by turn.
@@ -115,6 +116,7 @@ class Fold:
         self.attention: dict[str, r.AttentionAsked] = {}
         self.questions = 0
         self.parked: dict[str, tuple[r.AttentionAsked, r.OperatorSaid | None]] = {}
+        self.allowed: dict[str, None] = {}
         self.gated: dict[str, HeldBack] = {}
         self.notes: dict[str, r.MemoryChanged | r.TaskChanged] = {}
         self.guidance: Guidance | None = None
@@ -245,6 +247,8 @@ class Fold:
                 self.parked[turn] = self.parked[turn][0], record
             case r.OperatorSaid(what="retry", turn=turn):
                 self.parked.pop(turn, None)
+            case r.OperatorSaid(what="always" | "project", text=rule):
+                self.allowed[rule] = None
             case r.OutputsGiven():
                 self.given[record.turn] = self.given.get(record.turn, {}) | record.outputs
             case r.MemoryChanged() | r.TaskChanged():

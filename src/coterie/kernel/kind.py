@@ -94,6 +94,8 @@ def trust_of(run: str, records: Iterable[tuple[str, Record]]) -> Trust:
                 taken |= set(held)
             case OperatorSaid(what="change"):
                 changed |= {record.text}
+            case OperatorSaid(what="project"):
+                changed |= {"backend.allow"}
     return Trust(confined, held, taken, changed)
 
 

@@ -73,6 +73,7 @@ class OwnerOptions:
         listens: Messages may come at any time, so the run is never let go of for want of a human.
         quota: When nothing runs but turns that wait for a quota: `park` lets go of the run until it opens, `wait` waits
             for it here. `now`: as `park`, but what waited under earlier owners is tried at once.
+        allow: Rules about uses of tools that the operator has allowed for the project.
         stall_after: When an attempt of an agent without a sign of life may be stuck; None: it is not watched.
     """
 
@@ -80,6 +81,7 @@ class OwnerOptions:
     park: bool = False
     listens: bool = False
     quota: str = "park"
+    allow: tuple[str, ...] = ()
     stall_after: Callable[[AgentPlan], float | None] = stall_after
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from coterie.backends.base import history_text
 from coterie.engines.fences import fenced, inline
 from coterie.engines.printed import printed
-from coterie.journal.records import AttentionAsked, TurnFinished
+from coterie.journal.records import DECISIONS, LASTING, PARKED_DECISIONS, AttentionAsked, TurnFinished
 from coterie.kernel.attempt_files import AttemptFiles
 from coterie.kernel.commands import Gather, Part, Turn
 from coterie.kernel.fold import Fold
@@ -199,11 +199,24 @@ def how_to_answer(wanted: tuple[Wanted, ...], human: bool = False) -> list[Part]
     return [Part(f"# How to answer\n\n{form}\n" + "\n".join(lines), "outputs")] if lines else []
 
 
+def decisions(parked: AttentionAsked | None) -> tuple[str, ...]:
+    """The words that decide whether a turn is repeated that was cut off by a crash, or was *parked* for an answer."""
+    known = DECISIONS if parked is None else PARKED_DECISIONS
+    return tuple(word for word in known if word not in LASTING or (parked is not None and parked.rule))
+
+
+def said_with(answer: str) -> tuple[str, str]:
+    """The word of an *answer* to a permission, and what is to be said to the agent with it: `deny` may have such."""
+    word, _, text = answer.strip().partition(" ")
+    return ("deny", text.strip()) if word.rstrip(":,") == "deny" else (answer.strip(), "")
+
+
 def how_to_decide(turn: str, parked: AttentionAsked | None) -> str:
     """The question to a human whether to repeat *turn*, which was cut off by a crash, or was *parked* for an answer."""
     if parked is not None:
         asks = f"{parked.tool} ({parked.detail})" if parked.detail else parked.tool
-        ways = "`allow`, `deny`, `retry` to have it ask again, or `cancel`"
+        lasting = "`always` (in this run), `project` (in all its runs), " if parked.rule else ""
+        ways = f"`allow`, {lasting}`deny`, `retry` to have it ask again, or `cancel`"
         return f"{turn} was parked when it asked for permission: {asks}; answer with {ways}"
     return f"{turn} was cut off and may have had side effects: answer `retry` to run it again, or `cancel` to cancel it"
 

@@ -49,6 +49,7 @@ class RunEnd:
             reason=stopped,
             usage=self._tree.ledger.spent(),
             seconds=root.core.time.seconds,
+            waited=root.core.time.waited,
             waiting=waiting,
             iterations=root.kind.iterations,
             missing=_missing(root),

@@ -24,6 +24,7 @@ class RunExit(Struct, frozen=True, kw_only=True):
     Attributes:
         status: `completed`, `failed` or `stopped` (it can be resumed).
         seconds: Time that the run was owned in all; *usage* adds up its attempts, side by side or not.
+        waited: Time that it was not, between its stops and its resumes.
         waiting: The open questions to humans.
         until: When the first of the quotas opens until which it was stopped, in Unix seconds; 0: it was not.
         iterations: How many a loop has begun; None: the run is no loop.
@@ -37,6 +38,7 @@ class RunExit(Struct, frozen=True, kw_only=True):
     result: Any = None
     usage: Usage = NO_USAGE
     seconds: float = 0.0
+    waited: float = 0.0
     waiting: tuple[Waiting, ...] = ()
     iterations: int | None = None
     missing: tuple[str, ...] = ()

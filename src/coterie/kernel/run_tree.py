@@ -61,6 +61,12 @@ class RunTree:
         self._watchers.append(watcher)
         self.is_watched = True
 
+    @property
+    def allowed(self) -> list[str]:
+        """The rules about uses of tools that an operator has allowed, for the project or for the rest of the run."""
+        root = next(iter(self.runs.values()), None)
+        return [*self.options.allow, *(root.core.allowed if root is not None else ())]
+
     def start_nothing(self) -> None:
         """Let nothing start any more."""
         self.closing = True

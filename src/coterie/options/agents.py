@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from msgspec import Struct
 
 from coterie.options.backends import REGISTRY
-from coterie.options.protection import AsStrict, later, lower, same
+from coterie.options.protection import AsStrict, fewer, later, lower, same
 from coterie.options.values import (
     API_KEY,
     BACKEND,
@@ -139,6 +139,9 @@ class AgentOptions(Struct, frozen=True, kw_only=True):
     trust_all_tools: Annotated[bool | None, Option(
         FLAG, "Approve all permission requests of the agent.",
         loop="trust_all_tools", group="permissions", default=True, protects=later(True, False))] = None
+    allow: Annotated[tuple[str, ...] | None, Option(
+        TEXTS, "Uses of tools that are allowed without a request: a tool as `Edit`, a command as `Bash(make test)`, or its beginning as `Bash(git log:*)`.",
+        loop="allow", group="permissions", default=(), protects=fewer)] = None
     attention: Annotated[str, Option(
         one_of("ask"), "`ask`: a person answers the permission requests of the agent, whatever `trust_all_tools` says.",
         loop="attention", group="permissions", default="", protects=later("", "ask"))] = ""

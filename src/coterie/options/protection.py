@@ -21,6 +21,11 @@ def lower(old: Any, new: Any) -> bool:
     return bool((new or math.inf) <= (old or math.inf))
 
 
+def fewer(old: Any, new: Any) -> bool:
+    """For a list of what is allowed."""
+    return all(one in (old or ()) for one in new or ())
+
+
 def further(old: Any, new: Any) -> bool:
     """For a list of conditions."""
     return all(one in new for one in old)

@@ -40,13 +40,17 @@ class Attended(Struct, frozen=True, kw_only=True, tag="attention", tag_field="ki
     text: str
 
 
+class AttemptOver(Struct, frozen=True):
+    """The attempt has ended: nothing more of it comes."""
+
+
 class Heard(Struct, frozen=True, kw_only=True):
     """An event of an attempt, as its output or the journal has it."""
 
     run: str
     turn: str
     attempt: int
-    event: Streamed | Attended
+    event: Streamed | Attended | AttemptOver
 
     @property
     def ref(self) -> AttemptRef:
@@ -109,6 +113,8 @@ class StreamReader:
             if turn in ("", start.turn):
                 found += self._of_attempt(run, start)
                 found += attended.get((start.turn, start.attempt), [])
+                if (start.turn, start.attempt) in over:
+                    found.append(Heard(run=run, turn=start.turn, attempt=start.attempt, event=AttemptOver()))
                 child = child_run_id(run, start.turn, start.attempt)
                 if self._runs.has(child):
                     found += self._news(child, "")

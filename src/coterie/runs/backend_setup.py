@@ -44,25 +44,39 @@ def ready_turns(plan: Plan, human: AskHuman | None = None, cassette: "Cassette |
         TopologyError: If an agent has no backend, or its model cannot be called.
         UsageError: If the cassette that the environment names cannot be read.
     """
+    models = [agent for _, agent in agents_of(plan) if agent.backend == "model"]
+    if not models:
+        check_ready(plan, is_offline=False)
+        return local_turns(human)
+    from coterie.backends.models.backend import ModelBackend
+
+    backend = ModelBackend(cassette)
+    check_ready(plan, is_offline=backend.offline)
+    backend.prepare(models)
+    return local_turns(human, backend)
+
+
+def check_ready(plan: Plan, *, is_offline: bool) -> None:
+    """Check that the backends of all agents of *plan* can be called here.
+
+    Args:
+        is_offline: All models answer from a cassette.
+
+    Raises:
+        TopologyError: If an agent has no backend, or lacks a library, a program or a key.
+    """
     agents = check_backends(plan)
-    if lacks := missing_of_coding(agents):
-        raise TopologyError(lacks)
-    if any(agent.backend == "actor" for _, agent in agents):
+    lacks = missing_of_coding(agents)
+    if not lacks and any(agent.backend == "actor" for _, agent in agents):
         from coterie.actors.turns import missing as missing_of_actors
 
-        if lacks := list(missing_of_actors(plan)):
-            raise TopologyError(lacks)
-    models = [(name, agent) for name, agent in agents if agent.backend == "model"]
-    if models:
-        from coterie.backends.models.backend import ModelBackend
+        lacks = list(missing_of_actors(plan))
+    if not lacks and (models := [(name, agent) for name, agent in agents if agent.backend == "model"]):
         from coterie.backends.models.needs import missing
 
-        backend = ModelBackend(cassette)
-        if lacks := missing(models, os.environ, offline=backend.offline):
-            raise TopologyError(lacks)
-        backend.prepare(agent for _, agent in models)
-        return local_turns(human, backend)
-    return local_turns(human)
+        lacks = missing(models, os.environ, offline=is_offline)
+    if lacks:
+        raise TopologyError(lacks)
 
 
 async def unconfined(plan: Plan) -> tuple[str, ...]:

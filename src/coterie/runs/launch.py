@@ -1,7 +1,6 @@
 """Start and resume runs on disk, and drive them until their owner lets go: what the command line and programs call."""
 
 import asyncio
-import dataclasses
 import os
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
@@ -34,6 +33,7 @@ from coterie.runs.finalizers import LocalFinalizers, notices
 from coterie.runs.isolation import isolate
 from coterie.runs.messages.inbox import Inbox
 from coterie.runs.note_files import NoteFiles
+from coterie.runs.notifications import Notifier, own_settings
 from coterie.runs.outcome import Outcome, outcome_of
 from coterie.runs.removal import clear_removed
 from coterie.runs.repository import Runs
@@ -133,7 +133,10 @@ async def start(
     if tree is not None:
         worktree.write(state_dir, tree)  # before its files: a kill from here on leaves a tree that is known
     opening = RootOpening(warnings=owner.warnings, begun_by=marks_of() or (), place=place_in(started_in, state_dir))
-    files = _RunFiles(runs, run, cwd, tree, snapshots)
+    own = own_settings(plan, started_in, os.environ)
+    for line in own.problems:
+        tell(line)
+    files = _RunFiles(runs, run, cwd, tree, snapshots, Notifier(runs, run, plan, own))
     try:
         return await owner.drive(
             files, kind, Journal(runs, run, ()), opening, lambda shell, opening: shell.start(run, plan, given, opening)
@@ -187,8 +190,8 @@ async def resume(
         kind_of(plan).check_resume(run)
     owner = await _Owner.of(plan, how)
     moved = journal.relocation
-    cwd, own = Path(moved.path(first.cwd)) if first.cwd else Path.cwd(), worktree.read(state_dir, run)
-    if not cwd.is_dir() and (own is None or own.status == "running"):
+    cwd, tree_of = Path(moved.path(first.cwd)) if first.cwd else Path.cwd(), worktree.read(state_dir, run)
+    if not cwd.is_dir() and (tree_of is None or tree_of.status == "running"):
         raise UsageError(f"run {run!r} works in {cwd}, and there is no such folder: bring it back, then resume")
     kind = kind_of(recorded)
     with suppress(OSError):
@@ -204,7 +207,11 @@ async def resume(
         del journal, tree  # the records are only needed until they are folded
         return shell.resume(run, plan, opening)
 
-    return await owner.drive(_RunFiles(runs, run, cwd, own, first.snapshots), kind, journal, opening, begin)
+    started_in = Path(moved.project or (tree_of.origin if tree_of is not None else cwd))
+    notifier = Notifier(runs, run, plan, own_settings(plan, started_in, os.environ))
+    notifier.recall()
+    files = _RunFiles(runs, run, cwd, tree_of, first.snapshots, notifier)
+    return await owner.drive(files, kind, journal, opening, begin)
 
 
 def _moved(opening: RootOpening, runs: Runs, journal: Journal) -> RootOpening:
@@ -264,6 +271,7 @@ class _RunFiles:
     cwd: Path
     tree: WorkTree | None
     snapshots: bool
+    notifier: Notifier
 
     def ports(self, turns: Turns, clock: Clock) -> RunPorts:
         """The stores and services that such a run uses."""
@@ -291,7 +299,9 @@ class _RunFiles:
             files=AttemptFolders(runs),
             notes=NoteFiles(runs),
             workspace=GitWorkspace(runs.root, self.cwd, runs.folder, runs.status, tree=self.tree, saves=self.snapshots),
-            finalizers=LocalFinalizers(runs.root, run, self.cwd, has_tree=self.tree is not None),
+            finalizers=LocalFinalizers(
+                runs.root, run, self.cwd, has_tree=self.tree is not None, channels=self.notifier.own.channels
+            ),
             held=lambda: held,
             environment=os.environ,
             cwd=self.cwd,
@@ -339,18 +349,36 @@ class _Owner:
         """
         how, runs, run = self.how, files.runs, files.run
         sidecars = Sidecars(self.clock, self.turns, how.get("observe"))
-        observers = Observers(observe=_observers(kind, runs, journal, sidecars.observe), approver=how.get("attendant"))
-        if (on_quota := how.get("on_quota")) is not None:
-            observers = dataclasses.replace(observers, on_quota=on_quota)
-        limits = how.get("limits") or Limits()
-        options = OwnerOptions(limits=limits, park=how.get("park", True), quota=how.get("quota", "park"))
+        notifier, on_quota = files.notifier, how.get("on_quota")
+
+        def observe(which: str, record: Record) -> None:
+            sidecars.observe(which, record)
+            notifier.observe(which, record)
+
+        def waits(which: str, turn: str, due: float) -> None:
+            notifier.waits(which, turn, due)
+            if on_quota is not None:
+                on_quota(which, turn, due)
+
+        observers = Observers(
+            observe=_observers(kind, runs, journal, observe), on_quota=waits, approver=how.get("attendant")
+        )
+        options = OwnerOptions(
+            limits=how.get("limits") or Limits(),
+            park=how.get("park", True),
+            quota=how.get("quota", "park"),
+            allow=notifier.own.allow,
+        )
         shell = Shell(files.ports(self.turns, self.clock), options, observers)
         sidecars.attach(shell)
         if (attach := how.get("attach")) is not None:
             attach(shell)
         inbox = Inbox(runs.folder(run), shell, self.clock.now)
         main = begin(shell, replace(opening, take_waiting=inbox.take_waiting))
-        ended = await _driven(shell, main, inbox, sidecars, run)
+        try:
+            ended = await _driven(shell, main, inbox, sidecars, run)
+        finally:
+            notifier.close()
         return replace(outcome_of(ended), notices=tuple(notices(runs.root, run, shell.steps)))
 
 

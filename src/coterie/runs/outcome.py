@@ -91,6 +91,7 @@ class Outcome(Struct, Generic[R], frozen=True, kw_only=True):
         reason: Why it failed or stopped.
         until: When the quota opens until which it was stopped, in Unix seconds; 0: it was not.
         exit: The exit status that says the same.
+        waited: How long it was not, between its stops and its resumes.
         seconds: How long the run was owned in all; *usage* adds up what its attempts took, side by side or not.
         waiting: The questions to humans that are open.
         overshoot: The amount by which running attempts exceeded a budget after it was reached; empty if they did not.
@@ -107,6 +108,7 @@ class Outcome(Struct, Generic[R], frozen=True, kw_only=True):
     exit: int = EXIT_COMPLETED
     usage: Usage = NO_USAGE
     seconds: float = 0.0
+    waited: float = 0.0
     waiting: tuple[Waiting, ...] = ()
     overshoot: str = ""
     notices: tuple[str, ...] = ()
@@ -139,6 +141,7 @@ def outcome_of(ended: RunExit) -> Outcome:
         exit=exit_of(ended),
         usage=ended.usage,
         seconds=ended.seconds,
+        waited=ended.waited,
         waiting=ended.waiting,
         overshoot=_overshoot(ended),
         iterations=ended.iterations,

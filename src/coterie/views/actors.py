@@ -24,6 +24,7 @@ class ActorView:
     above: str
     type: str = ""
     process: str = ""
+    address: str = ""
     state: str = "running"
     started: float = 0.0
     finished: float | None = None
@@ -43,15 +44,20 @@ class ActorsView:
 
     Attributes:
         letters: How many messages to each recipient were not handled, by reason.
+        awaited: The agents that wait for a worker, by its process.
     """
 
     by_name: dict[str, ActorView] = field(default_factory=dict)
     letters: Counter[tuple[str, str]] = field(default_factory=Counter)
+    awaited: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def apply(self, record: r.Record) -> None:
         """Take the next record in."""
         match record:
+            case r.WorkerAwaited():
+                self.awaited[record.process] = record.names
             case r.ActorStarted():
+                self.awaited.pop(record.process, None)
                 self._start(record)
             case r.ActorStopped() if (actor := self.by_name.get(record.name)) is not None:
                 actor.state, actor.finished = "stopped", record.at
@@ -81,6 +87,7 @@ class ActorsView:
             record.path.rpartition("/")[2],
             record.type,
             record.process,
+            record.address,
             started=record.at,
             restarts=earlier.restarts + 1 if earlier is not None else 0,
             reason=earlier.reason if earlier is not None else "",

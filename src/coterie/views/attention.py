@@ -37,6 +37,7 @@ class Attention(Struct, frozen=True, kw_only=True):
         command: The command that answers it.
         due: When *policy* answers, in Unix seconds; None: it waits until it is answered.
         policy: The answer at *due*.
+        rule: What the answers `always` and `project` allow.
     """
 
     kind: str
@@ -49,12 +50,12 @@ class Attention(Struct, frozen=True, kw_only=True):
     answers: tuple[str, ...] = ()
     due: float | None = None
     policy: str = ""
+    rule: str = ""
 
 
 def attention_of(run: str, asked: r.AttentionAsked) -> Attention:
     """What *asked*, a record of *run*, needs a person for."""
-    answers = r.ATTENTION_ANSWERS.get(asked.kind, ())
-    id = _address(run, asked.id)
+    answers, id = asked.answers, _address(run, asked.id)
     return Attention(
         kind=asked.kind,
         run=run,
@@ -66,6 +67,7 @@ def attention_of(run: str, asked: r.AttentionAsked) -> Attention:
         command=answer_command(run, id, answers),
         due=asked.due,
         policy=asked.policy,
+        rule=asked.rule,
     )
 
 
@@ -129,7 +131,7 @@ class _Run:
         self.run, self._above, self._attempt = run, above, attempt
         self.open: dict[str, Attention] = {}
         self.conflicts: dict[str, Attention] = {}
-        self._asked = ""
+        self._asked: Attention | None = None
         """The last question that was answered: a turn may be parked for it."""
         self._attempts: dict[str, str] = {}
         """The agents of the attempts that run, by the attempts' ids."""
@@ -179,8 +181,7 @@ class _Run:
             case r.AttentionAsked():
                 self.open[record.id] = attention_of(self.run, record)
             case r.AttentionAnswered():
-                asked = self.open.pop(record.id, None)
-                self._asked = asked.text if asked is not None else ""
+                self._asked = self.open.pop(record.id, None)
             case r.TreeMerged():
                 self.conflicts.pop(record.branch, None)
                 if record.status != "merged":
@@ -217,12 +218,13 @@ class _Run:
         asks = record.reason != "interrupted" and agent is not None and agent.on_interrupt == "ask"
         parked = record.reason == r.PARKED
         if asks or parked:
-            answers = r.PARKED_DECISIONS if parked else r.DECISIONS
+            known, rule = r.PARKED_DECISIONS if parked else r.DECISIONS, self._asked.rule if self._asked else ""
+            answers = tuple(word for word in known if rule or word not in r.LASTING)
             command = answer_command(self.run, _address(self.run, record.turn), answers)
             text = f"{sentence(record)}; it is tried again only if a person allows it"
             if parked and self._asked:
-                text = f"{self._asked}; no answer came in time, and the turn waits for one"
-            self._add(record.turn, "parked", record, text, command, answers=answers)
+                text = f"{self._asked.text}; no answer came in time, and the turn waits for one"
+            self._add(record.turn, "parked", record, text, command, answers=answers, rule=rule if parked else "")
 
     def _end(self, turn: str) -> None:
         """Void what *turn* needed, whose attempt has ended; empty: what the run as a whole waited for."""

@@ -64,6 +64,7 @@ OF_ACTORS = frozenset(
         r.ReplyPiece,
         r.RestartPlanned,
         r.SupervisorFailed,
+        r.WorkerAwaited,
     }
 )
 

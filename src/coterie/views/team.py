@@ -22,7 +22,7 @@ class TeamBox(Struct, frozen=True, kw_only=True):
         note: Its backend, in short; *about* its description and outputs, a line each.
         starts: The run begins with it.
         stage: The layer in which it is drawn, from 0; -1 outside of the flow.
-        nested: A team answers for it, which has a picture of its own.
+        nested: A team answers for it, which has its own picture.
     """
 
     name: str

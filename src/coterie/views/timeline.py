@@ -22,6 +22,7 @@ from coterie.views.words import (
     plural,
     promise_refused,
     quoted,
+    worker_command,
 )
 
 _SAID = 200
@@ -238,6 +239,9 @@ def _operator_said(record: r.OperatorSaid) -> str:
         return f"{_speaker(record)} changed {record.text}"
     if record.what == "stop":
         return f"{_speaker(record)} stopped the run"
+    if record.what in r.LASTING:
+        where = "this run" if record.what == "always" else "all runs of the project"
+        return f"{_speaker(record)} allowed {record.text} in {where}"
     if record.turn == r.CONFIG:
         return f"{_speaker(record)} said to {record.what} the settings that are held back"
     return f"{_speaker(record)} asked to {record.what} {record.turn or 'everything that runs'}"
@@ -343,7 +347,8 @@ def _content(record: r.MessageSent) -> str:
 def _actor_started(record: r.ActorStarted) -> str:
     what = f"{record.kind} {record.name}" if record.kind != "agent" else record.name
     again = f" again (incarnation {record.incarnation})" if record.incarnation > 1 else ""
-    return f"{what} started{again}" + (f" in {record.process}" if record.process else "")
+    where = f" at {record.address}" if record.address else ""
+    return f"{what} started{again}{where}" + (f" in {record.process}" if record.process else "")
 
 
 def _actor_stopped(record: r.ActorStopped) -> str:
@@ -432,6 +437,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.AttentionAsked: _attention_asked,
     r.AttentionAnswered: lambda x: (
         f"{x.id} was answered by {_speaker(x, 'an operator') if x.message else 'its policy'}: {x.answer}"
+        + (f", {quoted(x.text)}" if x.text else "")
     ),
     r.OutputsGiven: lambda x: f"{x.turn} gave {pairs(x.outputs)}",
     r.MemoryChanged: lambda x: f"{x.turn or 'an operator'} changed the memory: {_entries(x)}",
@@ -439,6 +445,9 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.MessageRefused: lambda x: f"a message{f' for {x.turn}' if x.turn else ''} was refused: {x.reason}",
     r.ActorStarted: _actor_started,
     r.ActorStopped: _actor_stopped,
+    r.WorkerAwaited: lambda x: (
+        f"{listed(x.names)} cannot start without a worker: {worker_command(x.process)} starts one"
+    ),
     r.ActorCrashed: _actor_crashed,
     r.RestartPlanned: _restart_planned,
     r.SupervisorFailed: _supervisor_failed,

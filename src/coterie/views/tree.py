@@ -12,7 +12,7 @@ from coterie.views.actors import ActorView
 from coterie.views.attention import attention_of
 from coterie.views.run import RunView, TurnView
 from coterie.views.timeline import cause, sentence
-from coterie.views.words import pairs, plural, promise_refused, quoted, respond_command, without_causes
+from coterie.views.words import pairs, plural, promise_refused, quoted, respond_command, without_causes, worker_command
 from coterie.waits import SILENCE
 
 _COUNTED = ("finished", "failed", "cancelled", "running", "waiting", "pending")
@@ -68,7 +68,7 @@ class _Tree:
         turns = [self._turn(run, turn, plan) for turn in run.turns]
         reason = without_causes(run.reason, (turn.reason for turn in run.turns if turn.state == "failed"))
         pending = list(_pending(run, plan)) if run.state in ("running", "waiting") else []
-        if run.actors.by_name:
+        if run.actors.by_name or run.actors.awaited:
             return self._system(run, turns, reason)
         return RunNode(
             id=run.id,
@@ -86,13 +86,16 @@ class _Tree:
         for turn, node in zip(run.turns, turns, strict=True):
             asked.setdefault(turn.agent, []).append(node)
         lost = sum(run.actors.letters.values())
+        awaited = [f"waits for a worker: {worker_command(process)}" for process in run.actors.awaited]
         return RunNode(
             id=run.id,
             label=run.topology or run.id,
             state=run.state,
             seconds=run.seconds(self._now),
             cost=sum(turn.cost for turn in turns),
-            detail="; ".join(filter(None, (reason, f"{plural(lost, 'message')} not handled" if lost else ""))),
+            detail="; ".join(
+                filter(None, (reason, *awaited, f"{plural(lost, 'message')} not handled" if lost else ""))
+            ),
             children=tuple(self._actor(run, actor, asked) for actor in run.actors.below("")),
         )
 
@@ -100,6 +103,7 @@ class _Tree:
         """An actor; of its turns, the one that runs or the last."""
         turns = asked.get(actor.name, [])
         parts = [actor.kind if actor.kind != "agent" else "", f"@{actor.process}" if actor.process else ""]
+        parts.append(actor.address if actor.state == "running" else "")
         parts.append(f"restarted {actor.restarts}x" if actor.restarts else "")
         return RunNode(
             id=actor.name,

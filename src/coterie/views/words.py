@@ -83,6 +83,11 @@ def respond_command(run: str, turn: str) -> str:
     return f"coterie control respond {root} {shlex.quote('/'.join(filter(None, (below, turn))))} TEXT"
 
 
+def worker_command(process: str) -> str:
+    """The command that starts a worker for *process*, from the file of the system."""
+    return f"`coterie run FILE -p {shlex.quote(process)}`"
+
+
 def state_words(state: str, reason: str) -> str:
     """The state of a run in words: `waits for a person`, `stopped: max_turns`."""
     if state == "waiting" or reason == "waiting":

@@ -11,7 +11,7 @@ import asking
 import pytest
 from asking import Heard
 
-from coterie.backends.base import Answer, Failure, Launched, Result, Session, SessionOpened
+from coterie.backends.base import Answer, Asking, Failure, Launched, Permission, Result, Session, SessionOpened
 from coterie.backends.coding import acp_messages as messages
 from coterie.backends.coding.acp import AcpBackend
 from coterie.backends.coding.acp_messages import AgentAbout, ToolCall
@@ -115,6 +115,37 @@ def test_guidance_reaches_an_agent_that_takes_it(tmp_path: Path, mood: str) -> N
         assert result.text == "working on that"
         assert result.usage.output_tokens == (5 if mood == "steered" else 10)
         assert await session.steer("too late") is False
+        await backend.close()
+
+    asyncio.run(main())
+
+
+def test_what_a_person_says_with_a_denial_is_guidance(tmp_path: Path) -> None:
+    """The protocol has no place for it; an agent that takes none is not given it, and its log says so."""
+
+    async def main() -> None:
+        heard = Heard()
+        argv, options = (sys.executable, str(AGENT)), {"attention": "ask"}
+        plan = asking.agent("acp-deny", backend="acp", argv=argv, options=options)
+        backend = AcpBackend()
+        session = await backend.start(asking.request(plan, prompt="asks", cwd=tmp_path), heard)
+        await heard.until(lambda heard: any(isinstance(event, Permission) for event in heard))
+        [question] = [event for event in heard if isinstance(event, Permission)]
+        assert question.rule == "Bash(make test)"
+        assert isinstance(session, Asking)
+        passed: list[str] = []
+        steer = session.steer
+
+        async def noted(text: str) -> bool:
+            passed.append(text)
+            return await steer(text)
+
+        session.steer = noted  # type: ignore[method-assign]
+        assert await session.permit(question.id, False, "use make build") is True
+        result = await session.result()
+        assert isinstance(result, Answer)
+        assert passed == ["use make build"]
+        assert "the agent takes no guidance, so it was not given: use make build" in heard.said("log")
         await backend.close()
 
     asyncio.run(main())

@@ -59,9 +59,9 @@ def test_the_floor_holds_where_the_program_does_not_ask() -> None:
     assert (permission.decision, permission.detail) == ("denied", "rm -rf /")
 
 
-@pytest.mark.parametrize("allowed", [True, False])
-def test_a_person_decides_on_what_the_floor_cannot_read(allowed: bool) -> None:
-    """The hook waits for the answer, also where the program would not ask."""
+@pytest.mark.parametrize(("allowed", "message"), [(True, ""), (False, ""), (False, "use make")])
+def test_a_person_decides_on_what_the_floor_cannot_read(allowed: bool, message: str) -> None:
+    """The hook waits for the answer, also where the program would not ask; the agent hears what a person says."""
 
     async def main() -> tuple[Result, Heard]:
         backend = ClaudeBackend()
@@ -69,13 +69,14 @@ def test_a_person_decides_on_what_the_floor_cannot_read(allowed: bool) -> None:
             session, heard = await started(backend, plan(), prompt="please unreadable")
             await heard.until(lambda heard: any(isinstance(event, Permission) for event in heard))
             [asked] = [event for event in heard if isinstance(event, Permission)]
-            assert await session.permit(asked.id, allowed)
+            assert await session.permit(asked.id, allowed, message)
             return await asyncio.wait_for(session.result(), 300), heard
         finally:
             await backend.close()
 
     result, heard = asyncio.run(main())
-    assert getattr(result, "text", "").startswith("a person allowed it" if allowed else "permission denied")
+    reason = "permission denied by a person, who says: use make" if message else "permission denied: do not try"
+    assert getattr(result, "text", "").startswith("a person allowed it" if allowed else reason)
     assert [event.decision for event in heard if isinstance(event, Permission)] == [
         "",
         "allowed" if allowed else "denied",

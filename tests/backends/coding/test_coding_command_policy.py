@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from coterie.backends.base import Permission
 from coterie.backends.coding.command_policy import REASONS, UNREADABLE, refusal
-from coterie.backends.coding.permissions import ApprovalRequest, ToolPermissions, branch_of
+from coterie.backends.coding.permissions import ApprovalDecision, ApprovalRequest, ToolPermissions, branch_of
 from coterie.planning.plan import AgentPlan
 
 CASES = json.loads((Path(__file__).parents[2] / "data/cases-loop/command_risk.json").read_text())["cases"]
@@ -247,7 +247,7 @@ def test_the_floor_wins_over_trust_and_over_a_person(options: dict[str, object])
     said: list[object] = []
     permissions = ToolPermissions(AgentPlan(name="a", options=options), said.append, nullcontext)
 
-    assert not asyncio.run(permissions.allows(ApprovalRequest(id="1", tool="bash", command="sudo rm -rf /")))
+    assert not asyncio.run(permissions.decide(ApprovalRequest(id="1", tool="bash", command="sudo rm -rf /"))).is_allowed
     why = "rm-rf-root: recursive force-remove of a root/system/home path"
     assert said == [Permission(id="1", tool="bash", decision="denied", why=why)]
 
@@ -260,10 +260,10 @@ def test_a_person_decides_on_a_command_that_cannot_be_read() -> None:
         heard = Heard()
         options = {"trust_all_tools": trusts}
         permissions = ToolPermissions(AgentPlan(name="a", options=options), heard, nullcontext)
-        asking = asyncio.create_task(permissions.allows(request))
+        asking = asyncio.create_task(permissions.decide(request))
         await heard.until(len)
-        assert permissions.answer("1", True) is trusts
-        return await asking, heard
+        assert permissions.answer("1", ApprovalDecision(True)) is trusts
+        return (await asking).is_allowed, heard
 
     asked = Permission(id="1", tool="bash")
     allowed = Permission(id="1", tool="bash", decision="allowed", why="answered")

@@ -8,7 +8,7 @@ import pytest
 from asking import Heard, agent
 
 from coterie.backends.base import Permission
-from coterie.backends.coding.permissions import ApprovalRequest, ToolPermissions
+from coterie.backends.coding.permissions import ApprovalDecision, ApprovalRequest, ToolPermissions
 
 REQUEST = ApprovalRequest(id="1", tool="Bash", detail="make test", command="make test")
 
@@ -18,7 +18,7 @@ def test_without_a_person_trust_decides(trusts: bool, decision: str) -> None:
     heard = Heard()
     permissions = ToolPermissions(agent(options={"trust_all_tools": trusts}), heard, no_time)
 
-    assert asyncio.run(permissions.allows(REQUEST)) is trusts
+    assert asyncio.run(permissions.decide(REQUEST)).is_allowed is trusts
     assert heard == [Permission(id="1", tool="Bash", detail="make test", decision=decision, why="trust_all_tools")]
 
 
@@ -28,7 +28,7 @@ def test_the_floor_refuses_first_and_names_its_rule(options: dict[str, str]) -> 
     heard = Heard()
     request = ApprovalRequest(id="1", tool="Bash", command="rm -rf /")
 
-    assert asyncio.run(ToolPermissions(agent(options=options), heard, no_time).allows(request)) is False
+    assert asyncio.run(ToolPermissions(agent(options=options), heard, no_time).decide(request)).is_allowed is False
     [said] = heard
     assert isinstance(said, Permission)
     assert said.decision == "denied"
@@ -51,18 +51,18 @@ def test_a_person_decides_and_the_time_out_does_not_run_meanwhile(allowed: bool)
     async def main() -> None:
         heard = Heard()
         permissions = ToolPermissions(agent(options={"attention": "ask", "trust_all_tools": not allowed}), heard, hold)
-        asking = asyncio.create_task(permissions.allows(REQUEST))
+        asking = asyncio.create_task(permissions.decide(REQUEST))
         await heard.until(len)
         assert held == ["begin"]
-        assert permissions.answer("2", True) is False
-        assert permissions.answer("1", allowed) is True
-        assert permissions.answer("1", not allowed) is False
-        assert await asking is allowed
+        assert permissions.answer("2", ApprovalDecision(True)) is False
+        assert permissions.answer("1", ApprovalDecision(allowed)) is True
+        assert permissions.answer("1", ApprovalDecision(not allowed)) is False
+        assert (await asking).is_allowed is allowed
         assert held == ["begin", "end"]
-        assert permissions.answer("1", True) is False
+        assert permissions.answer("1", ApprovalDecision(True)) is False
         decision = "allowed" if allowed else "denied"
         assert heard == [
-            Permission(id="1", tool="Bash", detail="make test"),
+            Permission(id="1", tool="Bash", detail="make test", rule="Bash(make test)"),
             Permission(id="1", tool="Bash", detail="make test", decision=decision, why="answered"),
         ]
 

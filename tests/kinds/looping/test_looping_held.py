@@ -41,6 +41,7 @@ VALUES = {
     "backend.trust_all_tools": ("false", "true", "false"),
     "backend.sandbox": ("'required'", "'off'", "'no-network'"),
     "backend.attention": ("'ask'", "''", "'ask'"),
+    "backend.allow": ("['Edit', 'Read']", "['Edit', 'Bash']", "['Edit']"),
     "backend.attention_timeout_ms": ("5000", "9000", "5000"),
     "backend.attention_policy": ("'fail'", "'allow'", "'deny'"),
 }

@@ -48,6 +48,7 @@ class Agent:
     def __init__(self) -> None:
         self.lines: Iterator[str] = iter(sys.stdin.readline, "")
         self.ids = itertools.count()
+        self.calls = itertools.count(1)
         self.session = SESSION
         self.set: list[str] = []
         self.spent = 0.0
@@ -88,16 +89,17 @@ class Agent:
 
     def use_tool(self, detail: str, result: str, *, ask: bool = False) -> bool:
         """Call a tool; its second message says what it is about, as Claude's does."""
+        name = f"call-{next(self.calls)}"
         meta = {"claudeCode": {"toolName": "Bash"}}
-        call = {"toolCallId": "call-1", "title": detail, "kind": "execute", "rawInput": {"command": detail}}
-        head = {"toolCallId": "call-1", "status": "pending", "title": "Bash", "kind": "execute", "rawInput": {}}
+        call = {"toolCallId": name, "title": detail, "kind": "execute", "rawInput": {"command": detail}}
+        head = {"toolCallId": name, "status": "pending", "title": "Bash", "kind": "execute", "rawInput": {}}
         self.update("tool_call", _meta=meta, **head)
         self.update("tool_call_update", _meta=meta, **call)
         if ask and self.ask(call).get("optionId") != "option-2":
             result, status = "the user refused", "failed"
         else:
             status = "completed"
-        self.update("tool_call_update", _meta=meta, toolCallId="call-1", status=status, rawOutput=result)
+        self.update("tool_call_update", _meta=meta, toolCallId=name, status=status, rawOutput=result)
         return status == "completed"
 
     def run(self, command: str) -> None:
@@ -142,8 +144,9 @@ class Agent:
                     self.say(piece)
                 self.end(id)
             case "asks":
-                allowed = self.use_tool("make test", "passed", ask=True)
-                self.say("allowed" if allowed else "denied")
+                commands = json.loads(os.environ.get("FAKE_ASKS", '["make test"]'))
+                said = ["allowed" if self.use_tool(one, "passed", ask=True) else "denied" for one in commands]
+                self.say(" ".join(said))
                 self.end(id)
             case "tool":
                 self.say("let me look")

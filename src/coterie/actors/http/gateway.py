@@ -127,6 +127,7 @@ class GatewayAgent(AgentProcess):
             raise CannotStart(f"gateway {self.name!r} cannot bind {config.bind_host}:{config.port}: {why}") from None
         self._server = server
         self.state["host"], self.state["port"] = server.address
+        self._served_at = server.url
         self.state["port_quic"] = server.quic_address and server.quic_address[1]
         self.start_task(server.wait())
 

@@ -70,6 +70,7 @@ class TopologyServerActor(AgentProcess):
         except OSError as error:
             where, why = f"{config.host}:{config.port}", error.strerror or error
             raise CannotStart(f"topology_server {name!r} cannot listen at {where}: {why}") from error
+        self._served_at = self.server.url
         self.start_task(self.server.wait())
 
     async def on_stop(self) -> None:

@@ -131,6 +131,12 @@ class HttpServer:
         if self._quic is not None:
             self._parts.append(loop.create_task(self._quic.serve()))
 
+    @property
+    def url(self) -> str:
+        """The address with its scheme."""
+        host, port = self.address
+        return f"http{'s' if self._tls is not None else ''}://{f'[{host}]' if ':' in host else host}:{port}"
+
     async def wait(self) -> None:
         """Wait until a part of the server fails.
 

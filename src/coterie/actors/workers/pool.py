@@ -34,7 +34,7 @@ from coterie.actors.workers.requests import (
 from coterie.actors.workers.signal import ChangeSignal
 from coterie.clock import Clock, SystemClock
 from coterie.errors import ActorError, AgentStopped, CannotStart, WorkerLost
-from coterie.journal.records import ActorCrashed, ActorStarted, LetterDead, Record
+from coterie.journal.records import ActorCrashed, ActorStarted, LetterDead, Record, WorkerAwaited
 from coterie.planning.system import ActorPlan, TurnActorPlan
 
 if TYPE_CHECKING:
@@ -117,6 +117,8 @@ class WorkerPool:
         self._is_established = True
         for slot in self._slots.values():
             self._fill(slot)
+            if not slot.present:
+                self._await(slot)
 
     async def stop(self) -> None:
         """End what waits for workers."""
@@ -183,6 +185,12 @@ class WorkerPool:
             self._end_hosted(slot, address, is_failure=True)
         self._reported.pop(address, None)
         self._fill(slot)
+        if not slot.present:
+            self._await(slot)
+
+    def _await(self, slot: WorkerSlot) -> None:
+        """Say that no worker is there; nothing else would, until one comes."""
+        self._sink(WorkerAwaited(process=slot.process, names=tuple(child.spec.name for child in slot.children)))
 
     def _end_hosted(self, slot: WorkerSlot, address: str, *, is_failure: bool) -> None:
         """Report the end of the agents that *address* hosted: once to each supervisor."""

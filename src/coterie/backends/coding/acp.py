@@ -64,6 +64,7 @@ class _Attempt(CodingAttempt):
         self._begun = asyncio.Event()
         self._guidance: list[tuple[asyncio.Task[dict[str, Any]], asyncio.Event]] = []
         """The prompts that wait for the agent, each with an event for when it has been answered."""
+        self._passing_on: list[asyncio.Future[None]] = []
         self._replayed = 0
         self._last: Any = None
         self._tools: dict[str, ToolCall] = {}
@@ -236,11 +237,20 @@ class _Attempt(CodingAttempt):
         call = self._call(id)
         call.hear(params["toolCall"])
         self._pass_on_starts()
-        request = ApprovalRequest(id=id, tool=call.name or "tool", detail=call.detail, command=call.command)
-        allowed = await self.allowed(request)
-        option = None if allowed is None else messages.chosen_option(params.get("options"), allowed)
+        request = ApprovalRequest(
+            id=id, tool=call.name or "tool", detail=call.detail, command=call.command, is_certain=call.is_certain
+        )
+        decided = await self.decided(request)
+        if decided is not None and decided.message:  # the protocol has no place for it
+            self._passing_on.append(asyncio.ensure_future(self._pass_on(decided.message)))
+        option = None if decided is None else messages.chosen_option(params.get("options"), decided.is_allowed)
         chosen = {"outcome": "cancelled"} if option is None else {"outcome": "selected", "optionId": option}
         return {"outcome": chosen}
+
+    async def _pass_on(self, message: str) -> None:
+        """Give the agent what a person says about a denial, as guidance."""
+        if not await self.steer(message):
+            self.text(f"the agent takes no guidance, so it was not given: {message}\n", "log")
 
     def _hear(self, update: Mapping[str, Any]) -> None:
         kind = update.get("sessionUpdate")
@@ -325,7 +335,7 @@ class _Attempt(CodingAttempt):
         return True
 
     async def _release(self, usable: bool) -> None:
-        waiting = [work for work, _ in self._guidance]
+        waiting: list[asyncio.Future[Any]] = [*(work for work, _ in self._guidance), *self._passing_on]
         for work in waiting:
             work.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)

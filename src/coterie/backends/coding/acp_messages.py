@@ -123,12 +123,16 @@ class ToolCall(Struct, kw_only=True):
     Attributes:
         detail: Its input.
         command: The shell command that it is to run, if it shows one; some agents do so in the title alone.
+        kind: What sort of tool the agent says it is.
+        is_certain: Whether name or command are more than a title.
         state: `finished` or `failed` once it has ended.
     """
 
     name: str = ""
     detail: str = ""
     command: str = ""
+    kind: str = ""
+    is_certain: bool = False
     result: str = ""
     state: str = ""
 
@@ -137,11 +141,13 @@ class ToolCall(Struct, kw_only=True):
         named = _object(_object(update, "_meta"), "claudeCode").get("toolName")
         title = update.get("title")
         self.name = str(named or self.name or title or update.get("kind") or "")
+        self.kind = str(update.get("kind") or self.kind)
         raw = update.get("rawInput")
         if title and update.get("kind") == "execute":
             self.command = self.command or str(title).strip("`")
         if isinstance(raw, dict) and raw:
             self.command = _command(raw) or self.command
+            self.is_certain = self.kind == "execute" if _command(raw) else bool(named) and not self.command
             self.detail = _command(raw) or json.dumps(raw, ensure_ascii=False)
         elif title and raw is None and str(title) != self.name:
             self.detail = self.detail or str(title)

@@ -33,7 +33,7 @@ from coterie.backends.base import (
 )
 from coterie.backends.classify import classify
 from coterie.backends.coding.limits import failed
-from coterie.backends.coding.permissions import ApprovalRequest, ToolPermissions
+from coterie.backends.coding.permissions import ApprovalDecision, ApprovalRequest, ToolPermissions
 from coterie.backends.coding.wire import Transcript, WireProcess
 from coterie.backends.outcome import cannot_start
 from coterie.backends.processes import GRACE, end_orphans
@@ -46,6 +46,8 @@ DOWNLOAD = 900.0
 CANCEL = 5.0
 DETAIL_MOST = 300
 """Characters of a tool's input or result in an event."""
+RULE_MOST = 1000
+"""Characters of a rule that is offered to a person."""
 ANSWER_MOST = 8_000_000
 """Characters of an answer that are kept, from the end."""
 _TEXTS = ("name", "tool", "detail", "result", "why")
@@ -102,15 +104,15 @@ class CodingAttempt(AttemptTask):
         self._secrets = Secrets()
         self._redactors: dict[str, StreamRedactor] = {}
         cwd = (request.cwd or Path()).absolute() / request.agent.cwd
-        self.permissions = ToolPermissions(request.agent, self.say, self._time_held, cwd)
+        self.permissions = ToolPermissions(request.agent, self.say, self._time_held, cwd, request.folder)
         self._answer: list[str] = []
         self._answer_size = 0
         self.used = NO_USAGE
         super().__init__(request.agent.timeout)
 
-    async def permit(self, question: str, allowed: bool) -> bool:
+    async def permit(self, question: str, allowed: bool, message: str = "") -> bool:
         """Answer the agent's open question."""
-        return self.permissions.answer(question, allowed)
+        return self.permissions.answer(question, ApprovalDecision(allowed, message))
 
     # -- the protocol, in subclasses ----------------------------------------------------------------------------------
 
@@ -183,7 +185,11 @@ class CodingAttempt(AttemptTask):
             case Tool() | Permission():
                 # a text that was cut short first might end in the beginning of a secret
                 texts = {name: getattr(event, name) for name in _TEXTS if name in event.__struct_fields__}
-                event = msgspec.structs.replace(event, **{name: self.shorten(text) for name, text in texts.items()})
+                changed = {name: self.shorten(text) for name, text in texts.items()}
+                if isinstance(event, Permission):  # a rule is compared as a whole, and kept: one with a secret is none
+                    is_rule = len(event.rule) <= RULE_MOST and self._secrets.hide(event.rule) == event.rule
+                    changed["rule"] = event.rule if is_rule else ""
+                event = msgspec.structs.replace(event, **changed)
                 self._flush()
         self._on_event(event)
 
@@ -225,9 +231,9 @@ class CodingAttempt(AttemptTask):
             waiting.cancel()
         return event.is_set() and not self.task.done()
 
-    async def allowed(self, request: ApprovalRequest) -> bool | None:
-        """Whether *request* is granted; None if the attempt is cut off before that is decided."""
-        asking = asyncio.ensure_future(self.permissions.allows(request))
+    async def decided(self, request: ApprovalRequest) -> ApprovalDecision | None:
+        """The decision on *request*; None if the attempt is cut off before."""
+        asking = asyncio.ensure_future(self.permissions.decide(request))
         either: set[asyncio.Future[Any]] = {asking, self._cut}
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)

@@ -25,6 +25,7 @@ import msgspec
 from coterie.backends.attempt import ProcessEnvironment
 from coterie.backends.base import Abilities, Answer, Failure, OnEvent, Request, Result
 from coterie.backends.classify import classify
+from coterie.backends.coding.allowed import SHELL
 from coterie.backends.coding.attempt import (
     ANSWER_MOST,
     CodingAttempt,
@@ -36,7 +37,7 @@ from coterie.backends.coding.attempt import (
     shorten,
 )
 from coterie.backends.coding.claude_code import DEFAULTS
-from coterie.backends.coding.permissions import ApprovalRequest
+from coterie.backends.coding.permissions import ApprovalDecision, ApprovalRequest
 from coterie.backends.coding.wire import WireProcess
 from coterie.backends.models.threads import start as start_thread
 from coterie.backends.prices import known_prices
@@ -248,7 +249,8 @@ class _Attempt(CodingAttempt):
         if not why:
             if not self.permissions.needs_person(request):
                 return {}
-            decision, why = ("allow", "a person allowed it") if await self.allowed(request) else ("deny", _DENIED)
+            decided = await self.decided(request)
+            decision, why = ("allow", "a person allowed it") if decided and decided[0] else ("deny", _denial(decided))
         answer = {"hookEventName": "PreToolUse", "permissionDecision": decision, "permissionDecisionReason": why}
         return {"hookSpecificOutput": answer}
 
@@ -256,10 +258,10 @@ class _Attempt(CodingAttempt):
         """Answer the program, which asks whether it may use *tool*."""
         import claude_agent_sdk as sdk
 
-        allowed = await self.allowed(_approval_request(context.tool_use_id, tool, given))
-        if allowed:
+        decided = await self.decided(_approval_request(context.tool_use_id, tool, given))
+        if decided is not None and decided.is_allowed:
             return sdk.PermissionResultAllow()
-        return sdk.PermissionResultDeny(message=_DENIED, interrupt=allowed is None)
+        return sdk.PermissionResultDeny(message=_denial(decided), interrupt=decided is None)
 
     # -- what it says -------------------------------------------------------------------------------------------------
 
@@ -544,7 +546,17 @@ def _last_words(process: WireProcess) -> str:
 
 
 def _approval_request(id: str | None, tool: str, given: Mapping[str, Any]) -> ApprovalRequest:
-    return ApprovalRequest(id=id or str(uuid4()), tool=tool, detail=_detail(given), command=_command(given))
+    command = _command(given)
+    is_certain = tool == SHELL or not command
+    return ApprovalRequest(
+        id=id or str(uuid4()), tool=tool, detail=_detail(given), command=command, is_certain=is_certain
+    )
+
+
+def _denial(decided: ApprovalDecision | None) -> str:
+    """What the agent hears: the words of the person, if any."""
+    said = decided.message if decided is not None else ""
+    return f"permission denied by a person, who says: {said}" if said else _DENIED
 
 
 def _detail(given: Mapping[str, Any]) -> str:

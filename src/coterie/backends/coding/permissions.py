@@ -1,14 +1,16 @@
-"""Decide whether a coding agent may use a tool: the command policy, then trust, then a person."""
+"""Decide whether a coding agent may use a tool: the command policy, rules, then trust or a person."""
 
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from coterie.backends.base import OnEvent, Permission
+from coterie.backends.coding import allowed
 from coterie.backends.coding.command_policy import UNREADABLE, refusal
 from coterie.files import is_file, is_folder, read
 from coterie.planning.plan import AgentPlan
@@ -26,45 +28,75 @@ class ApprovalRequest(Struct, frozen=True, kw_only=True):
         tool: The tool's name.
         detail: The tool's input, in a line.
         command: The shell command that it is to run, if the protocol shows one.
+        is_certain: Whether *tool* and *command* are facts of the protocol: a title may say anything.
     """
 
     id: str
     tool: str
     detail: str = ""
     command: str = ""
+    is_certain: bool = True
+
+
+class ApprovalDecision(NamedTuple):
+    """Whether a request is granted; *message* is what the person who denied it says to the agent."""
+
+    is_allowed: bool
+    message: str = ""
 
 
 class ToolPermissions:
     """Answers the requests of one attempt, and says each answer as an event.
 
-    The policy refuses first. Then a person decides with `attention = "ask"`, and on a command that the policy cannot
-    read; else `trust_all_tools` allows everything or nothing.
+    The policy refuses first. Coterie's own commands, and what a rule in `allow` fits, are allowed. Then a person
+    decides with `attention = "ask"`, and on a command that the policy cannot read;
+    else `trust_all_tools` allows all or nothing.
 
     Args:
+        folder: The folder of the attempt, with the command by which it calls coterie.
         hold: Held while a person decides: the time-out of the attempt does not run then.
         cwd: Where the agent works.
     """
 
-    def __init__(self, agent: AgentPlan, on_event: OnEvent, hold: Hold, cwd: Path | None = None) -> None:
+    def __init__(
+        self, agent: AgentPlan, on_event: OnEvent, hold: Hold, cwd: Path | None = None, folder: Path | None = None
+    ) -> None:
         self._branch = partial(branch_of, cwd)
+        self._names = {*allowed.NAMES, *(str(folder / name) for name in allowed.NAMES if folder is not None)}
+        self._rules: tuple[str, ...] = tuple(agent.options.get("allow", ()))
         self._asks = agent.options.get("attention") == "ask"
         self._trusts = bool(agent.options.get("trust_all_tools", True))
         self._on_event, self._hold = on_event, hold
-        self._open: dict[str, asyncio.Future[bool]] = {}
+        self._open: dict[str, asyncio.Future[ApprovalDecision]] = {}
 
-    async def allows(self, request: ApprovalRequest) -> bool:
-        """Whether *request* is granted; waits for a person if one decides."""
+    async def decide(self, request: ApprovalRequest) -> ApprovalDecision:
+        """The decision on *request*; waits for a person if one decides."""
         if self.forbids(request):
-            return False
+            return ApprovalDecision(False)
+        if why := self._needs_nobody(request):
+            self._decided(request, True, why)
+            return ApprovalDecision(True)
         asks = self._asks or self.needs_person(request)
-        allowed = await self._ask(request) if asks else self._trusts
-        self._decided(request, allowed, "answered" if asks else "trust_all_tools")
-        return allowed
+        decision = await self._ask(request) if asks else ApprovalDecision(self._trusts)
+        self._decided(request, decision.is_allowed, "answered" if asks else "trust_all_tools")
+        return decision
+
+    def _needs_nobody(self, request: ApprovalRequest) -> str:
+        """Why *request* is granted in any case; empty if it is not."""
+        if not request.is_certain:
+            return ""
+        if allowed.is_own(request.command, self._names):
+            return "a command of coterie"
+        fits = not self._is_unreadable(request) and allowed.fits(self._rules, request.tool, request.command)
+        return "a rule allows it" if fits else ""
+
+    def _is_unreadable(self, request: ApprovalRequest) -> bool:
+        found = refusal(request.command, self._branch)
+        return found is not None and found.rule == UNREADABLE
 
     def needs_person(self, request: ApprovalRequest) -> bool:
         """Whether the policy cannot read the command of *request*, which trust would allow."""
-        found = refusal(request.command, self._branch)
-        return self._trusts and found is not None and found.rule == UNREADABLE
+        return self._trusts and self._is_unreadable(request)
 
     def forbids(self, request: ApprovalRequest) -> str:
         """Why the policy refuses *request*, which is an event then; empty if it does not."""
@@ -75,26 +107,28 @@ class ToolPermissions:
         self._decided(request, False, why)
         return why
 
-    def _decided(self, request: ApprovalRequest, allowed: bool, why: str) -> None:
-        decision = "allowed" if allowed else "denied"
+    def _decided(self, request: ApprovalRequest, is_allowed: bool, why: str) -> None:
+        decision = "allowed" if is_allowed else "denied"
         self._on_event(Permission(id=request.id, tool=request.tool, detail=request.detail, decision=decision, why=why))
 
-    async def _ask(self, request: ApprovalRequest) -> bool:
-        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    async def _ask(self, request: ApprovalRequest) -> ApprovalDecision:
+        answer: asyncio.Future[ApprovalDecision] = asyncio.get_running_loop().create_future()
         self._open[request.id] = answer
-        self._on_event(Permission(id=request.id, tool=request.tool, detail=request.detail))
+        has_rule = request.is_certain and not self._is_unreadable(request)
+        rule = allowed.rule_for(request.tool, request.command) if has_rule else ""
+        self._on_event(Permission(id=request.id, tool=request.tool, detail=request.detail, rule=rule))
         try:
             with self._hold():
                 return await answer
         finally:
             del self._open[request.id]
 
-    def answer(self, question: str, allowed: bool) -> bool:
+    def answer(self, question: str, decision: ApprovalDecision) -> bool:
         """Answer the open request with the id *question*; False if there is none."""
         waiting = self._open.get(question)
         if waiting is None or waiting.done():
             return False
-        waiting.set_result(allowed)
+        waiting.set_result(decision)
         return True
 
 

@@ -157,9 +157,9 @@ def _read(body: str, tokens: _Tokens) -> tuple[str, list[tuple[str, str]], str]:
     for line in body.splitlines():
         event = json.loads(line.removeprefix("data: ")) if line.startswith("data: {") else {}
         for used in (event.get("message", {}).get("usage"), event.get("usage")):
-            for name, value in (used or {}).items():
+            for name, value in {**(used or {}), **((used or {}).get("prompt_tokens_details") or {})}.items():
                 tokens.input_tokens += value if name in _READ else 0
-                tokens.cache_read_tokens += value if name == "cache_read_input_tokens" else 0
+                tokens.cache_read_tokens += value or 0 if name in ("cache_read_input_tokens", "cached_tokens") else 0
                 written = name == "completion_tokens" or (name == "output_tokens" and event["type"] == "message_delta")
                 tokens.output_tokens += value if written else 0
         if (block := event.get("content_block", {})).get("type") == "tool_use":

@@ -1,38 +1,48 @@
 """Text for what needs a person."""
 
+import shlex
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from coterie.cli.text.words import cut
 from coterie.views.words import duration
 
 if TYPE_CHECKING:
     from coterie.runs.attention import AttentionChange
     from coterie.views.attention import Attention
 
-_SHORT = {"y": "allow", "yes": "allow", "n": "deny", "no": "deny"}
+_SHORT = {"y": "allow", "yes": "allow", "a": "always", "p": "project", "n": "deny", "no": "deny"}
 """Short answers to a permission."""
 _TEXT = 400
-"""Characters shown of a question."""
+"""Characters shown of a question where lines may have any length."""
 
 
-def items(found: "Sequence[Attention]", *, everywhere: bool) -> str:
-    """Return what needs a person, each with the command that answers it."""
+def items(found: "Sequence[Attention]", *, everywhere: bool, width: int | None = None) -> str:
+    """Return what needs a person, each with the command that answers it.
+
+    *width*: characters of a line, if they are limited: a text has one, and a command shows the rest of a question.
+    """
     if not found:
         return "nothing needs a person" + (
             "" if everywhere else "; `coterie attention --all` looks at the runs of other directories, too"
         )
-    return "\n".join(map(item, found))
+    return "\n".join(item(one, width) for one in found)
 
 
-def item(one: "Attention") -> str:
+def item(one: "Attention", width: int | None = None) -> str:
     """Return one line about what is needed, one with its text, one with the command that answers it."""
     now = time.time()
     head = f"{one.kind}  {one.run}  for {duration(max(now - one.since, 0.0))}"
     if one.due is not None:
         head += f", `{one.policy}` in {duration(max(one.due - now, 0.0))}"
-    text = " ".join(one.text.split())
-    return f"{head}\n  {text if len(text) <= _TEXT else text[: _TEXT - 1] + '…'}\n  {one.command}"
+    text, most = " ".join(one.text.split()), _TEXT if width is None else max(width - 2, 20)
+    lines = [head, f"  {cut(text, most)}"]
+    if width is not None and len(text) > most:
+        all_of = {"question": f" prompt {shlex.quote(one.turn)}", "permission": " why", "parked": " why"}
+        turn = f" {shlex.quote(one.turn)}" if one.kind in ("permission", "parked") else ""
+        lines.append(f"  coterie inspect {shlex.quote(one.run)}{all_of.get(one.kind, '')}{turn}  # in full")
+    return "\n".join([*lines, f"  {one.command}"])
 
 
 def change(one: "AttentionChange") -> str:
@@ -42,7 +52,7 @@ def change(one: "AttentionChange") -> str:
 
 def question(one: "Attention") -> str:
     """Return what an attempt needs a person for, at the terminal."""
-    due = f"; `{one.policy}` in {duration(max(one.due - time.time(), 0.0))}" if one.due is not None else ""
+    due = f"\n`{one.policy}` in {duration(max(one.due - time.time(), 0.0))}" if one.due is not None else ""
     return f"\n── {one.id} needs you ──\n{one.text}\n{choices(one)}{due}"
 
 
@@ -54,11 +64,17 @@ def meanwhile(one: "Attention") -> str:
 
 def choices(one: "Attention") -> str:
     """Return the words that answer *one*."""
-    short = "y or n, " if "allow" in one.answers else ""
-    return f"answer {short}{', '.join(one.answers[:-1])} or {one.answers[-1]}"
+    if "allow" not in one.answers:
+        return f"answer {', '.join(one.answers[:-1])} or {one.answers[-1]}"
+    lasting = "a always in this run, p always in this project, " if one.rule else ""
+    means = f"; a and p allow {one.rule}" if one.rule else ""
+    return f"y once, {lasting}n deny, park or fail\nn TEXT denies and tells the agent TEXT{means}"
 
 
-def answer_of(one: "Attention", word: str) -> str:
-    """Return the answer of *one* that *word* means; empty if it is none."""
-    word = _SHORT.get(word.lower(), word.lower())
-    return word if word in one.answers else ""
+def answer_of(one: "Attention", line: str) -> str:
+    """Return the answer of *one* that *line* means; empty if it is none. `deny` may have a text for the agent."""
+    word, _, text = line.strip().partition(" ")
+    word = _SHORT.get(word.lower(), word.lower()) if "allow" in one.answers else word.lower()
+    if word not in one.answers or (text and word != "deny"):
+        return ""
+    return f"{word} {text.strip()}".strip()

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from coterie.backends.base import Permission, SessionOpened, Text, Tool, Used
+from coterie.runs.attempt_output import AttemptOver, Attended
 
 if TYPE_CHECKING:
     from coterie.runs.attempt_output import Heard, Streamed
@@ -28,8 +29,10 @@ class OutputLines:
                 return self._printed(f"{name} {'!' if channel == 'log' else '|'} ", text)
             case Tool() | Permission() | SessionOpened() | Used() as event:
                 return self._apart(name, ">", said) if (said := deed(event)) else ""
-            case attended:
-                return self._apart(name, "?", attended.text)
+            case Attended(text=text):
+                return self._apart(name, "?", text)
+            case AttemptOver():
+                return self._rest(f"{name} ")
 
     def _apart(self, name: str, sign: str, text: str) -> str:
         """Separate lines for *text*, after an answer that has not ended its line."""
@@ -46,8 +49,12 @@ class OutputLines:
 
     def rest(self) -> str:
         """End the lines that are open, and return them."""
-        ended, self._open = self._open, {}
-        return "\n".join(f"{head}{line}" for head, line in ended.items())
+        return self._rest("")
+
+    def _rest(self, of: str) -> str:
+        """End the open lines that begin with *of*."""
+        heads = [head for head in self._open if head.startswith(of)]
+        return "\n".join(f"{head}{self._open.pop(head)}" for head in heads)
 
 
 def deed(event: "Streamed") -> str:

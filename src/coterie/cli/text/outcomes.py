@@ -19,6 +19,8 @@ _OUTPUTS = re.compile(r"\n\s*```(?:json)?\s*\{[^`]*\}\s*```$")
 
 _NAMED = 5
 """Failed turns that the final line names."""
+LONG = 60.0
+"""Seconds between stops and resumes that are worth a word."""
 _QUESTION = 400
 """Characters shown of a question that a run waits for."""
 
@@ -32,7 +34,7 @@ def outcome(ended: "Outcome", failed: Iterable[str] = (), causes: Iterable[str] 
     """
     reason = without_causes(ended.reason, causes)
     head = ended.status + (f" ({reason})" if reason else "")
-    line = f"{head}: {usage(ended.usage, ended.seconds)}, run {ended.run}{_survived(ended, list(failed))}"
+    line = f"{head}: {usage(ended.usage, ended.seconds, ended.waited)}, run {ended.run}{_survived(ended, list(failed))}"
     if ended.missing:
         line += f"; no value for {listed(ended.missing)}, which conditions read"
     return f"{line}\n{ended.overshoot}" if ended.overshoot else line
@@ -47,13 +49,17 @@ def _survived(ended: "Outcome", failed: list[str]) -> str:
     return f", {plural(len(outer), 'failed turn')} skipped or replaced: {listed(names)}" if outer else ""
 
 
-def next_steps(ended: "Outcome", option: str) -> str:
-    """Return the commands for a run that can be resumed or has failed; empty if it completed."""
+def next_steps(ended: "Outcome", option: str, width: int | None = None) -> str:
+    """Return the commands for a run that can be resumed or has failed; empty if it completed.
+
+    *width*: characters of a line, in which the beginning of each question fits; None: they are not limited.
+    """
     where, lines = option, []
     for question in ended.waiting:
         turn = "/".join([*question.run.split("/")[1:], question.turn])
-        lines.append(f"{turn} asks: {quoted(question.prompt, _QUESTION)}")
-        if len(" ".join(question.prompt.split())) > _QUESTION:
+        most = _QUESTION if width is None else max(width - len(f"{turn} asks: “”"), 20)
+        lines.append(f"{turn} asks: {quoted(question.prompt, most)}")
+        if len(" ".join(question.prompt.split())) > most:
             lines.append(f"  coterie inspect {question.run} prompt {shlex.quote(question.turn)}{where}  # in full")
         lines.append(f"  {respond_command(question.run, question.turn)}{where}")
     match ended.status:
@@ -103,9 +109,14 @@ def result(value: Any) -> str:
     return as_json(value)
 
 
-def usage(used: "Usage", seconds: float) -> str:
-    """Return `7 turns, 12 s, $0.12, 1200 tokens in, 300 out`, with the run's duration and without unknown values."""
-    parts = [plural(used.turns, "turn"), duration(seconds)]
+def usage(used: "Usage", seconds: float, waited: float = 0.0) -> str:
+    """Return `7 turns, worked 12 s, $0.12, 1200 tokens in, 300 out`, without unknown values.
+
+    *seconds*: how long the run was driven; *waited*: how long it was not, between its stops and resumes.
+    """
+    parts = [plural(used.turns, "turn"), f"worked {duration(seconds)}"]
+    if waited >= LONG:
+        parts.append(f"waited {duration(waited)}")
     if used.cost:
         parts.append(dollars(used.cost))
     if used.unsettled:
@@ -135,6 +146,7 @@ def outcome_data(ended: "Outcome", failed: Iterable[str] = ()) -> dict[str, Any]
         "result": ended.result or None,
         "usage": structs.asdict(ended.usage),
         "seconds": ended.seconds,
+        "waited": ended.waited,
         "until": ended.until or None,
         "waiting": [structs.asdict(question) for question in ended.waiting],
         "overshoot": ended.overshoot,

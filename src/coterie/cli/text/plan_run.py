@@ -15,7 +15,7 @@ from coterie.views.failure import FirstFailure
 from coterie.views.rows import RunRow
 from coterie.views.run import TurnView
 from coterie.views.usage import Totals
-from coterie.views.words import exited, listed, plural, quoted
+from coterie.views.words import dollars, exited, listed, plural, quoted
 
 
 def plan(tables: dict[str, dict[str, Any]]) -> str:
@@ -46,17 +46,17 @@ def _run(run: dict[str, Any], tables: dict[str, dict[str, Any]]) -> Iterator[str
 
 
 def _progress(run: RunRow) -> str:
-    budget = f" of ${run.max_cost:g}" if run.max_cost is not None else ""
+    budget = f" of {dollars(run.max_cost)}" if run.max_cost is not None else ""
     parts = [f"iteration {run.iteration} of at most {run.most_iterations}" if run.most_iterations else ""]
     parts.append(f"{plural(run.done, 'turn')} done of {run.turns} begun")
-    return ", ".join(filter(None, (*parts, f"${run.cost:.4f}{budget}" if run.cost or budget else "")))
+    return ", ".join(filter(None, (*parts, f"{dollars(run.cost)}{budget}" if run.cost or budget else "")))
 
 
 def _counts(row: dict[str, Any]) -> str:
     parts = [str(row["starts"]), f"({row['failed']} failed)" if row["failed"] else ""]
     return " ".join(
         filter(
-            None, (*parts, f"${row['cost']:.4f}" if row["cost"] else "", f"last {row['turn']}" if row["turn"] else "")
+            None, (*parts, dollars(row["cost"]) if row["cost"] else "", f"last {row['turn']}" if row["turn"] else "")
         )
     )
 
@@ -94,24 +94,24 @@ def overview(found: Sequence[tuple[RunEntry, ShownRun | None]]) -> str:
 
 def costs(found: Costs, worst: str) -> str:
     """Return what a run cost by agent, model and turn, beside its budget and its worst case."""
-    budget = f" of ${found.budget:g}" if found.budget is not None else ""
+    budget = f" of {dollars(found.budget)}" if found.budget is not None else ""
     tables = {"agent": found.by_agent, "model": found.by_model, "turn": found.by_turn}
     head = ("attempts", "tokens in", "tokens out", "cost", "seconds")
     parts = [table([_spent(name, one) for name, one in by.items()], (what, *head)) for what, by in tables.items() if by]
-    return "\n\n".join([f"${found.total.cost:.4f}{budget}; worst case: {worst}", *parts])
+    return "\n\n".join([f"{dollars(found.total.cost)}{budget}; worst case: {worst}", *parts])
 
 
 def worst(found: WorstCase | None) -> str:
     """Return the worst case of a run in words."""
     if found is None or found.turns is None:
         return "not known"
-    cost = f", ${found.cost:.4f} if each costs what the most expensive one of its agent did" if found.cost else ""
+    cost = f", {dollars(found.cost)} if each costs what the most expensive one of its agent did" if found.cost else ""
     return f"{'' if found.is_exact else 'at most '}{plural(found.turns, 'turn')}{cost}"
 
 
 def _spent(name: str, one: Totals) -> tuple[str, ...]:
     counts = map(str, (one.attempts, one.input_tokens, one.output_tokens))
-    return (name, *counts, f"${one.cost:.4f}", f"{one.seconds:.1f}")
+    return (name, *counts, dollars(one.cost), f"{one.seconds:.1f}")
 
 
 def failure(found: FirstFailure | None) -> str:
@@ -145,12 +145,15 @@ def comparison(found: RunComparison) -> str:
     """Return two runs side by side, from the first turn in which they differ on."""
     a, b = found.a, found.b
     rows = [(name, str(getattr(a, name)), str(getattr(b, name))) for name in ("state", "reason", "turns")]
-    rows += [("cost", f"${a.cost:.4f}", f"${b.cost:.4f}")]
+    rows += [("cost", dollars(a.cost), dollars(b.cost))]
     lines = [table([row for row in rows if row[1] or row[2]], ("", a.id, b.id)), ""]
     lines += [f"different: {listed(found.differs)}"] if found.differs else []
     if not found.first:
         return "\n".join([*lines, f"all {plural(found.same, 'turn')} are the same"])
-    lines.append(f"the first {plural(found.same, 'turn')} are the same; the first difference is in {found.first}")
+    begin = (
+        f"the first {plural(found.same, 'turn')} {'is' if found.same == 1 else 'are'} the same; " if found.same else ""
+    )
+    lines.append(f"{begin}the first difference is in {found.first}")
     lines.append(
         table(
             [_pair(one.turn, one.a, one.b, one.differs) for one in found.pairs[found.same :]],
@@ -171,7 +174,7 @@ def _side(one: TurnView | None) -> str:
         return "(not begun)"
     said = as_json(one.outputs) if one.outputs else quoted(one.text, 40)
     parts = (one.state, said if one.state == "finished" else one.reason)
-    return " ".join(filter(None, (*parts, f"${one.usage.cost:.4f}" if one.usage.cost else "")))
+    return " ".join(filter(None, (*parts, dollars(one.usage.cost) if one.usage.cost else "")))
 
 
 def _changed(a: str, b: str) -> Iterator[str]:

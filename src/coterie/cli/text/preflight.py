@@ -34,7 +34,7 @@ def _lines(found: "Preflight") -> Iterator[str]:
     yield f"  {'; '.join(filter(None, safety)) or 'no tools and no programs'}"
     where = f" on {found.branch}" if found.branch else ""
     where += f", with {plural(found.uncommitted, 'uncommitted file')}" if found.uncommitted else ""
-    yield f"  {'work tree of its own, from' if found.worktree else 'works in'} {_short(found.folder)}{where}"
+    yield f"  {'separate git work tree, from' if found.worktree else 'works in'} {_short(found.folder)}{where}"
     most = "turns without limit" if found.turns is None else f"at most {plural(found.turns, 'turn')}"
     most += f" ({shares(found.agents)})" if len(found.agents) > 1 else ""
     if found.max_cost is not None:

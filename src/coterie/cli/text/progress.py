@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from coterie.cli.text.words import clock
+from coterie.cli.text.words import clock, cut
 from coterie.escapes import printable
 from coterie.journal import records
 from coterie.planning.loop import LoopPlan
@@ -52,6 +52,7 @@ SHOWN = (
     records.WaveJoined,
     records.WaveStarted,
     records.WaveTimeout,
+    records.WorkerAwaited,
 )
 """Records that have a line, unless the log level of a loop says otherwise."""
 _ERRORS = (
@@ -75,8 +76,11 @@ _WARNINGS = (
     records.RestartPlanned,
     records.TurnCancelled,
     records.WaveTimeout,
+    records.WorkerAwaited,
 )
 _LEVELS = ("debug", "info", "warn", "error", "none")
+_SHORTEST_LABEL = 8
+"""Characters of a node's name that are shown in any case."""
 SIGNS = {
     "running": "▶",
     "waiting": "…",
@@ -164,20 +168,21 @@ def _level(record: records.Record, nested: str) -> str:
     return "warn" if isinstance(record, _WARNINGS) else "info" if isinstance(record, SHOWN) else "debug"
 
 
-def tree(root: "RunNode", most: int) -> list[tuple[str, str]]:
+def tree(root: "RunNode", most: int, width: int | None = None) -> list[tuple[str, str]]:
     """Return *root* and its descendants as (state, line), in at most *most* lines.
 
-    If there are more, those that ended first are omitted, then pending ones, and a line gives their number.
+    In a line of *width* characters, if given, the name of a node is cut before its time and cost. If there are more
+    nodes than lines, those that ended first are omitted, then pending ones, and a line gives their number.
     """
     nodes = list(_flat(root, 0))
     if len(nodes) <= most:
-        return [(node.state, _line(node, depth)) for depth, node in nodes]
+        return [(node.state, _line(node, depth, width)) for depth, node in nodes]
     room = max(most - 2, 0)  # besides the root and the line with the number of omitted nodes
     ended = [i for i, (_, node) in enumerate(nodes) if i and node.state not in ("running", "waiting", "pending")]
     ended += [i for i, (_, node) in enumerate(nodes) if node.state == "pending"]
     left_out = set(ended[: len(nodes) - 1 - room])
     kept = [node for i, node in enumerate(nodes[1:], 1) if i not in left_out][:room]
-    shown = [(node.state, _line(node, depth)) for depth, node in (nodes[0], *kept)]
+    shown = [(node.state, _line(node, depth, width)) for depth, node in (nodes[0], *kept)]
     return [shown[0], ("", f"  … {len(nodes) - len(shown)} more"), *shown[1:]]
 
 
@@ -187,14 +192,20 @@ def _flat(node: "RunNode", depth: int) -> Iterator[tuple[int, "RunNode"]]:
         yield from _flat(child, depth + 1)
 
 
-def _line(node: "RunNode", depth: int) -> str:
-    parts = [f"{'  ' * depth}{SIGNS.get(node.state, '?')} {node.label}"]
+def _line(node: "RunNode", depth: int, width: int | None) -> str:
+    parts = []
     if node.state != "note":
         parts.append(node.state)
     if node.id:
         parts.append(duration(node.seconds))
     if node.cost:
         parts.append(dollars(node.cost))
-    if node.detail:
-        parts.append(" ".join(node.detail.split()))
+    label = node.label
+    if width is not None and parts:
+        label = cut(label, max(width - len("  ".join(parts)) - 2 * depth - len("? ") - len("  "), _SHORTEST_LABEL))
+    parts.insert(0, f"{'  ' * depth}{SIGNS.get(node.state, '?')} {label}")
+    if detail := " ".join(node.detail.split()):
+        taken = len("  ".join(parts)) + len("  ")
+        is_answer = width is not None and detail.startswith("answer with: ") and taken + len(detail) > width
+        parts.append("see: coterie attention" if is_answer else detail)  # a command that is cut is none
     return printable("  ".join(parts).replace("\n", " "))

@@ -16,36 +16,39 @@ if TYPE_CHECKING:
     from coterie.views.timeline import Line
     from coterie.views.usage import Totals
 
-_PROMPT, _SHORTEST_PROMPT = 60, 20
-"""Characters of a prompt in a list of runs: where lines may have any length, and where they are too long anyway."""
+_PROMPT = 60
+"""Characters of a prompt in a list of runs."""
+_YIELDING = (("prompt", 20), ("folder", 12), ("prompt", 0), ("team", 12), ("folder", 0), ("started", 0), ("team", 8))
+"""What gives way in a list of runs that is too wide; id, state, time and cost stay."""
+_USAGE_YIELDING = (("nested", 0), ("attempts", 0), ("agent", 20), ("tokens in", 0), ("tokens out", 0))
+_AROUND_QUESTION = 7
+"""Lines of a terminal that a question leaves: its head, the line about the rest, the answer, the live tree."""
 INEXACT = "not exact: files that it read have changed since"
 
 
 def runs(found: "Sequence[RunStats]", width: int | None, *, everywhere: bool) -> str:
-    """Return a table of runs; their prompts are cut to fit *width*, if given."""
+    """Return a table of runs that fits *width*, if given: see `_YIELDING`."""
     if not found:
         return "no runs yet: `coterie run FILE.at` starts one" + (
             "" if everywhere else "; `coterie runs --all` lists those of other directories"
         )
-    head = ("run", "team", "started", "state", "time", "cost", "folder", "prompt")
+    head = ("run", "team", "started", "state", "worked", "cost", "folder", "prompt")
     rows = [
         (
             one.run,
             one.topology,
-            _date(one.started),
+            _date(one.started, is_short=width is not None),
             f"{one.state}: {one.reason}"
             if one.reason == MERGE_CONFLICT or (one.state == "running" and one.reason)
             else one.state,
             duration(one.seconds),
             dollars(one.cost) if one.cost else "",
             _directory(one.cwd),
+            one.prompt and quoted(one.prompt, max(_PROMPT, width or 0)),
         )
         for one in found
     ]
-    taken = max(map(len, table(rows, head[:-1]).splitlines()))
-    longest = max(_SHORTEST_PROMPT, width - taken - len("  “”")) if width else _PROMPT
-    prompts = (one.prompt and quoted(one.prompt, longest) for one in found)
-    return table([(*row, prompt) for row, prompt in zip(rows, prompts, strict=True)], head)
+    return table(rows, head, width, _YIELDING)
 
 
 def timeline(lines: "Iterable[Line]") -> str:
@@ -53,11 +56,12 @@ def timeline(lines: "Iterable[Line]") -> str:
     return "\n".join(f"{line.seq:>5}  {clock(line.seconds)}  {line.text}" for line in lines)
 
 
-def usage_table(by: "Mapping[str, Totals]", total: "Totals", what: str = "agent") -> str:
-    """Return a table of usage by *what* and in total."""
+def usage_table(by: "Mapping[str, Totals]", total: "Totals", what: str = "agent", width: int | None = None) -> str:
+    """Return a table of usage by *what* and in total, which fits *width*, if given."""
     rows = [_used(name, totals) for name, totals in by.items()]
-    head = (what, "turns", "attempts", "nested", "tokens in", "tokens out", "cost", "seconds")
-    lines = table([*rows, _used("total", total)], head)
+    head = (what, "turns", "attempts", "nested", "tokens in", "tokens out", "cost", "worked")
+    yielding = [(what if name == "agent" else name, least) for name, least in _USAGE_YIELDING]
+    lines = table([*rows, _used("total", total)], head, width, yielding)
     if total.unpriced:
         lines += f"\nThe price of {plural(total.unpriced, 'answer')} is unknown and counts as $0."
     if total.unsettled:
@@ -92,9 +96,18 @@ def failed_output(one: Mapping[str, Any]) -> str:
     return "\n".join(filter(None, (one["text"].rstrip("\n"), log and f"── standard error ──\n{log}")))
 
 
-def question(request: "Request") -> str:
-    """Return a question to a human at the terminal."""
-    return f"\n── {request.turn} asks you ──\n{request.prompt}"
+def question(request: "Request", size: tuple[int, int] | None = None) -> str:
+    """Return a question to a human at the terminal; with *size*, columns and lines, as much of it as fits."""
+    lines = request.prompt.split("\n")
+    shown, rows = lines, 0
+    for n, line in enumerate(lines if size is not None else ()):
+        columns, most = size or (0, 0)
+        rows += max(1, -(-len(line) // max(columns, 1)))
+        if n and rows > max(most - _AROUND_QUESTION, 1):
+            rest = plural(len(lines) - n, "more line")
+            shown = [*lines[:n], f"… {rest}: ? and Enter shows all"]
+            break
+    return "\n".join([f"\n── {request.turn} asks you ──", *shown])
 
 
 def how_to_answer(request: "Request", where: str) -> str:
@@ -117,7 +130,7 @@ def _attempt(one: Mapping[str, Any], began: float) -> str:
 
 def _used(name: str, totals: "Totals") -> tuple[str, ...]:
     counts = (totals.turns, totals.attempts, totals.nested, totals.input_tokens, totals.output_tokens)
-    return (name, *map(str, counts), dollars(totals.cost), f"{totals.seconds:.1f}")
+    return (name, *map(str, counts), dollars(totals.cost), duration(totals.seconds))
 
 
 def _directory(path: str) -> str:
@@ -129,5 +142,10 @@ def _directory(path: str) -> str:
     return path
 
 
-def _date(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+def _date(at: float, *, is_short: bool = False) -> str:
+    """Return a date and a time; a short one has no seconds, and no year if that is the present one."""
+    moment = time.localtime(at)
+    if not is_short:
+        return time.strftime("%Y-%m-%d %H:%M:%S", moment)
+    is_now = moment.tm_year == time.localtime().tm_year
+    return time.strftime("%m-%d %H:%M" if is_now else "%Y-%m-%d", moment)

@@ -13,7 +13,7 @@ def stats(found: "Statistics") -> str:
     """Return a table of runs by outcome, by team, and in total."""
     if not found.total.runs:
         return "no runs yet: `coterie run FILE.at` starts one"
-    head = ("", "runs", "turns", "iterations", "cost", "time", "median")
+    head = ("", "runs", "turns", "iterations", "cost", "worked", "median")
     rows = [_row(name, one) for name, one in found.outcomes.items()]
     teams = [_row(name or "(no name)", one) for name, one in found.teams.items()]
     blank = ("",) * len(head)

@@ -21,11 +21,44 @@ def clock(seconds: float) -> str:
     return f"{tenths // 600:02}:{tenths // 10 % 60:02}.{tenths % 10}"
 
 
-def table(rows: Sequence[Sequence[str]], head: Sequence[str]) -> str:
-    """Return *rows* below *head*, in columns as wide as their cells."""
-    widths = [max(len(cell) for cell in column) for column in zip(head, *rows, strict=True)]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows))
+def table(
+    cells: Sequence[Sequence[str]],
+    head: Sequence[str],
+    width: int | None = None,
+    yielding: Sequence[tuple[str, int]] = (),
+) -> str:
+    """Return *cells* below *head*, in columns as wide as their cells.
+
+    Args:
+        width: Characters of a line, if they are limited.
+        yielding: What gives way to it, first to last: a column, and to how many characters it is cut; 0: left out.
+    """
+    rows, titles = [[*row] for row in cells], [*head]
+    widths = [max(len(cell) for cell in column) for column in zip(titles, *rows, strict=True)]
+    for name, least in yielding if width is not None else ():
+        over = sum(widths) + 2 * (len(widths) - 1) - (width or 0)
+        if over <= 0:
+            break
+        if (n := titles.index(name) if name in titles else -1) < 0:
+            continue
+        if least == 0:
+            for row in (titles, *rows):
+                del row[n]
+            del widths[n]
+        elif widths[n] > least:
+            widths[n] = max(least, len(name), widths[n] - over)
+            for row in rows:
+                row[n] = cut(row[n], widths[n])
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (titles, *rows))
     return "\n".join(line.rstrip() for line in lines)
+
+
+def cut(text: str, most: int) -> str:
+    """Return *text*, shortened to *most* characters; what is in quotation marks stays so."""
+    if len(text) <= most:
+        return text
+    end = "…”" if text.endswith("”") else "…"
+    return text[: max(most - len(end), 0)] + end
 
 
 def as_json(value: Any) -> str:

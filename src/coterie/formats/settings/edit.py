@@ -35,6 +35,27 @@ def set_value(path: Path, name: str, text: str) -> None:
     save_document(path, document)
 
 
+def allow(path: Path, rule: str, project: Path) -> None:
+    """Add *rule* to `backend.allow` in the user's own file at *path* for *project*.
+
+    Raises:
+        UsageError: If the file is not TOML, or has something else there.
+        OSError: If it cannot be written.
+    """
+    import tomlkit
+
+    document = load_document(path)
+    if not path.exists():
+        document.add(tomlkit.comment(f"your settings for {project}"))
+    table = _table(document, "backend.allow")
+    rules = table.setdefault("allow", [])
+    if not isinstance(rules, list):
+        raise UsageError(f"backend.allow in {path} is not a list, so nothing was changed: correct it by hand")
+    if rule not in rules:
+        rules.append(rule)
+        save_document(path, document)
+
+
 def unset_value(path: Path, name: str) -> bool:
     """Remove the setting *name* from the TOML file at *path*; False if it was not set.
 

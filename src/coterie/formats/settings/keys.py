@@ -28,6 +28,7 @@ class Meaning:
         least: The smallest allowed number.
         fixed: Changes during a run have no effect on it.
         protects: Whether a new value is as strict as the old one; None: it shapes.
+        personal: It counts only in the operator's own files.
     """
 
     what: str
@@ -37,6 +38,7 @@ class Meaning:
     least: float | None = None
     fixed: bool = False
     protects: AsStrict | None = None
+    personal: bool = False
 
 
 class EventLoopSettings(Struct, frozen=True, kw_only=True):
@@ -220,12 +222,23 @@ class CoreSettings(Struct, frozen=True, kw_only=True):
 
 
 class NotifySettings(Struct, frozen=True, kw_only=True):
-    """Notification when a run ends."""
+    """Messages about runs that need a person or have ended. Outside of loops only your own files have them."""
 
     command: Annotated[
         tuple[str, ...],
-        Meaning("A program and its arguments; it receives the outcome as JSON on standard input.", protects=same),
+        Meaning("A program and its arguments; it receives the message as JSON on standard input.", protects=same),
     ] = ()
+    webhook: Annotated[
+        str,
+        Meaning(
+            "An address to which the message is posted as JSON; `${NAME}` is a variable. Only in your own files.",
+            personal=True,
+        ),
+    ] = ""
+    desktop: Annotated[
+        bool,
+        Meaning("Show the message on the desktop. Only in your own files.", personal=True),
+    ] = False
 
 
 DEFAULT = "default"

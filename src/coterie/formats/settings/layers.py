@@ -1,13 +1,15 @@
 """Resolve the settings of a run from their layers.
 
 Later layers win: the defaults, the user's file, the project's file, the user's override for the preset, the
-repository's override, the command line. `autoloops.conf` is read only if a project has no `autoloops.toml`. The origin
-of each value is recorded.
+repository's override, the user's file for the project, the command line. `autoloops.conf` is read only if a project has
+no `autoloops.toml`. The origin of each value is recorded.
 """
 
 import json
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,9 +24,14 @@ from coterie.options.agents import GUARDS, NO_GUARD
 
 USER, PROJECT = "user", "project"
 USER_OVERRIDE, REPO_OVERRIDE, COMMAND_LINE = "user override", "repo override", "command line"
+USER_PROJECT = "user project"
+_OF_OPERATOR = (USER, USER_OVERRIDE, USER_PROJECT)
+"""The layers that are files of the user, which no repository brings along."""
 
 _IGNORED = "this file did not exist when the run began, so it does not read it"
 _IGNORED_HINT = "it counts for later runs; `coterie resume RUN --reload FOLDER` makes it count for this one"
+
+_APART = "run in another directory, or set XDG_CONFIG_HOME to one outside of it"
 
 GIVEN = "the command line"
 """The file in diagnostics of values from the command line."""
@@ -54,13 +61,28 @@ def resolve(
     for layer, path in layer_files(project, work_dir, env, preset, grammars):
         if grammars is None or str(path) in grammars:
             job.read(layer, path)
-        elif files.exists(path):
+        elif files.exists(path) and layer != USER_PROJECT:  # what a run may write there, it knows
             job.found.append(replace(warning("file-ignored", _IGNORED, hint=_IGNORED_HINT), file=str(path)))
     for text in overrides:
         job.override(text)
     if (named := env.get("AUTOLOOP_CONFIG")) and not files.exists(Path(named)):
         hint = "correct or unset AUTOLOOP_CONFIG"
         job.found.append(warning("no-such-config", f"AUTOLOOP_CONFIG names {named!r}, which does not exist", hint=hint))
+    return job.settings(), job.found
+
+
+def operators(work_dir: Path, env: Mapping[str, str], preset: str = "") -> tuple[Settings, list[Diagnostic]]:
+    """What the user's own files say for a run in *work_dir*, with diagnostics.
+
+    Those in *work_dir* itself, as when that is the home, are left out: the run's agents may write there.
+    """
+    job = _Job({})
+    for layer, path in layer_files(None, work_dir, env, preset):
+        if layer in _OF_OPERATOR and not _is_in(path, work_dir):
+            job.read(layer, path)
+        elif layer in _OF_OPERATOR and files.exists(path):
+            found = warning("file-ignored", "your settings lie where agents work, and are not read", hint=_APART)
+            job.found.append(replace(found, file=str(path)))
     return job.settings(), job.found
 
 
@@ -84,6 +106,8 @@ def layer_files(
     if preset:
         yield USER_OVERRIDE, override_file("user", preset, work_dir, env)
         yield REPO_OVERRIDE, override_file("repo", preset, work_dir, env)
+    if not _is_in(own := own_file(work_dir, env), work_dir):
+        yield USER_PROJECT, own
 
 
 def project_file(project: Path) -> Path:
@@ -106,6 +130,16 @@ def override_file(scope: str, preset: str, work_dir: Path, env: Mapping[str, str
 def override_path(preset: str) -> Path:
     """The override file for *preset* within the folder of a scope."""
     return Path("overrides", f"{preset}.toml")
+
+
+def _is_in(path: Path, folder: Path) -> bool:
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def own_file(work_dir: Path, env: Mapping[str, str]) -> Path:
+    """The user's own settings file for the project of *work_dir*, outside of it."""
+    root = repo_root(work_dir.resolve())
+    return user_folder(env) / "projects" / f"{root.name}-{sha256(os.fsencode(root)).hexdigest()[:8]}.toml"
 
 
 def scope_folder(scope: str, work_dir: Path, env: Mapping[str, str]) -> Path:
@@ -181,6 +215,10 @@ class _Job:
         if key is None:
             self._keep(entry, layer, file)
             return
+        if key.meaning.personal and layer not in _OF_OPERATOR:
+            hint = f"`coterie config set {key.name}=… --user` sets it"
+            self._report(error("bad-setting", f"{key.name} counts only in your own files", entry.span, hint), file)
+            return
         try:
             value = convert(key, entry.value, entry.raw)
         except InvalidSetting as fault:
@@ -200,7 +238,7 @@ class _Job:
             return
         section, *names = entry.key.split(".")
         if not {section, *names}.isdisjoint(GUARDS):
-            report, code = (warning, "unknown-setting") if layer in (USER, USER_OVERRIDE) else (error, "bad-setting")
+            report, code = (warning, "unknown-setting") if layer in _OF_OPERATOR else (error, "bad-setting")
             message = f"{entry.key!r} is a guard that coterie does not have"
             self._report(report(code, message, entry.span, NO_GUARD), file)
             return

@@ -13,6 +13,7 @@ class ActorStarted(Record, frozen=True, kw_only=True, tag="actor.started", gc=Fa
         type: The class of an agent, as a dotted path.
         incarnation: 1 for the first, 2 after its first restart.
         process: The worker that it runs in; empty: the process that drives the system.
+        address: Where it is reached, if it serves HTTP.
     """
 
     name: str
@@ -21,6 +22,14 @@ class ActorStarted(Record, frozen=True, kw_only=True, tag="actor.started", gc=Fa
     type: str = ""
     incarnation: int = 1
     process: str = ""
+    address: str = ""
+
+
+class WorkerAwaited(Record, frozen=True, kw_only=True, tag="worker.awaited", gc=False):
+    """No worker serves *process*, and the agents *names* wait for one."""
+
+    process: str
+    names: tuple[str, ...] = ()
 
 
 class ActorStopped(Record, frozen=True, kw_only=True, tag="actor.stopped", gc=False):

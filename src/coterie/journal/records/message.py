@@ -32,7 +32,8 @@ class OperatorSaid(Record, frozen=True, kw_only=True, tag="operator.said", gc=Fa
     """A command of an operator; an empty *turn* means all.
 
     *what* is `interrupt`, `stop`, `retry`, `cancel` or `guide`; of a turn that was parked for a permission `allow` or
-    `deny`; of settings that are held back (*turn* is `config`) `take` or `keep`, and of one that was changed `change`.
+    `deny`; of settings that are held back (*turn* is `config`) `take` or `keep`, and of one that was changed `change`;
+    `always` and `project` (in the root run) allow what the rule *text* says, in this run or in all runs of the project.
     """
 
     message: str

@@ -11,10 +11,10 @@ from coterie import files
 from coterie.engines.commands import Emit, Reply
 from coterie.formats.bounds import decode_json
 from coterie.ids import child_run_id
-from coterie.journal.records import DECISIONS, PARKED_DECISIONS, AttemptFailed
+from coterie.journal.records import AttemptFailed
 from coterie.kernel.commands import NextAttempt, Turn, refusal
 from coterie.kernel.fold import Fold
-from coterie.kernel.prompts import how_to_decide
+from coterie.kernel.prompts import decisions, how_to_decide, said_with
 from coterie.kinds import Kind, kind_of
 from coterie.runs.messages import LARGEST, WAITS, RunMessage, Verdict
 from coterie.runs.messages.tokens import Tokens
@@ -101,7 +101,7 @@ def _judged(fold: Fold, turn: Turn, message: RunMessage) -> str:
     """The problem with *message* as the answer for *turn*."""
     if fold.kind(turn.ask.agent) != "human":  # it was cut off, and a human decides whether it is retried
         parked = fold.parked_for(turn.ask.turn)
-        unknown = message.text.strip() not in (PARKED_DECISIONS if parked else DECISIONS)
+        unknown = (said_with(message.text)[0] if parked else message.text.strip()) not in decisions(parked)
         again = any(
             isinstance(one, NextAttempt) and one.turn == turn.ask.turn and one.ask for one in fold.todo.values()
         )
