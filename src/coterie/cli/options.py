@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Struct
 
+from coterie.cli.parameters import Arg, Opt
+
 if TYPE_CHECKING:
     from coterie.backends.models.cassette import Cassette
     from coterie.planning.plan import Limits

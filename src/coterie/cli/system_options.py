@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 
+from coterie.cli.parameters import Opt
+
 if TYPE_CHECKING:
     from coterie.planning.plan import Plan
 
