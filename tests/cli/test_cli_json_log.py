@@ -71,21 +71,24 @@ def test_a_gateway_is_watched_and_drains(tmp_path: Path) -> None:
     environment = os.environ | {"XDG_STATE_HOME": str(tmp_path / "state")}
     words = [sys.executable, "-m", "coterie", "run", "--log-format", "json"]
     with subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        told = []
-        while '"root"' not in (line := process.stderr.readline()):
-            told.append(line)
-        at = f"http://127.0.0.1:{port}"
-        assert httpx.get(f"{at}/health").json() == {"status": "ok"}
-        assert httpx.get(f"{at}/ready").json() == {"ready": True}
-        assert httpx.post(f"{at}/echo", json={"n": 1}).json() == {"said": {"n": 1}}
-        counted = 'coterie_gateway_requests_total{gateway="api",status="200"} 3.0'
-        assert counted in httpx.get(f"{at}/metrics").text
-        began = time.monotonic()
-        process.send_signal(signal.SIGTERM)
-        found = events(process.stderr.read())
-        assert process.wait() == 0
-        assert time.monotonic() - began < 20
+        try:
+            assert process.stderr is not None
+            told = []
+            while '"root"' not in (line := process.stderr.readline()):
+                told.append(line)
+            at = f"http://127.0.0.1:{port}"
+            assert httpx.get(f"{at}/health").json() == {"status": "ok"}
+            assert httpx.get(f"{at}/ready").json() == {"ready": True}
+            assert httpx.post(f"{at}/echo", json={"n": 1}).json() == {"said": {"n": 1}}
+            counted = 'coterie_gateway_requests_total{gateway="api",status="200"} 3.0'
+            assert counted in httpx.get(f"{at}/metrics").text
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            found = events(process.stderr.read())
+            assert process.wait() == 0
+            assert time.monotonic() - began < 20
+        finally:
+            process.kill()
 
     requests = [one for one in found if one["event"] == "http.request"]
     assert [(one["method"], one["path"], one["status"]) for one in requests] == [
