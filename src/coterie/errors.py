@@ -6,6 +6,7 @@
   - RunIsOwned             another process owns the run, or a cluster drives it
   - NotTheOperator         a process of an attempt tries what only the operator may do
   - RunIsFinished          the run has finished and cannot be continued
+  - RetryRefused           the run cannot be retried: nothing failed it that could be repeated
   - NoSuchTurn             the run has no turn with that name
   - JournalUnreadable      a journal is damaged, or written by a newer coterie
   - JournalFailed          a journal could not be written
@@ -114,7 +115,17 @@ class RunIsFinished(CoterieError):
 
     def __init__(self, run: str, outcome: str) -> None:
         self.run, self.outcome = run, outcome
-        super().__init__(f"run {run!r} has {outcome}: `coterie inspect {run}` shows it; it cannot be continued")
+        retry = f"`coterie resume {run} --retry` retries what failed it; "
+        can = retry if outcome == "failed" else "it cannot be continued; "
+        super().__init__(f"run {run!r} has {outcome}: {can}`coterie inspect {run}` shows it")
+
+
+class RetryRefused(CoterieError):
+    """A run cannot be retried, as what failed it is not to be repeated, or it did not fail. *line* says what can be."""
+
+    def __init__(self, run: str, reason: str, line: str) -> None:
+        self.run, self.reason, self.line = run, reason, line
+        super().__init__(f"run {run!r} cannot be retried: {reason}; {line}")
 
 
 class NoSuchTurn(CoterieError):

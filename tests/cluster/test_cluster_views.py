@@ -31,6 +31,24 @@ _TIMES = (
 )
 
 
+_TOOL = 'extensions { coterie { command: ["sh", "-c", "DOES"] } }'
+HEALS = f"""
+topology heals : [pipeline] {{
+  agent first {{ {_TOOL.replace("DOES", "echo first")} }}
+  agent second {{ {_TOOL.replace("DOES", "HEALS")} }}
+  flow {{ first -> second }}
+}}
+"""
+AROUND = f"""
+topology around : [pipeline] {{
+  agent go {{ {_TOOL.replace("DOES", "echo go")} }}
+  agent ill {{ extensions {{ coterie {{ topology: "heals.at" }} }} }}
+  agent last {{ {_TOOL.replace("DOES", "sleep 1 && echo last")} }}
+  flow {{ go -> ill -> last }}
+}}
+"""
+
+
 @dataclass
 class Stage:
     """A cluster with one node, and `coterie` called beside it and for it."""
@@ -53,8 +71,12 @@ class Stage:
 
     def beside(self, *words: str) -> "Future[CompletedProcess[str]]":
         """What a command says that goes on meanwhile."""
-        env = os.environ | {"COTERIE_CLUSTER": self.url}
-        return self.pool.submit(preforked.run, *words, cwd=self.place.folder, env=env)
+        return self.pool.submit(preforked.run, *words, cwd=self.place.folder, env=self.env)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of a command for the cluster."""
+        return os.environ | {"COTERIE_CLUSTER": self.url}
 
     def until(self, word: str, *words: str) -> str:
         """What the command says once *word* is in it."""
@@ -177,6 +199,40 @@ def test_a_terminated_run_goes_on_from_its_export(stage: Stage) -> None:
     assert resumed.result().returncode == 0, resumed.result()
     assert "agrees" in stage.there("replay", "stuck")
     assert [word for word in stage.place.started() if word == "writer#1"] == starts
+
+
+@pytest.mark.slow
+def test_a_failed_run_is_retried_on_the_cluster(stage: Stage) -> None:
+    """Its team in place; its views, statistics and followers have it as it is now; here it is retried likewise."""
+    heals = f"test -e {stage.place.folder}/healed && echo fine"
+    (stage.place.folder / "heals.at").write_text(HEALS.replace("HEALS", heals))
+    (stage.place.folder / "around.at").write_text(AROUND)
+    said = preforked.run(
+        "submit", "around.at", "--no-files", "do it", "--id", "sick", "--wait", cwd=stage.place.folder, env=stage.env
+    )
+    assert said.returncode == 1, said
+    assert "coterie resume sick --retry" in said.stderr
+    assert "`coterie resume sick --retry` retries what failed it" in stage.complaint("resume", "sick")
+    assert "it has no turn 'x#1'" in stage.complaint("resume", "sick", "--retry", "x#1")
+    assert stage.complaint("resume", "sick", "--retry")  # still not healed
+    assert "failed" in stage.there("runs")
+    (stage.place.folder / "healed").touch()
+
+    retried = stage.beside("resume", "sick", "--retry")
+    stage.until("running", "runs")
+    watching = stage.beside("watch", "sick", "--json")
+    assert retried.result().returncode == 0, retried.result()
+    shown = [json.loads(line) for line in watching.result().stdout.splitlines()]
+    log = json.loads(stage.there("inspect", "sick", "journal", "--json"))
+    assert [one["record"]["seq"] for one in shown if one["run"] == "sick"] == [one["seq"] for one in log]
+    topics = [one["topic"] for one in log]
+    assert (topics.count("run.finished"), topics.count("run.reopened"), topics.count("turn.started")) == (3, 2, 3)
+    inner = json.loads(stage.there("inspect", "sick/ill#1.1", "journal", "--json"))
+    assert [one["turn"] for one in inner if one["topic"] == "turn.finished"] == ["first#1", "second#1"]
+    assert "agrees" in stage.there("replay", "sick")
+    [listed] = [one for one in json.loads(stage.there("runs", "--json")) if one["run"] == "sick"]
+    assert (listed["state"], listed["turns"]) == ("completed", 4)
+    assert "it has completed" in stage.complaint("resume", "sick", "--retry")
 
 
 @pytest.mark.slow

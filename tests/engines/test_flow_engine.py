@@ -407,7 +407,7 @@ def test_halt_cancels_what_runs_in_start_order_and_fails() -> None:
     reason = "d#1 failed (exit): status 3"
     assert flow.step(failed("d#1")) == [
         Cancel(turn="c#1", reason=reason),
-        Finish(outcome="failed", reason=reason, result={"kind": "exit"}),
+        Finish(outcome="failed", reason=reason, result={"kind": "exit"}, at_fault=("d#1",)),
     ]
 
 
@@ -536,7 +536,7 @@ def test_fallbacks_that_name_each_other_do_not_go_round() -> None:
     flow.step(failed("a#1"))
 
     assert flow.step(failed("f#1")) == [
-        Finish(outcome="failed", reason="f#1 failed (exit): status 3", result={"kind": "exit"})
+        Finish(outcome="failed", reason="f#1 failed (exit): status 3", result={"kind": "exit"}, at_fault=("f#1",))
     ]
 
 

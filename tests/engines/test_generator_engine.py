@@ -201,7 +201,9 @@ def test_somebody_stands_in_and_the_place_keeps_its_name() -> None:
     assert [(ask.turn, ask.agent, ask.instead_of) for ask in driver.asked] == [("a#1", "a", ""), ("a.b#1", "b", "a")]
 
     driver = Driver(engine(play, agents=agents), failed).begin()
-    assert driver.to_end() == Finish(outcome="failed", reason="a.b#1 failed (exit): it broke", result={"kind": "exit"})
+    assert driver.to_end() == Finish(
+        outcome="failed", reason="a.b#1 failed (exit): it broke", result={"kind": "exit"}, at_fault=("a.b#1",)
+    )
 
 
 def test_who_stands_in_may_be_stood_in_for_and_nobody_is_asked_twice() -> None:
@@ -376,4 +378,6 @@ def test_whoever_asked_hears_of_what_kind_the_failure_was() -> None:
             raise PatternFailed("half of it is missing") from failure
 
     driver = Driver(engine(play), lambda ask: TurnFailed(turn=ask.turn, kind="quota", reason="no money")).begin()
-    assert driver.to_end() == Finish(outcome="failed", reason="half of it is missing", result={"kind": "quota"})
+    assert driver.to_end() == Finish(
+        outcome="failed", reason="half of it is missing", result={"kind": "quota"}, at_fault=("a#1",)
+    )

@@ -217,6 +217,32 @@ def gates() -> list[r.Record]:
     ]
 
 
+def reopened() -> list[r.Record]:
+    """A run that failed because of a program and of a team, was reopened, and completed."""
+    usage = r.Usage(cost=0.5, turns=2)
+    return [
+        r.RunStarted(run="reopened", engine="flow", topology="build", plan='{"name":"build"}'),
+        r.RunOwned(epoch=1),
+        r.TurnStarted(cause=(1, 0), turn="team#1", agent="team"),
+        r.AttemptFailed(turn="team#1", attempt=1, kind="exit", reason="coder#1 failed (exit): status 3", usage=usage),
+        r.TurnFailed(cause=(4, 0), turn="team#1", kind="exit", reason="coder#1 failed (exit): status 3"),
+        r.RunFinished(cause=(5, 0), outcome="failed", reason="team#1 failed (exit): coder#1 failed (exit): status 3"),
+        r.RunReopened(source="operator", turns=("team#1.1/coder#1",), below={"team#1.1": 5}, since=5,
+                      reported={"team#1": usage}, by="operator", reason="team#1 failed (exit)"),
+        r.RunOwned(epoch=2),
+        r.TurnFinished(turn="team#1", attempt=1, text=LONG, usage=r.Usage(cost=0.75, turns=3)),
+        r.TurnStarted(cause=(9, 0), turn="tester#1", agent="tester", inputs=("team#1",)),
+        r.AttemptFailed(turn="tester#1", attempt=1, kind="exit", reason="status 1"),
+        r.TurnFailed(cause=(11, 0), turn="tester#1", kind="exit", reason="status 1"),
+        r.RunFinished(cause=(12, 0), outcome="failed", reason="tester#1 failed (exit): status 1"),
+        r.RunReopened(source="agent", turns=("tester#1",), since=12, by="other/ada#1.1", reason="tester#1 failed"),
+        r.RunOwned(epoch=3),
+        r.TurnStarted(cause=(14, 0), turn="tester#1", agent="tester", attempt=2, inputs=("team#1",)),
+        r.TurnFinished(source="agent", turn="tester#1", attempt=2, text="passed"),
+        r.RunFinished(cause=(17, 0), outcome="completed", result={"text": "passed"}),
+    ]  # fmt: skip
+
+
 def budget() -> list[r.Record]:
     """Attempts for which an estimate was reserved: one is lost, the next one is cut off for its cost, a third answers.
 
@@ -512,6 +538,7 @@ HISTORIES = {
     "misreported": misreported,
     "attention": attention,
     "budget": budget,
+    "reopened": reopened,
     "parked": parked,
     "closed": closed,
     "held": held,

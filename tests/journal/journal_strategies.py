@@ -36,6 +36,8 @@ _FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     dict[str, Any] | None: st.none() | objects,
     dict[str, str]: st.dictionaries(keys, texts, max_size=2),
     dict[str, str | None]: st.dictionaries(keys, st.none() | texts, max_size=2),
+    dict[str, int]: st.dictionaries(keys, counts, max_size=2),
+    dict[str, Usage]: st.dictionaries(keys, usages, max_size=2),
     dict[str, int] | None: st.none() | st.dictionaries(keys, counts, max_size=2),
     float | None: st.none() | st.floats(0, 1e10),
     str | None: st.none() | texts,

@@ -65,10 +65,11 @@ def test_an_agent_that_cannot_answer_fails_its_run_with_one_reason(place: Place,
     said = place.call("run", "one.at", "go", status=1)
 
     assert said.out == ""
-    *_, outcome, hint, _ = said.err.splitlines()
+    *_, outcome, hint, _, then, retry = said.err.splitlines()
     assert said.err.count(why) == 1
     assert outcome.startswith("failed (a#1 failed (")
-    assert hint == "inspect it with:"
+    assert (hint, then) == ("inspect it with:", "retry what failed it with:")
+    assert retry.strip().split()[::3] == ["coterie", "--retry"]
     assert reads(place)[-2:] == ["turn.failed", "run.finished"]
 
 

@@ -66,6 +66,7 @@ def test_every_kind_of_record_has_a_sentence() -> None:
             "attested",
             "misreported",
             "held",
+            "reopened",
             "system",
             "corrected",
             "streamed",

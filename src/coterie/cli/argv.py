@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from coterie.backends.agentside.words import plain
 
-REHEARSE = "--rehearse"
+REHEARSE, RETRY = "--rehearse", "--retry"
 MOCK = "mock-backend"
 """A command whose words after the first are a prompt, even if they begin with a dash."""
 BEHIND = "--argument"
@@ -12,11 +12,11 @@ BEHIND = "--argument"
 
 
 def prepare(arguments: Sequence[str]) -> list[str]:
-    """Return *arguments* with the optional value of `--rehearse` and the words behind `--` of `run` made explicit.
+    """Return *arguments* with optional values of options and the words behind `--` of `run` made explicit.
 
-    The word after a bare `--rehearse` is its script if it ends in `.json`; otherwise it is a separate word, and the
-    option gets an empty value. Each word behind `--` of `run` becomes an argument for the backend; other words behind
-    `--` do not change. The payload of `emit` may begin with a dash.
+    The word after a bare `--rehearse` is its script if it ends in `.json`, that after a bare `--retry` a turn if it has
+    a `#`; otherwise it is a separate word, and the option gets an empty value. Each word behind `--` of `run` becomes
+    an argument for the backend; other words behind `--` do not change. The payload of `emit` may begin with a dash.
     """
     if len(arguments) > 2 and arguments[0] == MOCK and not arguments[1].startswith("-"):
         return [*arguments[:2], "--", *arguments[2:]]
@@ -35,13 +35,18 @@ def _prepared(arguments: Sequence[str]) -> Iterator[str]:
         if word == "--":
             yield word
             yield from words
-        elif word != REHEARSE:
+        elif word not in (REHEARSE, RETRY):
             yield word
         else:
             follower = next(words, None)
-            if follower is not None and follower.endswith(".json") and not follower.startswith("-"):
-                yield f"{REHEARSE}={follower}"
+            if follower is not None and not follower.startswith("-") and _is_value(word, follower):
+                yield f"{word}={follower}"
                 continue
-            yield f"{REHEARSE}="
+            yield f"{word}="
             if follower is not None:
                 yield from _prepared([follower, *words])
+
+
+def _is_value(option: str, word: str) -> bool:
+    """Whether *word*, which follows *option*, is its value."""
+    return word.endswith(".json") if option == REHEARSE else "#" in word

@@ -107,6 +107,8 @@ def submit(
     if outcome.result and (result := text.result(outcome.result)):
         (complain if outcome.status == "failed" else say)(result)
     complain(text.outcome(outcome))
+    if hint := text.next_steps(outcome, f" --cluster {shlex.quote(cluster)}" if cluster else ""):
+        complain(hint)
     return outcome.exit
 
 

@@ -19,7 +19,10 @@ def fork(
     run: Run,
     at: Annotated[
         int | None,
-        Opt(metavar="SEQ", help="The last record to share; by default the last one, or the one before the run's end."),
+        Opt(
+            metavar="SEQ",
+            help="The last record to share; by default the last, before the end or failure of a run that has ended.",
+        ),
     ] = None,
     prompts: Annotated[
         list[str] | None,

@@ -165,6 +165,10 @@ def resume(
     here: Annotated[
         bool, Opt("--here", help="Continue a run of a cluster on this machine, with a copy of its journal.")
     ] = False,
+    retry: Annotated[
+        str | None,
+        Opt("--retry", metavar="[TURN]", help="Continue a failed run: retry what failed it, or only TURN."),
+    ] = None,
     *,
     home: HomeOptions,
     limits: LimitOptions,
@@ -172,16 +176,18 @@ def resume(
 ) -> int:
     """Continue a run from the end of its journal.
 
-    Finished turns are not repeated; turns that were running are retried, with a note in their prompt. Limits include
-    everything the run has used so far. A turn that waits for a quota is not started before it opens: the run stops
-    again and says when that is. With --when-open this command waits, without owning the runs, and resumes each once its
-    quota is open, again if need be, until none waits for a quota. Exit status as for `run`; of several runs, the
-    highest.
+    Finished turns are not repeated; turns that were running are retried, with a note in their prompt. A failed run goes
+    on with --retry: the turns that failed it, and those that this cancelled, are retried. Limits include everything
+    the run has used so far. A turn that waits for a quota is not started before it opens: the run stops again and says
+    when that is. With --when-open this command waits, without owning the runs, and resumes each once its quota is
+    open, again if need be, until none waits for a quota. Exit status as for `run`; of several runs, the highest.
     """
     from coterie.errors import UsageError
     from coterie.runs.control import RemoteRuns
     from coterie.runs.repository import LocalRuns, find, location_at
 
+    if retry is not None and (when_open or len(run) > 1):
+        raise UsageError("--retry is for one run; a turn of it is written NAME#N, such as coder#1")
     if len(run) > 1 and not when_open:
         raise UsageError("one run at a time can be resumed; several need --when-open")
     if backend is not None and reload is None:
@@ -197,7 +203,7 @@ def resume(
         runs, run = find(name, where, show_place)
         runs = runs.here(run, complain) if here and isinstance(runs, RemoteRuns) else runs
         option = LocalRuns(runs.root).option if here else location_at(where).option
-        return carry_on(runs, run, option, bounds, drive, reload=plan, cassette=tape, quota=quota)
+        return carry_on(runs, run, option, bounds, drive, reload=plan, retry=retry, cassette=tape, quota=quota)
 
     return _resume_when_open(run, again, where) if when_open else again(run[0])
 

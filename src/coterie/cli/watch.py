@@ -4,7 +4,7 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Annotated
 
 from coterie.cli.options import AsJson, HomeOptions
-from coterie.cli.output import say, say_json, width
+from coterie.cli.output import complain, say, say_json, width
 from coterie.cli.parameters import Arg
 
 if TYPE_CHECKING:
@@ -29,7 +29,13 @@ def watch(
     runs, run = find(run, home.where)
     drive(_show(runs, run, as_json), lambda: "no longer watching; the run continues")
     if not as_json:
-        say(f"{run}: {runs.status(run)}")
+        status = runs.store.status(run)
+        say(f"{run}: {status.state}")
+        if status.state == "failed":
+            from coterie.cli.text.outcomes import failed_next
+            from coterie.journal.records import MERGE_CONFLICT
+
+            complain(failed_next(run, "merge" if status.reason == MERGE_CONFLICT else "retry"))
     return 0
 
 

@@ -11,7 +11,7 @@ from coterie.cli.display import Display, JsonLines, Lines
 from coterie.cli.output import choose_log, complain, say
 from coterie.cli.text import runs as text
 from coterie.clock import iso_time
-from coterie.journal.records import Record, TurnFailed
+from coterie.journal.records import Record, RunReopened, TurnFailed
 from coterie.waits import mark_shown
 
 if TYPE_CHECKING:
@@ -86,8 +86,12 @@ class Watch:
         return STOPPING if root is not None and root.kind.stops_in_order else INTERRUPTING
 
     def _count(self, run: str, record: Record) -> None:
+        path = run.split("/")[1:]
         if isinstance(record, TurnFailed):
-            self.failed["/".join([*run.split("/")[1:], record.turn])] = None
+            self.failed["/".join([*path, record.turn])] = None
+        elif isinstance(record, RunReopened):
+            for turn in record.asked:
+                self.failed.pop("/".join([*path, turn]), None)
 
     async def _print_question(self, request: Request) -> str:
         """Print the question and the command that answers it, and wait until that is done."""

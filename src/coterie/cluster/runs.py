@@ -36,6 +36,7 @@ from coterie.runs.index import Entry
 from coterie.runs.messages import RunMessage, Verdict
 from coterie.runs.outcome import Outcome, outcome_of
 from coterie.runs.repository import Runs
+from coterie.runs.retry import reopening
 from coterie.workspace.notes import EntryFiles, NoteSettings
 from coterie.workspace.notes.entries import read
 
@@ -135,11 +136,11 @@ class ClusterServer:
         """The verdict on *message* to the root run *run*."""
         return self.call(self._send(run, message))
 
-    async def restart(self, run: str, limits: Limits | None, reload: Plan | None, files: "RunFiles | None") -> None:
-        """Have a workflow drive *run* from the end of its exported journal; *files*: by default its own."""
+    async def restart(self, run: str, **how: Any) -> None:
+        """Have a workflow drive *run* from the end of its exported journal; *how*: see `coterie.cluster.submit`."""
         from coterie.cluster.submit import restart
 
-        await restart(await self.client(), self.export, run, limits=limits, reload=reload, files=files)
+        await restart(await self.client(), self.export, run, **how)
         self._driven.pop(run, None)
 
     async def end(self, run: str) -> "tuple[RunExit, tuple[str, ...]]":
@@ -327,6 +328,7 @@ class ClusterRuns(RemoteRuns):
         run: str,
         *,
         reload: Plan | None = None,
+        retry: str | None = None,
         limits: Limits | None = None,
         observe: Observe | None = None,
         recall: Any = None,
@@ -340,17 +342,23 @@ class ClusterRuns(RemoteRuns):
         if local.get("cassette") is not None:
             raise UsageError("a cluster's workers call the models: --cassette needs --here")
         await self.server.wait(self.server.catch_up(run))
-        check_operator(self, run)
-        earlier = [(one.run, record) async for one in self.load_tree(run) for record in one.records]
+        marks = check_operator(self, run)
+        journals = [one async for one in self.load_tree(run)]
+        earlier = [(one.run, record) for one in journals for record in one.records]
         known = {name: record.seq for name, record in earlier}
         if self.server.is_driven(run):
             raise RunIsOwned(run, cluster=str(self.server.address))
-        if isinstance(last := earlier[known[run] - 1][1], RunFinished):
+        reopened = None
+        if retry is not None:
+            reopened = reopening(journals, time.time(), retry, marks[0] if marks else "")
+        elif isinstance(last := earlier[known[run] - 1][1], RunFinished):
             raise RunIsFinished(run, last.outcome)
         if recall is not None:
             recall(iter(earlier))
         server = self.server
-        await server.wait(server.restart(run, limits, reload, self._files.pop(run, None)))
+        files = self._files.pop(run, None)
+        await server.wait(server.restart(run, limits=limits, reload=reload, reopened=reopened, files=files))
+        self._over.discard(run)
         async with aclosing(self.follow(run)) as news:
             async for name, record in news:
                 if observe is not None and record.seq > known.get(name, 0):

@@ -32,7 +32,7 @@ from coterie.cluster.wire import DEFAULT_QUEUE, QUEUE, WORKFLOW, BackendFacts, B
 from coterie.errors import ClusterFailed, UsageError
 from coterie.ids import new_run_id
 from coterie.journal.export import Export
-from coterie.journal.records import RunStarted
+from coterie.journal.records import RunReopened, RunStarted
 from coterie.kernel import plan_secrets
 from coterie.kernel.run_exit import RunExit
 from coterie.kinds import check_start, kind_of
@@ -160,11 +160,13 @@ async def restart(
     *,
     limits: Limits | None = None,
     reload: Plan | None = None,
+    reopened: RunReopened | None = None,
     files: RunFiles | None = None,
 ) -> None:
     """Have the cluster go on with *run*, whose journal is in the export, from the end of that.
 
     Args:
+        reopened: The record by which it is reopened, if it has failed.
         files: Its files; by default as its last workflow has left them.
 
     Raises:
@@ -180,6 +182,7 @@ async def restart(
         limits=limits or Limits(),
         folds=True,
         reloaded=reload is not None,
+        reopened=reopened,
         backends=backends_of(plan),
         files=files or await files_of(client, run),
         notes=submitted(plan),

@@ -11,7 +11,7 @@ from temporalio.converter import CompositePayloadConverter, DefaultPayloadConver
 
 from coterie.backends.base import NO_ABILITIES, Abilities, Answer, Event, Failure, Result
 from coterie.cluster.files import Head, RunFiles
-from coterie.journal.records import NO_USAGE, AnyRecord, Usage
+from coterie.journal.records import NO_USAGE, AnyRecord, RunReopened, Usage
 from coterie.journal.runs import RunRecord
 from coterie.kernel.run_exit import RunExit
 from coterie.planning.plan import Limits
@@ -48,6 +48,7 @@ class Begin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         plan: The plan as JSON; empty: the one that its journal holds.
         folds: The run has begun: its journal is in the export.
+        reopened: The record by which it is reopened, if it has failed.
         backends: By the name that a plan has for each.
         link_events: Events of the history after which the next link follows; 0: when the server suggests it.
         messages: What came while the last link handed the run over.
@@ -63,6 +64,7 @@ class Begin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     limits: Limits = Limits()
     folds: bool = False
     reloaded: bool = False
+    reopened: RunReopened | None = None
     backends: dict[str, BackendFacts] = {}
     link_events: int = 0
     messages: tuple[RunMessage, ...] = ()

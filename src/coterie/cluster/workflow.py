@@ -123,7 +123,9 @@ class RunWorkflow:
         if self._hands_over and ended.status == "stopped" and not ended.reason:
             left, files = tuple(self._left), self._turns.files
             workflow.continue_as_new(
-                msgspec.structs.replace(begin, folds=True, plan="", messages=left, files=files),
+                msgspec.structs.replace(
+                    begin, folds=True, plan="", reloaded=False, reopened=None, messages=left, files=files
+                ),
                 initial_versioning_behavior=workflow.ContinueAsNewVersioningBehavior.AUTO_UPGRADE,
             )
         if workflow.info().typed_search_attributes.get(STATE) is not None:
@@ -132,7 +134,7 @@ class RunWorkflow:
 
     async def _drive(self, begin: Begin) -> RunExit:
         run = begin.run
-        opening = RootOpening(begun_by=begin.begun_by, is_reloaded=begin.reloaded)
+        opening = RootOpening(begun_by=begin.begun_by, is_reloaded=begin.reloaded, reopened=begin.reopened)
         for message in begin.messages:  # the link before has checked their senders
             sender = Sender("agent" if message.attempt or message.by else "operator")
             self._shell.post(lambda message=message, sender=sender: self._take(message, sender))  # type: ignore[misc]

@@ -67,11 +67,12 @@ class Stop(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Finish(Struct, frozen=True, kw_only=True, gc=False):
-    """End the run for good: *outcome* is `completed` or `failed`."""
+    """End the run: *outcome* is `completed` or `failed`. *at_fault* are the turns whose failure ends it."""
 
     outcome: str
     result: Any = None
     reason: str = ""
+    at_fault: tuple[str, ...] = ()
 
 
 Command = Ask | Cancel | Note | Reload | Stop | Finish

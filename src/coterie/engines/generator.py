@@ -12,7 +12,7 @@ same questions. It does no I/O, reads no clock and draws no random numbers.
 Replies are passed on in the order of the questions, not of their arrival: speed decides nothing.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, ClassVar, Literal, TypeVar
@@ -163,13 +163,15 @@ class PendingQuestion:
     Attributes:
         n: The number of the question among those to its slot, from 1.
         asked: The agents called for it: the slot's own, then its fallbacks.
+        turn: The turn of the last of these.
     """
 
-    __slots__ = ("asked", "got", "n", "question", "slot")
+    __slots__ = ("asked", "got", "n", "question", "slot", "turn")
 
     def __init__(self, question: Question, n: int) -> None:
         self.question, self.n, self.slot = question, n, question.agent
         self.asked: list[str] = []
+        self.turn = ""
         self.got: AgentResult = None
 
 
@@ -230,6 +232,9 @@ class GeneratorEngine:
             case r.TurnCancelled(turn=turn):
                 self._spend(turn, record.usage)
                 return self._receive(turn, AgentFailed(turn, "cancelled", record.reason or "called off"))
+            case r.RunReopened():
+                self._reopen(record)
+                return ()
             case r.RunStarted():
                 try:
                     self._conversation = self._begin(record.input)
@@ -281,6 +286,9 @@ class GeneratorEngine:
     def _move(self, step: _Step | None, commands: list[Command]) -> None:
         """Advance the generator until it waits for a reply that has not arrived."""
         assert self._conversation is not None
+        if step is None:
+            return
+        failed = {place.turn for place in self._places if isinstance(place.got, AgentFailed)}
         while step is not None:
             self._places, self._at, self._settled, self._next, self._asked = [], {}, 0, 0, None
             try:
@@ -294,7 +302,7 @@ class GeneratorEngine:
                 commands.append(self._end(end.value))
                 return
             except Exception as error:  # a user's pattern may raise anything: it fails its run, not the owner
-                commands.append(_failed(error))
+                commands.append(_failed(error, failed))
                 return
             self._asked = asked
             step = self._advance(commands)
@@ -364,6 +372,7 @@ class GeneratorEngine:
         question, plan = place.question, self._agents.get(agent)
         turn = turn_id(place.slot if agent == place.slot else f"{place.slot}.{agent}", place.n)
         place.asked.append(agent)
+        place.turn = turn
         self._turns += plan is None or plan.child is None
         self._at[turn] = place
         self._slots[turn] = place.slot
@@ -379,17 +388,33 @@ class GeneratorEngine:
             instead_of=place.slot if agent != place.slot else "",
         )
 
+    def _reopen(self, record: r.RunReopened) -> None:
+        """Wait again for the replies to those of the last questions that are retried."""
+        for place in self._places:
+            if place.turn in record.asked:
+                place.got, self._at[place.turn] = None, place
+        gots = [place.got is not None for place in self._places]
+        self._settled = gots.index(False) if False in gots else len(gots)
+        for turn, usage in record.reported.items():
+            self._spend(turn, r.NO_USAGE - usage)
+
     def _spend(self, turn: str, usage: r.Usage) -> None:
         slot = self._slots.get(turn)
         if slot is not None and usage is not r.NO_USAGE:
             self._spent[slot] = self._spent.get(slot, r.NO_USAGE) + usage
 
 
-def _failed(error: Exception) -> Finish:
-    """The command that ends the run when the generator raises *error*, with the kind of failure for the caller."""
+def _failed(error: Exception, failed: Collection[str] = ()) -> Finish:
+    """The command that ends the run when the generator raises *error*, with the kind of failure for the caller.
+
+    Args:
+        failed: The turns that had failed of those that it waited for last.
+    """
+    at_fault = tuple(sorted(filter(None, failed)))
     if not isinstance(error, AgentFailed | PatternFailed):
-        return Finish(outcome="failed", reason=f"the pattern raised {type(error).__name__}: {error}")
-    return Finish(outcome="failed", reason=str(error), result={"kind": error.kind} if error.kind else None)
+        return Finish(outcome="failed", reason=f"the pattern raised {type(error).__name__}: {error}", at_fault=at_fault)
+    result = {"kind": error.kind} if error.kind else None
+    return Finish(outcome="failed", reason=str(error), result=result, at_fault=at_fault)
 
 
 def _questions(asked: object) -> tuple[Question, ...]:

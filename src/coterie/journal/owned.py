@@ -1,9 +1,9 @@
 """How long a run has been owned: time without an owner does not count."""
 
-from coterie.journal.records import JournalRepaired, PlanReloaded, Record, RunOwned
+from coterie.journal.records import JournalRepaired, PlanReloaded, Record, RunOwned, RunReopened
 from coterie.values import dataclass
 
-_TAKING_OVER = frozenset({JournalRepaired, PlanReloaded, RunOwned})
+_TAKING_OVER = frozenset({JournalRepaired, PlanReloaded, RunOwned, RunReopened})
 """The first records of a new owner: the time before them had no owner."""
 
 
@@ -22,6 +22,8 @@ class OwnedTime:
 
     def apply(self, record: Record) -> None:
         """Let the time up to *record* count, unless it is one that a new owner begins with."""
+        if self.at is not None and record.at < self.at:
+            return  # an engine takes it in after the run was reopened
         if self.at is not None:
             if type(record) not in _TAKING_OVER:
                 self.seconds += record.at - self.at

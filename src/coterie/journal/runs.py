@@ -11,7 +11,7 @@ from functools import cached_property
 from coterie.errors import JournalUnreadable, NoSuchRun
 from coterie.ids import child_run_id
 from coterie.journal.base import Archive
-from coterie.journal.records import ConfigChanged, PlanReloaded, Record, RunStarted, TurnStarted
+from coterie.journal.records import ConfigChanged, PlanReloaded, Record, RunReopened, RunStarted, TurnStarted
 from coterie.journal.relocation import Relocation
 from coterie.planning.plan import Plan, from_json, from_record
 from coterie.values import dataclass
@@ -143,8 +143,9 @@ class RunReader:
             NoSuchRun, JournalUnreadable: If one cannot be read.
         """
         news: asyncio.Queue[RunRecord] = asyncio.Queue()
-        readers = [asyncio.create_task(self._put(run, news))]
+        readers = {run: asyncio.create_task(self._put(run, news))}
         children: list[str] = []
+        reopening: set[str] = set()
         came: list[RunRecord] = []
         quiet = 0
         try:
@@ -156,27 +157,35 @@ class RunReader:
                 for which, record in came:
                     if isinstance(record, TurnStarted):
                         children.append(child_run_id(which, record.turn, record.attempt))
+                    if isinstance(record, RunReopened):
+                        reopening.discard(which)
+                        reopening |= {f"{which}/{child}" for child, since in record.below.items() if since}
                     yield which, record
                 for child in [one for one in children if self.has(one)]:
                     heard = True
                     children.remove(child)
-                    readers.append(asyncio.create_task(self._put(child, news)))
-                for reader in readers:
+                    readers[child] = asyncio.create_task(self._put(child, news))
+                for name, reader in readers.items():
                     if reader.done():
                         reader.result()  # raises what made a journal unreadable
+                        if owned and (name == run or name in reopening):  # it may be reopened yet
+                            readers[name] = asyncio.create_task(self._put(name, news, reader.result() + 1))
                 quiet = 0 if owned or heard else quiet + 1
                 came = []
                 with suppress(TimeoutError):
                     async with asyncio.timeout(check_every):
                         came.append(await news.get())
         finally:
-            for reader in readers:
+            for reader in readers.values():
                 reader.cancel()
-            await asyncio.gather(*readers, return_exceptions=True)
+            await asyncio.gather(*readers.values(), return_exceptions=True)
 
-    async def _put(self, run: str, news: "asyncio.Queue[RunRecord]") -> None:
-        async for record in self.store.follow(run):
+    async def _put(self, run: str, news: "asyncio.Queue[RunRecord]", from_seq: int = 1) -> int:
+        """Put the records of *run* into *news*; the seq of the last one."""
+        async for record in self.store.follow(run, from_seq):
             news.put_nowait((run, record))
+            from_seq = record.seq + 1
+        return from_seq - 1
 
     def first(self, run: str) -> RunStarted:
         """The record that *run* began with.

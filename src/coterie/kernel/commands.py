@@ -6,8 +6,10 @@ import msgspec
 from msgspec import Struct
 
 from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, Reload, Reply, Stop
+from coterie.errors import ReplayMismatch
 from coterie.journal import records as r
 from coterie.kernel.retries import RetryCount
+from coterie.planning.plan import from_record
 
 AttemptInput = (
     Reply
@@ -104,6 +106,7 @@ class Turn(Struct, kw_only=True, gc=False):
         launched: The processes its attempts had.
         result: What it answered, once finished; in a loop without what it said.
         failure: The last failure that the next attempt's prompt shows; once it has ended without what was printed.
+        reopened: The record by which the child run that its current attempt is was last reopened.
     """
 
     ask: Ask
@@ -123,6 +126,7 @@ class Turn(Struct, kw_only=True, gc=False):
     result: r.TurnFinished | None = None
     failure: r.AttemptFailed | None = None
     cancelled: bool = False
+    reopened: r.RunReopened | None = None
 
 
 class Part(NamedTuple):
@@ -234,6 +238,21 @@ def describe(what: r.Record | Command | NextAttempt) -> str:
     name = type(what).__struct_config__.tag if isinstance(what, r.Record) else type(what).__name__
     turn = getattr(what, "turn", "")
     return f"{name} {turn}".strip()
+
+
+def changed_plan(run: str, record: r.ConfigChanged) -> str:
+    """The plan in *record* of *run*.
+
+    Raises:
+        ReplayMismatch: If it is not the one that was recorded.
+    """
+    try:
+        if record.plan_hash:
+            from_record(record.plan, record.plan_hash)
+    except ValueError as error:
+        hint = f"{error}; restore the journal from a backup"
+        raise ReplayMismatch(run, record.seq, "config.changed with another plan", "the recorded plan", hint) from error
+    return record.plan
 
 
 def refusal(record: r.Record) -> str:

@@ -14,9 +14,10 @@ from coterie.engines.commands import INFRASTRUCTURE, Ask, Cancel, Command, Engin
 from coterie.errors import ReplayMismatch
 from coterie.journal import records as r
 from coterie.journal.owned import OwnedTime
-from coterie.kernel.commands import HeldBack, NextAttempt, Part, Turn, carries_out, describe, refusal
+from coterie.kernel.commands import HeldBack, NextAttempt, Part, Turn, carries_out, changed_plan, describe, refusal
 from coterie.kernel.pending_guidance import Guidance
-from coterie.planning.plan import AgentPlan, Limits, from_record
+from coterie.kernel.reopening import Reopenable
+from coterie.planning.plan import AgentPlan, Limits
 
 _DECIDED = frozenset({r.TurnStarted, r.TurnFailed, r.ConfigChanged, r.ConfigHeld, r.ConfigRejected, r.ConfigKept})
 """What is never written unless a command wants it."""
@@ -59,7 +60,7 @@ class Coordinator(Protocol):
         """The part of *result* that stays in memory once its turn has ended."""
 
 
-class Fold:
+class Fold(Reopenable):
     """The state of one run, after the records that were applied.
 
     Args:
@@ -87,7 +88,7 @@ class Fold:
         called_off: Whether the parent called this run off: messages of its attempts are too late.
         todo: What is decided and not yet carried out, in order.
         stopping: The engine's wish to let go of the run, if it has one.
-        ending: The engine's wish to end the run, if it has one.
+        ending: The engine's wish to end the run, if it has one, and *at_fault* the turns whose failure ends it.
         closed: The steps of the run's end that are done.
         trees: The paths of the work trees that were made.
         time: How long it was owned.
@@ -96,6 +97,7 @@ class Fold:
     """
 
     def __init__(self, run: str, coordination: Coordinator) -> None:
+        super().__init__()
         self.run, self.coordination = run, coordination
         self.engine, self.agents = coordination.engine, coordination.agents
         self.agent_kinds = {agent.kind for agent in self.agents.values()}
@@ -128,6 +130,7 @@ class Fold:
         self.todo: dict[r.Cause, Command | NextAttempt] = {}
         self.stopping: r.Cause | None = None
         self.ending: r.Cause | None = None
+        self.at_fault: tuple[str, ...] = ()
         self.closed: list[r.Record] = []
         self.trees: set[str] = set()
         self._at_once: deque[r.Cause] = deque()
@@ -198,7 +201,9 @@ class Fold:
         return self.kind(agent) not in ("topology", "human")
 
     def fold(self, records: Iterable[r.Record]) -> None:
-        """Fold a journal in."""
+        """Fold a journal in. Where it was reopened, the end of the run and the failure that led to it are void."""
+        records = tuple(records)
+        self._reopenings += [record for record in records if isinstance(record, r.RunReopened)]
         for record in records:
             self.apply(record)
 
@@ -210,9 +215,25 @@ class Fold:
         """
         if record.seq != self.seq + 1:
             raise ReplayMismatch(self.run, record.seq, f"seq {record.seq}", f"seq {self.seq + 1}")
-        command = self._settle(record)
+        reopened = self._reopening(record)
+        command = self._settle(record) if reopened is None else self.todo.pop(record.cause or (0, 0), None)
         self.seq, self.at = record.seq, record.at
         self.time.apply(record)
+        if reopened is None:
+            follows = self._take(record, command)
+            follows += self.engine.step(record)
+        elif isinstance(record, r.RunReopened):
+            follows = self._reopen(self._reopenings.popleft())
+        else:
+            follows = self._take_void(record, reopened)
+        if self.finished is not None:
+            self.todo.clear()
+        elif follows:
+            for k, wanted in enumerate(follows):
+                self._want((record.seq, k), wanted)
+
+    def _take(self, record: r.Record, command: Command | NextAttempt | None) -> list[Command | NextAttempt]:
+        """Take *record*, which carries out *command*, in, and return what follows without the engine."""
         follows: list[Command | NextAttempt] = []
         match record:
             case r.TurnStarted():
@@ -267,7 +288,7 @@ class Fold:
             case r.RunStarted():
                 self.started = record
             case r.ConfigChanged():
-                self._change_plan(record)
+                self.plan = changed_plan(self.run, record)
                 self.held_back = isinstance(record, r.ConfigHeld) and record.held != ()
             case r.PlanReloaded():
                 self.plan, self.held_back = record.plan, False
@@ -289,23 +310,7 @@ class Fold:
                 self._close(record, self.ending)
         if type(record) in _BROUGHT and (message := getattr(record, "message", "")):
             self.messages[message] = refusal(record)
-        follows += self.engine.step(record)
-        if self.finished is not None:
-            self.todo.clear()
-        elif follows:
-            for k, wanted in enumerate(follows):
-                self._want((record.seq, k), wanted)
-
-    def _change_plan(self, record: r.ConfigChanged) -> None:
-        try:
-            if record.plan_hash:
-                from_record(record.plan, record.plan_hash)
-        except ValueError as error:
-            hint = f"{error}; restore the journal from a backup"
-            raise ReplayMismatch(
-                self.run, record.seq, "config.changed with another plan", "the recorded plan", hint
-            ) from error
-        self.plan = record.plan
+        return follows
 
     def _settle(self, record: r.Record) -> Command | NextAttempt | None:
         """Take the command that *record* carries out off the list of what is left to do."""
@@ -334,7 +339,8 @@ class Fold:
             case Stop():
                 self.stopping = cause
             case Finish():
-                self.ending = cause if self.ending is None else self.ending
+                if self.ending is None:
+                    self.ending, self.at_fault = cause, command.at_fault
                 self._at_once.append(cause)
             case Cancel(turn=turn):
                 if turn in self.turns and self.turns[turn].status == "ended":
@@ -445,8 +451,8 @@ class Fold:
         finished, ask = isinstance(record, r.TurnFinished), turn.ask
         if self.guidance is not None:
             self.guidance.end(record.turn, self.role(record.turn), finished=finished)
-        if ask.prompt is not None or ask.whole is not None:
-            # nobody asks it again, and questions may each quote all that was said before
+        if not isinstance(record, r.TurnFailed) and (ask.prompt is not None or ask.whole is not None):
+            # only failed turns may be retried, and questions may each quote all that was said before
             turn.ask = msgspec.structs.replace(ask, prompt="", history=(), whole=None)
         if turn.failure is not None:
             turn.failure = msgspec.structs.replace(turn.failure, text="", log="")

@@ -167,6 +167,7 @@ class Kind:
         keeps_child_plans: Whether the journal of a child run holds its plan, because this run's plan may change.
         may_gain_humans: Whether a plan that is read again may add humans.
         limits_time: Whether its runs may have a limit of time (`seconds_left`).
+        decides_elsewhere: Who decides in its runs, if not their engine, in words.
         stops_in_order: Whether an interrupt is the normal end of its runs.
         waits_for_tasks: Whether open tasks may keep a run from completing (`needs_open_tasks`).
     """
@@ -179,6 +180,7 @@ class Kind:
     limits_time: ClassVar[bool] = False
     waits_for_tasks: ClassVar[bool] = False
     stops_in_order: ClassVar[bool] = False
+    decides_elsewhere: ClassVar[str] = ""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

@@ -4,16 +4,16 @@ Taking over folds the journal, writes what was cut off, and leaves the rest as i
 is which. Nothing leaves before that is durable.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from coterie.engines.commands import Ask
-from coterie.errors import RunIsFinished
+from coterie.errors import RunIsFinished, RunIsOwned
 from coterie.journal.base import Writer
-from coterie.journal.records import AttemptLaunched, PlanReloaded, Record, RunStarted, Usage
+from coterie.journal.records import AttemptLaunched, PlanReloaded, Record, RunReopened, RunStarted, Usage
 from coterie.journal.relocation import Relocation
 from coterie.kernel.attempt_inputs import AttemptInputs
 from coterie.kernel.calling_off import CallingOff
@@ -22,6 +22,7 @@ from coterie.kernel.core import Core, CoreDuties
 from coterie.kernel.driven_run import Check, DrivenRun
 from coterie.kernel.fold import Fold
 from coterie.kernel.prompts import outside, render
+from coterie.kernel.reopening import reopened_below
 from coterie.kernel.run_tree import RunTree
 from coterie.kernel.takeover_records import take_over
 from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
@@ -40,6 +41,7 @@ class RootOpening(msgspec.Struct, frozen=True, kw_only=True):
         place: The `project` and `home` of a new run's `RunStarted`.
         relocation: Where the project of a run that is taken over is; *is_copied*: its earlier attempts are another's.
         is_reloaded: It is taken over under another plan than its journal holds.
+        reopened: The record by which it is reopened, if it has failed.
         take_waiting: Called with each run that is taken over: what had come for it before its owner died still counts.
     """
 
@@ -49,6 +51,7 @@ class RootOpening(msgspec.Struct, frozen=True, kw_only=True):
     relocation: Relocation = Relocation()
     is_copied: bool = False
     is_reloaded: bool = False
+    reopened: RunReopened | None = None
     take_waiting: Callable[[DrivenRun], object] = _nothing
 
 
@@ -112,7 +115,11 @@ class RunOpening:
 
     def _take_over(self, live: DrivenRun, plan: Plan) -> None:
         core, now, is_root = live.core, self._clock.now(), live.parent is None
-        core.fold(self._tree.read(live.run))
+        records = tuple(self._tree.read(live.run))
+        reopened = self._reopened(live, records, now)
+        core.fold(records if reopened is None else (*records, reopened))
+        if reopened is not None:
+            core.duties.append(reopened)
         if core.finished is not None:
             if is_root:
                 raise RunIsFinished(live.run, core.finished.outcome)
@@ -136,6 +143,21 @@ class RunOpening:
             self._tree.take(live, effects)
             live.outbox += [Check(turn=turn) for turn in core.gated]
         self.calling_off.make_up(live)
+
+    def _reopened(self, live: DrivenRun, records: Sequence[Record], now: float) -> RunReopened | None:
+        """The record by which *live*, with *records*, is reopened; None: it is not.
+
+        Raises:
+            RunIsOwned: If another owner went on with the root meanwhile.
+        """
+        if live.parent is not None:
+            parent, start = live.parent
+            above = parent.core.turns.get(start.ask.turn)
+            return reopened_below(above, records, now) if above is not None and not live.core.called_off else None
+        reopened = self._root.reopened
+        if reopened is not None and reopened.seq != records[-1].seq + 1:
+            raise RunIsOwned(live.run)
+        return reopened
 
     def _first_record(self, live: DrivenRun, given: dict[str, Any]) -> RunStarted:
         child, engine = live.parent is not None, live.core.engine

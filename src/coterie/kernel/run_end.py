@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from coterie.journal.records import Record, RunFinished, TreesJoined
+from coterie.journal.records import MERGE_CONFLICT, Record, RunFinished, TreesJoined
 from coterie.kernel.commands import Turn
 from coterie.kernel.driven_run import DrivenRun
 from coterie.kernel.prompts import how_to_decide
@@ -58,7 +58,8 @@ class RunEnd:
         if finished is None:
             return ended
         status = "completed" if finished.outcome == "completed" else "failed"
-        return replace(ended, status=status, reason=finished.reason, result=finished.result, waiting=())
+        way_on = _way_on(root, finished) if status == "failed" else ""
+        return replace(ended, status=status, reason=finished.reason, result=finished.result, waiting=(), way_on=way_on)
 
     async def finish(self, root: DrivenRun) -> None:
         """Do what remains before the end of *root*, then write its end."""
@@ -129,6 +130,15 @@ async def uncut(work: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
             task.cancel()
             await asyncio.wait([task])
         return task.result(), True
+
+
+def _way_on(root: DrivenRun, finished: RunFinished) -> str:
+    """What may help *root*, which has failed; see `RunExit`."""
+    if finished.reason == MERGE_CONFLICT:
+        return "merge"
+    if root.core.at_fault:
+        return "retry"
+    return "fork" if root.core.ending is not None else ""
 
 
 def _question(live: DrivenRun, turn: Turn) -> str:

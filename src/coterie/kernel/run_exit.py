@@ -30,6 +30,8 @@ class RunExit(Struct, frozen=True, kw_only=True):
         iterations: How many a loop has begun; None: the run is no loop.
         missing: The values that conditions read and that no turn has given, as `agent.output`.
         limits: Those that were in force.
+        way_on: How a failed run may be continued: `retry` (a turn failed it), `fork` (no turn failed, it was decided
+            so) or `merge` (its work is not merged yet); empty: only by starting again.
     """
 
     run: str
@@ -44,6 +46,7 @@ class RunExit(Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     until: float = 0.0
     limits: Limits = Limits()
+    way_on: str = ""
 
 
 Step = Callable[[], Awaitable[Record]]

@@ -1,6 +1,7 @@
 """Runs in which a program beside the run decides which agent is called."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 from coterie.engines.commands import Engine
 from coterie.errors import UsageError
@@ -11,6 +12,8 @@ from coterie.planning.program import ProgramPlan
 
 class ProgramKind(Kind):
     """A class of a user's, whose code calls the agents."""
+
+    decides_elsewhere: ClassVar[str] = "a Python program"
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)

@@ -42,6 +42,7 @@ class SystemKind(Kind):
     """A supervised system of actors, which run beside its run."""
 
     stops_in_order: ClassVar[bool] = True
+    decides_elsewhere: ClassVar[str] = "a supervised system"
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)

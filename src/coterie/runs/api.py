@@ -236,6 +236,7 @@ def _log_place(run: str, place: Path) -> None:
 async def resume(
     run: str = "last",
     *,
+    retry: bool | str = False,
     limits: Limits | None = None,
     park: bool | None = None,
     observe: Observe | None = None,
@@ -247,17 +248,21 @@ async def resume(
 
     Args:
         run: Its id, the beginning of one, or `last`.
+        retry: Reopen a run that has failed, and retry what failed it, or only this turn.
         limits: `max_turns` and `max_cost` are as before where they are None, and -1 lifts one.
 
     Raises:
         NoSuchRun, RunIsOwned, RunIsFinished: If it cannot be carried on.
+        RetryRefused: If it did not fail, or nothing in it is to be retried.
     """
     _check_limits(limits, lifts=True)
+    turn = retry if isinstance(retry, str) else ""
     with errors_for_python():
         runs, run = find(run, Path(state_dir), _log_place)
         return await launch.resume(
             run,
             state_dir=runs.root,
+            retry=turn if retry else None,
             limits=limits,
             park=human is None if park is None else park,
             observe=observe,
@@ -284,7 +289,8 @@ async def fork(
 
     Args:
         run: Its id, the beginning of one, or `last`; it stays as it is.
-        at: The last record to share; by default the last there is, before the end of a run that has ended.
+        at: The last record to share; by default the last there is, of a failed run the one before the turn that failed
+            it, and of a completed one the one before its end.
         changes: Other words from there on, by `AGENT.KEY`, or by `KEY` for every agent that thinks.
 
     Raises:

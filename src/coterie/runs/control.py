@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.runs.repository import Runs
 
 if TYPE_CHECKING:  # readers of runs start without what these need
+    from coterie.journal.records import RunReopened
     from coterie.planning.plan import Plan
     from coterie.runs.fork import Forked
     from coterie.runs.messages import RunMessage, Verdict
@@ -26,7 +27,9 @@ class RemoteRuns(Runs):
         """The entries of the `memory`, or of the `task`s, of *run*."""
 
     @abstractmethod
-    async def resume(self, run: str, *, reload: "Plan | None" = None, **how: Any) -> "Outcome":
+    async def resume(
+        self, run: str, *, reload: "Plan | None" = None, retry: str | None = None, **how: Any
+    ) -> "Outcome":
         """Carry *run* on there."""
 
     @abstractmethod
@@ -65,12 +68,27 @@ def notes(runs: Runs, run: str, settings: "NoteSettings | None", kind: str) -> "
 
 
 async def resume(runs: Runs, run: str, **how: Any) -> "Outcome":
-    """Carry the root run *run* on where it is driven; *how*: see `coterie.runs.launch.resume`."""
+    """Carry the root run *run* on where it is driven; *how*: see `coterie.runs.launch.resume`.
+
+    With *retry*, a turn or an empty text, a failed run is reopened; `retriable` says what that would do.
+    """
     if isinstance(runs, RemoteRuns):
         return await runs.resume(run, **how)
     from coterie.runs import launch
 
     return await launch.resume(run, state_dir=runs.root, **how)
+
+
+def retriable(runs: Runs, run: str, turn: str = "") -> "RunReopened":
+    """The record by which `resume(…, retry=turn)` would reopen *run*; nothing is written. For pages that offer it.
+
+    Raises:
+        RetryRefused: If it would be refused; it says why, and what can be done instead.
+        RunIsOwned: If a process drives the run.
+    """
+    from coterie.runs import retry
+
+    return retry.retriable(runs, list(runs.tree(run)), turn)
 
 
 def fork(runs: Runs, run: str, **how: Any) -> "Forked":

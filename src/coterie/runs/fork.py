@@ -34,6 +34,7 @@ from coterie.planning.plan import Plan
 from coterie.runs import index, run_ids
 from coterie.runs.authority import check_operator
 from coterie.runs.repository import Runs
+from coterie.runs.retry import before_failure
 from coterie.runs.run_copy import RunCopy
 from coterie.workspace.trees.fork_tree import last_snapshot, make_fork_tree, remove_fork_tree
 
@@ -72,7 +73,8 @@ def fork(
 
     Args:
         run: A root run; it may have ended, and it may be under way.
-        at: By default the last record, in a run that has ended the last before its end.
+        at: By default the last record, of a failed run the last one before the turn that failed it, of a completed one
+            the last one before its end.
         change: Gives the plan of the fork, from the one that *run* obeyed at that record.
         run_id: The id of the fork.
         files: Where they were kept, have the files as they were then, in a git work tree of the fork's own.
@@ -91,8 +93,8 @@ def fork(
     begun_by = check_operator(runs, run)
     read = cache(lambda name: tuple(runs.read(name)))
     records = _settled(runs, run, read)
-    seq = _place(run, records, at)
     journal = Journal(runs, run, records)
+    seq = _place(run, records, (before_failure([journal]) or None) if at is None else at)
     recorded = journal.plan(seq)
     plan = change(recorded) if change is not None else recorded
     fork = run_id or run_ids.choose_id(plan, state_dir)
@@ -159,6 +161,10 @@ def _place(run: str, records: Sequence[Record], at: int | None) -> int:
         return last
     if ended and last < at <= len(records):
         raise UsageError(f"record {at} is the end of run {run!r}, nothing follows from it: fork it at {last} or before")
+    if 0 < at <= last and isinstance(records[at - 1], RunFinished):
+        raise UsageError(
+            f"at record {at}, run {run!r} had failed: fork it at {at + 1}, where it was reopened, or before"
+        )
     if not 1 <= at <= last:
         raise UsageError(f"run {run!r} has no record {at} to be forked at: the last one is {last}")
     return at

@@ -37,6 +37,7 @@ from coterie.runs.notifications import Notifier, own_settings
 from coterie.runs.outcome import Outcome, outcome_of
 from coterie.runs.removal import clear_removed
 from coterie.runs.repository import Runs
+from coterie.runs.retry import retriable
 from coterie.runs.sidecars import Sidecars
 from coterie.values import dataclass
 from coterie.waits import waiting
@@ -152,6 +153,7 @@ async def resume(
     *,
     state_dir: Path,
     reload: Plan | None = None,
+    retry: str | None = None,
     recall: Callable[[Iterable[RunRecord]], object] | None = None,
     runs: Runs | None = None,
     **how: Unpack[HowToDrive],
@@ -162,6 +164,7 @@ async def resume(
     and their prompts say so.
 
     Args:
+        retry: Reopen the run, which has failed, and retry this turn of those that failed it; empty: all of them.
         recall: Called once with the records of earlier owners, those of child runs included, before any is observed.
         runs: The runs of *state_dir*, if their caller has read this one with `is_claimed_next`, or if their journals
             are kept by another store.
@@ -169,6 +172,7 @@ async def resume(
 
     Raises:
         NoSuchRun, RunIsOwned, RunIsFinished, JournalUnreadable: If it cannot be taken over.
+        RetryRefused: If nothing in it is to be retried.
         NotTheOperator: If this process belongs to an attempt that did not begin the run.
         ReplayMismatch: If the plan or today's engine decides otherwise than the journal says.
         TopologyError: If *reload* has no backend for an agent, or its model cannot be used.
@@ -176,12 +180,15 @@ async def resume(
             in it, which only that program can carry on.
     """
     runs = runs or Runs(state_dir)
-    check_operator(runs, run)
+    marks = check_operator(runs, run)
     tree = runs.tree(run, is_claimed_next=True)
     with waiting(f"the journal of {run} to be read"):
         journal = next(tree)
-    first = journal.started
-    if isinstance(last := journal.records[-1], RunFinished):
+    first, tree_of, reopened = journal.started, worktree.read(state_dir, run), None
+    if retry is not None:
+        journals = [journal, *tree]
+        reopened, tree = retriable(runs, journals, retry, marks[0] if marks else ""), iter(journals[1:])
+    elif isinstance(last := journal.records[-1], RunFinished):
         raise RunIsFinished(run, last.outcome)
     recorded = journal.plan()
     plan = _held(run, reload, runs) if reload is not None else recorded
@@ -190,13 +197,13 @@ async def resume(
         kind_of(plan).check_resume(run)
     owner = await _Owner.of(plan, how)
     moved = journal.relocation
-    cwd, tree_of = Path(moved.path(first.cwd)) if first.cwd else Path.cwd(), worktree.read(state_dir, run)
+    cwd = Path(moved.path(first.cwd)) if first.cwd else Path.cwd()
     if not cwd.is_dir() and (tree_of is None or tree_of.status == "running"):
         raise UsageError(f"run {run!r} works in {cwd}, and there is no such folder: bring it back, then resume")
     kind = kind_of(recorded)
     with suppress(OSError):
         hide_state(state_dir, kind.place, cwd)
-    opening = RootOpening(warnings=owner.warnings, relocation=moved, is_reloaded=reload is not None)
+    opening = RootOpening(warnings=owner.warnings, relocation=moved, is_reloaded=reload is not None, reopened=reopened)
     if moved.before:
         opening = _moved(opening, runs, journal)
 

@@ -99,6 +99,8 @@ class Outcome(Struct, Generic[R], frozen=True, kw_only=True):
         iterations: How many iterations a loop has begun; None: the run is no loop.
         missing: The values that conditions of a flow read and that no turn has given, as `agent.output`.
         limits: Those that were in force; a resume keeps them.
+        way_on: How a failed run may be continued: `retry` (a turn failed it), `fork` (no turn failed, it was decided
+            so) or `merge` (its work is not merged yet); empty: only by starting again.
     """
 
     run: str
@@ -116,6 +118,7 @@ class Outcome(Struct, Generic[R], frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     until: float = 0.0
     limits: Limits = Limits()
+    way_on: str = ""
 
 
 def typed(outcome: Outcome, type_: Any, exit: str) -> Outcome[Any]:
@@ -148,6 +151,7 @@ def outcome_of(ended: RunExit) -> Outcome:
         missing=ended.missing,
         until=ended.until,
         limits=ended.limits,
+        way_on=ended.way_on,
     )
 
 

@@ -6,6 +6,7 @@ runs come along, each as far as it had come.
 
 import shutil
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 import msgspec
@@ -89,14 +90,21 @@ class RunCopy:
             source, target = (child_run_id(run, started.turn, started.attempt) for run in (origin, fork))
             if child is not None:
                 cut = before if not ended else None
-                self._child(source, target, child, cut, ended, began or started.seq)
+                self._child(source, target, child, cut, ended, began or started.seq, prefix[-1].seq)
             elif ended and self._here.folder(source).is_dir():
                 _copy_files(self._here.folder(source), self._there.folder(target))
 
-    def _child(self, origin: str, fork: str, plan: Plan, before: float | None, ended: bool, began: int) -> None:
-        """Bring a child run along, if it had begun; one whose turn had not *ended* goes on in the fork."""
+    def _child(
+        self, origin: str, fork: str, plan: Plan, before: float | None, ended: bool, began: int, upto: int
+    ) -> None:
+        """Bring a child run along, if it had begun; one whose turn had not *ended* goes on in the fork.
+
+        Args:
+            upto: The last record of its parent that comes along: later it may have been reopened.
+        """
         try:
-            records = [one for one in self._read(origin) if before is None or one.at < before]
+            lived = takewhile(lambda one: not (isinstance(one, r.RunReopened) and one.above > upto), self._read(origin))
+            records = [one for one in lived if before is None or one.at < before]
         except NoSuchRun:
             return
         if not records:
@@ -170,6 +178,9 @@ def _over(records: Iterable[r.Record]) -> set[str | tuple[str, int]]:
                 over.add(turn)
             case r.AttemptFailed(turn=turn, attempt=attempt) | r.AttemptInterrupted(turn=turn, attempt=attempt):
                 over.add((turn, attempt))
+            case r.RunReopened():
+                over.difference_update(record.asked)
+                over.difference_update((turn, int(n)) for turn, _, n in (one.rpartition(".") for one in record.below))
     return over
 
 

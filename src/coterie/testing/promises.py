@@ -66,6 +66,8 @@ def check_journal(world: World, run: str, log: Sequence[r.Record]) -> None:
     if not isinstance(last, r.RunFinished):
         if isinstance(last, r.RunStopped) and is_limit(world.journals["R"][-1]):
             plan = world.plan_of(run)
+            if any(isinstance(record, r.RunReopened) for record in log):
+                return
             _compare_state(world, run, log, uncrashed(run, plan, world.kinds, log))
             return
         raise world.failed(f"{run} does not end: its last record is {type(last).__name__}")
@@ -80,7 +82,7 @@ def check_journal(world: World, run: str, log: Sequence[r.Record]) -> None:
         raise world.failed(f"{run} does not replay: {error}") from error
     if left and last.outcome != "cancelled":
         raise world.failed(f"{run}: a replay leaves {left} to do beside the end")
-    if last.outcome != "cancelled":
+    if last.outcome != "cancelled" and not any(isinstance(record, r.RunReopened) for record in log):
         _compare(world, run, log, uncrashed(run, plan, world.kinds, log))
 
 
@@ -89,7 +91,7 @@ def _check_outcome(world: World, run: str, end: r.RunFinished) -> None:
     parent, below, attempt = run.rpartition("/")
     turn, _, n = attempt.rpartition(".")
     said, agree = "", tuple[str, ...]()
-    for record in world.journals[parent] if below else ():
+    for record in reversed(world.journals[parent] if below else ()):
         match record:
             case r.TurnFinished() if (record.turn, str(record.attempt)) == (turn, n):
                 said, agree = "finished", ("completed",)

@@ -7,7 +7,7 @@ engines are real; only the store, the agents and the time are simulated. After e
 * the result is that of an uncrashed run that is given the same replies in the same order;
 * no turn with a durable receipt was started again;
 * nothing left before the records behind it were durable;
-* nothing follows a terminal record, and nothing is written to a journal that was closed;
+* nothing follows a terminal record but the reopening of a failed run, and nothing is written to a closed journal;
 * a run ends after all its child runs, each with the outcome its parent recorded, and every journal is closed;
 * usage counts once, whatever was cancelled, and an owner's result agrees with the journal;
 * a replay leaves nothing to do.
@@ -23,20 +23,25 @@ import msgspec
 from msgspec import Struct
 
 from coterie.engines.commands import Reply
-from coterie.errors import RunIsFinished
+from coterie.errors import RetryRefused, RunIsFinished
+from coterie.journal.memory import MemoryStore
 from coterie.journal.records import (
     AttemptInterrupted,
     ConfigChanged,
     RunFinished,
+    RunReopened,
     RunStopped,
 )
+from coterie.journal.runs import RunReader
 from coterie.kernel.kind import MakeKind
+from coterie.kernel.opening import RootOpening
 from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
 from coterie.planning import as_plan
 from coterie.planning.branches import BRANCH
 from coterie.planning.plan import Limits, Plan, without_gates
+from coterie.runs.retry import reopening
 from coterie.testing.promises import check_journal, check_report, is_limit
 from coterie.testing.simulated import SimulatedStore, SimulatedTurns
 from coterie.testing.world import Crash, Emits, World
@@ -79,6 +84,7 @@ class Survived(Struct, frozen=True, kw_only=True):
         receipts: Turns whose result was durable; none of them was started again.
         seconds: Virtual time from the start to the end, times without an owner included.
         agents: By name; those of a child run are called `node/agent`. A loop's are its iterations and reviews.
+        reopened: How many runs were reopened after a failure, child runs and repetitions included.
         called_off: How many child runs were called off, by how deep they lie; those right below the root are 1 deep.
     """
 
@@ -93,6 +99,7 @@ class Survived(Struct, frozen=True, kw_only=True):
     receipts: int = 0
     seconds: float = 0.0
     agents: Mapping[str, Load] = {}
+    reopened: int = 0
     called_off: Mapping[int, int] = {}
 
 
@@ -104,6 +111,7 @@ def simulate(
     reload: Reload | None = None,
     emits: Emits | None = None,
     chaos: float = 1.0,
+    retries: int = 0,
 ) -> Survived:
     """Run one crash schedule, chosen by *seed*, and check every promise.
 
@@ -115,19 +123,21 @@ def simulate(
         emits: The events that an attempt emits; by default a turn of a loop emits random allowed events, and some
             others.
         chaos: The frequency of failures and crashes: 1 is normal and 0 is never.
+        retries: How often the run is reopened after it has failed; see `coterie.runs.control.resume`.
 
     Raises:
         SimulationFailed: If a promise was broken.
         TopologyError: If the topology cannot be planned.
     """
-    return _Schedule(World(without_gates(as_plan(topology)), seed, kinds, emits, chaos), reload).run()
+    return _Schedule(World(without_gates(as_plan(topology)), seed, kinds, emits, chaos), reload, retries).run()
 
 
 class _Schedule:
     """One schedule: the owners of a run, one after the other."""
 
-    def __init__(self, world: World, reload: Reload | None) -> None:
-        self._world, self._reload = world, reload
+    def __init__(self, world: World, reload: Reload | None, retries: int) -> None:
+        self._world, self._reload, self._retries = world, reload, retries
+        self._reopened: RunReopened | None = None
         self._lost = False  # whether a power cut took records that were appended
         self._epoch = 0
         self._crashes = self._in_a_row = self._interruptions = 0
@@ -140,6 +150,9 @@ class _Schedule:
         for _ in range(40):
             self._drive_owner()
             last = world.journals.get("R", [None])[-1]
+            self._reopened = self._reopening() if isinstance(last, RunFinished) else None
+            if self._reopened is not None:
+                continue
             if isinstance(last, RunFinished) or (self._extended >= MORE and is_limit(last)):
                 break
         else:
@@ -160,6 +173,7 @@ class _Schedule:
             receipts=len(world.finished),
             seconds=world.clock.now(),
             agents=self._loads(),
+            reopened=sum(isinstance(r, RunReopened) for log in world.journals.values() for r in log),
             called_off=Counter(
                 run.count("/")
                 for run, log in world.journals.items()
@@ -188,6 +202,18 @@ class _Schedule:
             )
         return loads
 
+    def _reopening(self) -> RunReopened | None:
+        """The record by which the run, which has ended, is reopened; None: it is not."""
+        if self._retries == 0:
+            return None
+        self._retries -= 1
+        store = MemoryStore()
+        for run, log in self._world.journals.items():
+            store.fill(run, log)
+        with contextlib.suppress(RetryRefused):
+            return reopening(list(RunReader(store).tree("R")), self._world.clock.now(), kinds=self._world.kinds)
+        return None
+
     async def _reread(self, run: str, plan: Plan) -> ConfigChanged:
         assert self._reload is not None
         return self._reload(run, plan)
@@ -215,8 +241,11 @@ class _Schedule:
             OwnerOptions(limits=limits or Limits()),
         )
         loop = world.clock.new_loop()
+        opening = RootOpening(reopened=self._reopened)
         main = (
-            shell.resume("R", world.plan) if world.journals.get("R") else shell.start("R", world.plan, {"prompt": "x"})
+            shell.resume("R", world.plan, opening)
+            if world.journals.get("R")
+            else shell.start("R", world.plan, {"prompt": "x"})
         )
         task = loop.create_task(main)
         if trouble and not kill:

@@ -15,7 +15,9 @@ from coterie.journal.records import (
     AttemptInterrupted,
     Record,
     RunFinished,
+    RunReopened,
     RunStarted,
+    TurnCancelled,
     TurnFinished,
     TurnStarted,
 )
@@ -97,7 +99,7 @@ class World:
     def appended(self, run: str, record: Record) -> None:
         """Take a record; may kill the owner."""
         log = self.journals.setdefault(run, [])
-        if log and isinstance(log[-1], RunFinished):
+        if log and isinstance(log[-1], RunFinished) and not isinstance(record, RunReopened):
             self.broken = f"{run}: {record.seq} follows the terminal record"
         if run not in self.open:
             self.broken = f"{run}: {record.seq} is written though the journal was closed"
@@ -155,7 +157,7 @@ class World:
             self.broken = f"{request.run} is another attempt of a child run that had not failed"
         if (request.run, request.turn) in self.finished:
             self.broken = f"{request.run}/{request.turn} started again although it has a durable receipt"
-        cuts = sum(isinstance(r, AttemptInterrupted) and r.turn == request.turn for r in log)
+        cuts = _cuts(log[: intent.seq] if intent is not None else log, request.turn)
         if cuts != request.interrupted:
             self.broken = (
                 f"{request.run}/{request.turn} was cut off {cuts} times, but its request says {request.interrupted}"
@@ -173,7 +175,9 @@ class World:
         turn, _, n = attempt.rpartition(".")
         before = int(n) - 1
         return before == 0 or any(
-            isinstance(r, AttemptFailed) and (r.turn, r.attempt) == (turn, before) for r in self.journals[parent]
+            (isinstance(r, AttemptFailed) and (r.turn, r.attempt) == (turn, before))
+            or (isinstance(r, RunReopened) and turn in r.turns)
+            for r in self.journals[parent]
         )
 
     def lives(self, request: Request) -> bool:
@@ -249,3 +253,19 @@ class World:
     def failed(self, what: str) -> SimulationFailed:
         """The error that a promise was broken."""
         return SimulationFailed(self.seed, what, self.journals)
+
+
+def _cuts(log: Sequence[Record], turn: str) -> int:
+    """How often an attempt of *turn* was cut off, by its cancellation too."""
+    cuts, runs = 0, False
+    for record in log:
+        match record:
+            case TurnStarted() if record.turn == turn:
+                runs = True
+            case AttemptFailed() if record.turn == turn:
+                runs = False
+            case AttemptInterrupted() if record.turn == turn:
+                cuts, runs = cuts + 1, False
+            case TurnCancelled() if record.turn == turn:
+                cuts, runs = cuts + runs, False
+    return cuts

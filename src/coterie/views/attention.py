@@ -166,6 +166,8 @@ class _Run:
             case r.RunFinished():
                 self.open.clear()
                 self._attempts.clear()
+            case r.RunReopened():
+                self._attempts |= dict.fromkeys((one for one in record.below if "/" not in one), "")
             case r.TurnStarted():
                 self._start(record)
             case (

@@ -96,6 +96,8 @@ class LoopProjection:
         self._position = r.IterationStarted(n=0)
         self._turns: dict[str, _Turn] = {}
         self._wave: _Wave | None = None
+        self._joined: _Wave | None = None
+        """The last wave that was joined."""
         self._pauses = self._added = 0
         self._rejected = ""
         self._stopped = ""
@@ -132,6 +134,8 @@ class LoopProjection:
         self._time.apply(record)
         if isinstance(record, r.AttemptFailed | r.AttemptInterrupted | r.TurnFinished | r.TurnCancelled):
             self._cost += record.usage.cost
+        if isinstance(record, r.RunReopened):
+            self._reopen(record)
         handler = self._handlers.get(type(record))
         return list(handler(record)) if handler is not None else []
 
@@ -184,11 +188,22 @@ class LoopProjection:
         result = record.result if isinstance(record.result, dict) else {}
         reason = str(result.get("reason") or record.reason)
         reason = STOP_REASONS.get(str(result.get("kind", "")), reason) if reason == "backend_failed" else reason
+        self._stopped = reason
         if record.outcome == "completed":
             yield self._line("loop.complete", {"reason": reason}, self._position.n)
         else:
             tail = {"iteration": str(self._position.n), "output_tail": record.reason[-TAIL:]}
             yield self._line("loop.stop", {"reason": reason, **tail}, self._position.n)
+
+    def _reopen(self, record: r.RunReopened) -> None:
+        """Go on with turns that had ended, as parts of the wave that had been joined if they are."""
+        self._cost -= record.usage.cost
+        if self._joined is not None and not set(record.asked).isdisjoint(self._joined.started.turns):
+            self._wave = self._joined
+        for attempt in record.below:
+            name, _, n = attempt.rpartition(".")
+            agent = name.rpartition("#")[0]
+            self._turns.setdefault(name, _Turn(agent, self._position.n, record.at, int(n)))
 
     def _how_far(self) -> dict[str, str]:
         done = self._position.n - any(turn.agent != REVIEW for turn in self._turns.values())
@@ -448,7 +463,7 @@ class LoopProjection:
             resume["resume_events"] = ",".join(events)
             yield self._line("wave.join.finish", common | joined | resume | elapsed, n)
             yield self._said(trigger + JOINED, common["wave_id"], "harness", n)
-        self._wave = None
+        self._wave, self._joined = None, wave
 
     def _wave_id(self, number: int) -> str:
         return wave_id(self._run, number)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from coterie.ids import attempt_id
 from coterie.journal import records as r
 from coterie.views.actors import ActorsView
 from coterie.views.words import path_end
@@ -28,6 +29,7 @@ NOTED = frozenset(
         r.LoopExhausted,
         r.MessageRefused,
         r.OperatorSaid,
+        r.RunReopened,
         r.TreeAttested,
         r.TreeMerged,
         r.TreesJoined,
@@ -46,6 +48,7 @@ OF_RUNS = frozenset(
         r.PlanReloaded,
         r.RunFinished,
         r.RunOwned,
+        r.RunReopened,
         r.RunStarted,
         r.RunStopped,
     }
@@ -236,6 +239,8 @@ class RunView:
             case r.RunFinished():
                 self.state, self.reason, self.finished = record.outcome, record.reason, record.at
                 self.result = record.result
+            case r.RunReopened():
+                self._reopen(record)
             case r.ConfigChanged() | r.PlanReloaded():
                 self.plan = record.plan
             case r.IterationStarted():
@@ -247,6 +252,17 @@ class RunView:
         self.id, self.topology, self.input = record.run, record.topology, record.input
         self.parent, self.plan, self.cwd = record.parent, record.plan, record.cwd
         self.started = record.at
+
+    def _reopen(self, record: r.RunReopened) -> None:
+        """Let the run and its failed turns go on; those whose child runs are reopened run again."""
+        self.state, self.reason, self.finished, self.result = "running", "", None, None
+        for turn in [self._turns[name] for name in record.asked if name in self._turns]:
+            turn.state, turn.finished, turn.kind, turn.reason = "waiting", None, "", ""
+            attempt = turn.attempts[-1]
+            if attempt_id(turn.id, attempt.n) in record.below:
+                turn.state = attempt.state = "running"
+                turn.usage -= record.reported.get(turn.id, r.NO_USAGE)
+                attempt.finished, attempt.kind, attempt.reason, attempt.usage = None, "", "", r.NO_USAGE
 
     def _note(self, record: r.Record) -> None:
         """Keep *record* with the turn that it names; a wave joins the turns of a loop, so it is kept between them."""

@@ -412,6 +412,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.RunOwned: _run_owned,
     r.RunStopped: lambda x: f"the run stopped: {x.reason}",
     r.RunFinished: _run_finished,
+    r.RunReopened: lambda x: f"{_speaker(x, 'an operator')} reopened the run; retried: {listed(x.turns) or 'nothing'}",
     r.TurnStarted: _turn_started,
     r.AttemptLaunched: _attempt_launched,
     r.AttemptQuiet: lambda x: (

@@ -77,6 +77,7 @@ class UsageView:
             r.AttemptInterrupted: self._used,
             r.TurnCancelled: self._used,
             r.RunOwned: self._owned,
+            r.RunReopened: self._reopened,
         }
 
     @property
@@ -95,6 +96,11 @@ class UsageView:
 
     def _owned(self, record: r.RunOwned) -> None:
         self._crashed = self._last
+
+    def _reopened(self, record: r.RunReopened) -> None:
+        for turn, usage in record.reported.items():
+            if (totals := self._turns.get(turn)) is not None:
+                totals.add(r.NO_USAGE - usage)
 
     def _started(self, record: r.TurnStarted) -> None:
         totals = self._turns.get(record.turn)

@@ -51,6 +51,10 @@ class Why:
                 self._ended = record.turn
             case r.CallAsked():
                 self._heard[record.turn] = self._ended
+            case r.RunReopened():
+                for turn in record.asked:
+                    self._ends.pop(turn, None)
+                    self._retried.setdefault(turn, []).append(record)
             case r.AttemptFailed() | r.AttemptInterrupted():
                 self._retried.setdefault(record.turn, []).append(record)
             case r.EventEmitted() | r.GateChecked():
@@ -113,7 +117,9 @@ class Why:
     def _about(self, turn: str, *, with_end: bool) -> list[Reason]:
         start = self._starts[turn]
         found: list[tuple[r.Record, str]] = [(start, self._start_text(start))]
-        found += [(mishap, f"{sentence(mishap)}; it was tried again") for mishap in self._mishaps(turn)]
+        for mishap in self._mishaps(turn):
+            after = "" if isinstance(mishap, r.RunReopened) else "; it was tried again"
+            found.append((mishap, sentence(mishap) + after))
         found += [(each, sentence(each)) for each in self._attention.get(turn, [])]
         if with_end:
             found += [(emitted, sentence(emitted)) for emitted in self._emitted.get(turn, [])]

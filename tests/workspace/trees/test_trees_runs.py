@@ -9,19 +9,21 @@ import pytest
 from loop_projects import project, records, run
 from repositories import commit, git, holds, put, repository
 
-from coterie.errors import GitFailed, UsageError
+from coterie.errors import GitFailed, RetryRefused, UsageError
 from coterie.journal.lock import RunLock
-from coterie.journal.records import RunStarted, TreeSaved, TreesJoined, TurnFinished
+from coterie.journal.records import RunReopened, RunStarted, TreeSaved, TreesJoined, TurnFinished
 from coterie.planning.plan import Limits
 from coterie.runs import finalizers, launch
 from coterie.runs.fork import fork
 from coterie.runs.isolation import decide, is_used
 from coterie.runs.removal import remove
 from coterie.runs.repository import Runs
+from coterie.runs.stale_trees import is_over
 from coterie.workspace.trees import worktree
 from coterie.workspace.trees.disposal import remove_files
 from coterie.workspace.trees.fork_tree import last_snapshot
 from coterie.workspace.trees.git import require
+from coterie.workspace.trees.merge import merge_tree
 from coterie.workspace.trees.snapshots import run_ref
 
 WORKS = """
@@ -336,3 +338,101 @@ def test_a_notification_that_fails_is_written_down_and_fails_nothing(
     assert outcome.exit == 0
     assert said in outcome.notices[-1]
     assert said in kept["problem"]
+
+
+HEALS = """
+with open("made.txt", "a") as made:
+    made.write("again " if made.tell() else "once ")
+if not pathlib.Path(os.environ["HOME"], "healed").exists():
+    sys.exit(3)
+subprocess.run([emit, "emit", "done"], check=True, stdout=subprocess.DEVNULL)
+"""
+
+
+@pytest.mark.parametrize("cleanup", ["on_success", "always"])
+def test_a_failed_run_that_is_retried_goes_on_in_its_work_tree(folder: Path, tmp_path: Path, cleanup: str) -> None:
+    """Also if that was removed at its end, and it is merged when it has completed at last."""
+    settings = f"{APART}event_loop.max_failures = 1\nworktree.cleanup = {cleanup!r}\n"
+    outcome = run(project(tmp_path / "loop", HEALS, settings), snapshots=True)
+    state = Path(".autoloop")
+    before = worktree.read(state, outcome.run)
+    assert (outcome.status, outcome.way_on) == ("failed", "retry")
+    assert before is not None
+    assert (before.status, before.removed) == ("failed", cleanup == "always")
+
+    assert asyncio.run(launch.resume(outcome.run, state_dir=state, retry="")).status == "failed"
+    Path(os.environ["HOME"], "healed").touch()
+    runs = Runs(state)
+    assert is_over(state, before)
+    resumed = asyncio.run(launch.resume(outcome.run, state_dir=state, retry=""))
+    after = worktree.read(state, outcome.run)
+    assert resumed.status == "completed"
+    assert after is not None
+    assert (after.status, after.removed, after.path) == ("merged", True, before.path)
+    assert (folder / "made.txt").read_text() == "once again again "
+    assert sum(isinstance(one, RunReopened) for one in runs.read(outcome.run)) == 2
+
+
+def test_a_failed_run_whose_work_was_merged_is_not_retried(folder: Path, tmp_path: Path) -> None:
+    """The message says where it was merged, and which fork has the files of that moment."""
+    outcome = run(project(tmp_path / "loop", HEALS, APART + "event_loop.max_failures = 1\n"))
+    merge_tree(Path(".autoloop"), worktree.read(Path(".autoloop"), outcome.run))  # type: ignore[arg-type]
+    says = f"its work was merged into main, .*`coterie fork {outcome.run} --at [0-9]+` begins a new run"
+    with pytest.raises(RetryRefused, match=says):
+        asyncio.run(launch.resume(outcome.run, state_dir=Path(".autoloop"), retry=""))
+    assert Runs(Path(".autoloop")).status(outcome.run) == "failed"
+
+
+WAVES = """
+here = os.environ["COTERIE_TURN"]
+if os.environ["COTERIE_RUN"].count("/") == 0:
+    first = turn == "iteration#1"
+    words = ["explore.parallel", "- a\\n- b"] if first else ["done"]
+    subprocess.run([emit, "emit", *words], check=True, stdout=subprocess.DEVNULL)
+    sys.exit(0)
+branch = os.environ["COTERIE_RUN"].rpartition("/")[2].partition("#")[0]
+with open(f"{branch}.txt", "a") as made:
+    made.write("again " if made.tell() else "once ")
+if not pathlib.Path(os.environ["HOME"], "healed").exists():
+    sys.exit(3)
+print("explored")
+"""
+
+
+def test_the_branches_of_a_failed_wave_are_retried_in_their_work_trees(folder: Path, tmp_path: Path) -> None:
+    """The files for people say the wave once more, its work is merged, and the loop goes on."""
+    settings = f"{APART}parallel.enabled = true\nevent_loop.max_failures = 1\n"
+    outcome = run(project(tmp_path / "loop", WAVES, settings))
+    state = Path(".autoloop")
+    assert outcome.status == "failed", outcome
+    assert "no branch succeeded" in outcome.reason
+    [join] = (state / "waves").glob("*/join.md")
+    assert "failed" in join.read_text()
+    assert asyncio.run(launch.resume(outcome.run, state_dir=state, retry="wave-1.2#1")).status == "failed"
+    Path(os.environ["HOME"], "healed").touch()
+    resumed = asyncio.run(launch.resume(outcome.run, state_dir=state, retry=""))
+
+    assert (resumed.status, resumed.reason) == ("completed", "completion_event"), resumed
+    [first, second] = [one for one in Runs(state).read(outcome.run) if isinstance(one, RunReopened)]
+    assert list(first.below) == ["wave-1.2#1.1"]
+    assert sorted(second.below) == ["wave-1.1#1.1", "wave-1.2#1.1"]
+    assert "explored" in join.read_text()
+    assert "failed" not in join.read_text()
+    made = {name: what[1] for name, what in holds(folder).items() if name.startswith("wave-1")}
+    assert made == {"wave-1.1.txt": "once again ", "wave-1.2.txt": "once again again "}
+    lines = [json.loads(line) for line in (state / "journal.jsonl").read_text().splitlines()]
+    topics = [line["topic"] for line in lines if line["run"] == outcome.run]
+    assert topics.count("wave.start") == 1
+    assert topics.count("wave.failed") == 2
+    assert [topic for topic in topics if topic.startswith(("loop.", "wave.join.finish"))] == [
+        "loop.start",
+        "loop.stop",
+        "loop.resume",
+        "loop.stop",
+        "loop.resume",
+        "wave.join.finish",
+        "loop.complete",
+    ]
+    assert [line["fields"]["previous_stop_reason"] for line in lines if line["topic"] == "loop.resume"] == [
+        "backend_failed"
+    ] * 2

@@ -73,9 +73,23 @@ def next_steps(ended: "Outcome", option: str, width: int | None = None) -> str:
             lines.append(f"continue with{first}:\n  coterie resume {ended.run}{where}{_raised(ended)}")
         case "failed":
             lines.append(f"inspect it with:\n  coterie inspect {ended.run}{where}")
+            if ended.way_on:
+                lines.append(failed_next(ended.run, ended.way_on, where))
     return "\n".join(lines)
 
 
+def failed_next(run: str, way_on: str, where: str = "") -> str:
+    """Return the command that continues a failed run, under its heading; *way_on*: see `Outcome`."""
+    what, command, option = _WAYS_ON[way_on]
+    return f"{what}:\n  coterie {command} {run}{option}{where}"
+
+
+_WAYS_ON = {
+    "retry": ("retry what failed it with", "resume", " --retry"),
+    "fork": ("begin again before that with", "fork", ""),
+    "merge": ("merge its work with", "worktree merge", ""),
+}
+"""What may help a failed run: its heading, the command, and an option of that."""
 _SETTINGS = {"max_runtime": "event_loop.max_runtime", "cost_budget": "event_loop.max_cost_usd"}
 """Settings that would stop a loop again, by the reason that it stopped."""
 
@@ -153,4 +167,5 @@ def outcome_data(ended: "Outcome", failed: Iterable[str] = ()) -> dict[str, Any]
         "notices": ended.notices,
         "missing": ended.missing,
         "failed_turns": list(failed),
+        "way_on": ended.way_on,
     }

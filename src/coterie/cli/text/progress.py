@@ -42,6 +42,7 @@ SHOWN = (
     records.OperatorSaid,
     records.PathEnded,
     records.RestartPlanned,
+    records.RunReopened,
     records.SupervisorFailed,
     records.TreeMerged,
     records.TreesJoined,

@@ -154,7 +154,7 @@ class FlowEngine:
             case "fallback" if plan.fallback not in tried:
                 self._postponed.append(_Turn(turn.node, plan.fallback, turn.inputs, tried))
             case _:
-                self._halt(f"{record.turn} failed ({record.kind}): {record.reason}", record.kind)
+                self._halt(f"{record.turn} failed ({record.kind}): {record.reason}", record)
 
     def _judge(self, turn: str, node: str) -> None:
         """Rules 4 to 6: all groups of *node*, once, on one snapshot."""
@@ -256,9 +256,13 @@ class FlowEngine:
         instead_of = turn.node if turn.tried else ""
         self._commands.append(Ask(turn=name, agent=turn.agent, inputs=turn.inputs, instead_of=instead_of))
 
-    def _halt(self, reason: str, kind: str = "") -> None:
+    def _halt(self, reason: str, failed: TurnFailed | None = None) -> None:
         self._commands += [Cancel(turn=turn, reason=reason) for turn in self._turns]
-        self._finish(Finish(outcome="failed", reason=reason, result={"kind": kind} if kind else None))
+        if failed is None:
+            self._finish(Finish(outcome="failed", reason=reason))
+        else:
+            result = {"kind": failed.kind} if failed.kind else None
+            self._finish(Finish(outcome="failed", reason=reason, result=result, at_fault=(failed.turn,)))
 
     def _finish(self, finish: Finish) -> None:
         self._over = True

@@ -200,6 +200,12 @@ class LoopEngine:
                 self._cut_off(record)
             case records.TurnFinished() | records.TurnFailed() | records.TurnCancelled():
                 self._ended(record)
+            case records.RunReopened():
+                state.cost -= record.usage.cost
+                if (wave := state.wave) is not None:
+                    for name in record.asked:
+                        wave.outcomes.pop(name, None)
+                        wave.texts.pop(name, None)
 
     def _read_again(self) -> None:
         self._commands.append(Reload())
@@ -333,12 +339,16 @@ class LoopEngine:
             self._finish("completed", "completion_promise")
         elif self.plan.branch and turn.interrupted and not turn.events and isinstance(record, records.TurnCancelled):
             state.failed = "cancelled"
-            self._finish("failed", "interrupted", "an operator interrupted it")
+            self._finish("failed", "interrupted", "an operator interrupted it", (record.turn,))
         elif not isinstance(record, records.TurnFailed) or self._goes_on_after(record, turn.printed):
             self._route(record.turn, turn)
 
-    def _goes_on_after(self, record: records.TurnFailed, printed: str = "") -> bool:
-        """Count a failure, which the next prompt shows unless it was a provider's. Whether the run continues."""
+    def _goes_on_after(self, record: records.TurnFailed, printed: str = "", branches: tuple[str, ...] = ()) -> bool:
+        """Count a failure, which the next prompt shows unless it was a provider's. Whether the run continues.
+
+        Args:
+            branches: The turns of the wave that *record* is about, if it is about a wave.
+        """
         state = self.state
         state.failures += 1
         state.failed = record.kind
@@ -346,10 +356,10 @@ class LoopEngine:
         if record.kind not in INFRASTRUCTURE:
             state.failure, state.printed = text, printed
         if self._lasts(record.kind):
-            self._finish("failed", LASTING_FAILURES[record.kind], text)
+            self._finish("failed", LASTING_FAILURES[record.kind], text, branches or (record.turn,))
             return False
         if state.failures >= self.plan.max_failures and limit_reached(self.plan, state) != "max_runtime":
-            self._finish("failed", "backend_failed", text)
+            self._finish("failed", "backend_failed", text, branches or (record.turn,))
             return False
         return True
 
@@ -422,7 +432,7 @@ class LoopEngine:
         reason = ", ".join(f"{turn}: {_outcome_text(outcome)}" for turn, outcome in outcomes)
         kind = next((one for one in wave.outcomes.values() if self._lasts(one)), "failed")
         failed = records.TurnFailed(turn=f"wave {wave.number}", kind=kind, reason=f"no branch succeeded ({reason})")
-        if succeeded or called_off or self._goes_on_after(failed):
+        if succeeded or called_off or self._goes_on_after(failed, branches=tuple(wave.turns)):
             self._read_again()
 
     def _is_routed(self, event: str) -> bool:
@@ -430,7 +440,7 @@ class LoopEngine:
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
-    def _finish(self, outcome: str, reason: str, detail: str = "") -> None:
+    def _finish(self, outcome: str, reason: str, detail: str = "", at_fault: tuple[str, ...] = ()) -> None:
         state = self.state
         state.over = True
         self._commands += [Cancel(turn=turn, reason="the run is over") for turn in state.turns]
@@ -440,7 +450,7 @@ class LoopEngine:
         result = {"text": text, "reason": reason, "iterations": state.iteration}
         if outcome == "failed":
             result["kind"] = state.failed
-        self._commands.append(Finish(outcome=outcome, result=result, reason=detail or reason))
+        self._commands.append(Finish(outcome=outcome, result=result, reason=detail or reason, at_fault=at_fault))
 
     def _note(self, record: Record) -> None:
         self._commands.append(Note(record=record))

@@ -47,6 +47,20 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
             unsettled=self.unsettled + other.unsettled,
         )
 
+    def __sub__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens - other.input_tokens,
+            output_tokens=self.output_tokens - other.output_tokens,
+            cost=self.cost - other.cost,
+            seconds=self.seconds - other.seconds,
+            turns=self.turns - other.turns,
+            cached_tokens=self.cached_tokens - other.cached_tokens,
+            unpriced=self.unpriced - other.unpriced,
+            context_tokens=self.context_tokens,
+            context_window=self.context_window,
+            unsettled=self.unsettled - other.unsettled,
+        )
+
 
 NO_USAGE = Usage()
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from coterie.journal.records.base import SCHEMA, Record
+from coterie.journal.records.base import NO_USAGE, SCHEMA, Record, Usage
 from coterie.planning.plan import Limits
 
 
@@ -76,11 +76,46 @@ class RunStopped(Record, frozen=True, kw_only=True, tag="run.stopped", gc=False)
 
 
 class RunFinished(Record, frozen=True, kw_only=True, tag="run.finished", gc=False):
-    """The run is over for good: *outcome* is `completed` or `failed` (then *reason* says why)."""
+    """The run ended: *outcome* is `completed` or `failed` (then *reason* says why); a failed run can be reopened."""
 
     outcome: str
     result: Any = None
     reason: str = ""
+
+
+class RunReopened(Record, frozen=True, kw_only=True, tag="run.reopened", gc=False):
+    """A failed run goes on: what failed it is retried (`coterie resume --retry`).
+
+    Attributes:
+        turns: The turns that are retried: those whose failure ended the run, and those that this failure cancelled.
+            `team#1.1/coder#2` is the turn `coder#2` of the child run of the attempt `team#1.1`.
+        below: The child runs that are reopened, too, each with the *since* of its own record; 0: it had completed.
+        since: The first record that no longer counts for what is decided: it ended the run. What was used up to its
+            end still counts.
+        reported: Usage that turns whose child runs are reopened had reported; they report it again.
+        by: `operator`, or the attempt in whose process the command was called.
+        reason: Why the run had failed.
+        above: In a child run, the seq of the record by which its parent was reopened.
+    """
+
+    turns: tuple[str, ...] = ()
+    below: dict[str, int] = {}
+    since: int = 0
+    reported: dict[str, Usage] = {}
+    by: str = ""
+    reason: str = ""
+    above: int = 0
+
+    @property
+    def usage(self) -> Usage:
+        """All that is reported again."""
+        return sum(self.reported.values(), NO_USAGE)
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The turns of this run that go on: those that are retried, and those whose child runs are reopened."""
+        heads = [name for name in self.turns if "/" not in name]
+        return tuple(dict.fromkeys([*heads, *(run.rpartition(".")[0] for run in self.below if "/" not in run)]))
 
 
 class RunNotified(Record, frozen=True, kw_only=True, tag="run.notified", gc=False):

@@ -72,7 +72,8 @@ def end_of(journals: Reader, run: str) -> str:
     """The reason of the end of the loop that *run* is; empty if it cannot be read or has not ended."""
     result: Any = None
     with suppress(OSError, ValueError, CoterieError):
-        result = next((record.result for record in journals.read(run) if isinstance(record, RunFinished)), None)
+        for record in journals.read(run):
+            result = record.result if isinstance(record, RunFinished) else result
     return str(result.get("reason", "")) if isinstance(result, dict) else ""
 
 

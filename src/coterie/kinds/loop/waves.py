@@ -7,6 +7,7 @@ They are written once records are durable, never read back, and written again by
 journal of a branch is in the run's folder; `journal.jsonl` is its projection in the format of the earlier system.
 """
 
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -59,6 +60,8 @@ class WaveFiles:
         self._journals, self._run, self._home, self._prompts = journals, run, home, files
         self._caught_up = False
         self._open: OpenWave | None = None
+        self._last: OpenWave | None = None
+        """The last wave that was joined."""
         self._joined: tuple[Joined, int] | None = None
         """The last joined wave and its number."""
 
@@ -80,7 +83,8 @@ class WaveFiles:
             for k, objective in enumerate(record.objectives, 1):
                 _put(self._folder(record.wave) / f"branch-{k}" / "objective.md", objective + "\n")
         elif isinstance(record, r.WaveJoined) and self._open is not None:
-            joined, self._open = self._open.joined(self._run, record), None
+            joined = self._open.joined(self._run, record)
+            self._last, self._open = self._open, None
             self._joined = joined, record.wave
             last = self._folder(record.wave) / "join.md"
             if self._caught_up or not last.exists():  # an earlier owner wrote them all
@@ -91,6 +95,8 @@ class WaveFiles:
             joined, wave = self._joined
             text = as_text(replace(joined, unmerged=describe_unmerged(record)), wave)
             _put(self._folder(wave) / "join.md", text)
+        elif isinstance(record, r.RunReopened) and self._last is not None and self._last.is_about(record.asked):
+            self._open = self._last
         elif self._open is not None:
             self._open.apply(record)
 
@@ -113,6 +119,10 @@ class OpenWave:
         self._began: dict[str, float] = {}
         self._last: dict[str, r.TurnStarted] = {}
         self._ends: dict[str, r.TurnFinished | r.TurnFailed | r.TurnCancelled] = {}
+
+    def is_about(self, turns: Collection[str]) -> bool:
+        """Whether one of *turns* is a branch of it."""
+        return not set(turns).isdisjoint(self._opened.turns)
 
     def apply(self, record: r.Record) -> None:
         """Take in the next record of the run."""

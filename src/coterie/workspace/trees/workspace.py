@@ -110,7 +110,9 @@ class GitWorkspace(Workspace):
     def lacks_tree(self, made: Collection[str]) -> bool:
         """Whether the work tree of the root run still has to be made; *made* are the paths of those made."""
         tree = self._tree
-        return tree is not None and tree.path not in made and tree.status in ("making", "running")
+        if tree is None or (tree.path in made and not tree.removed and tree.status not in worktree.ENDED):
+            return False
+        return tree.status in ("making", "running", *worktree.ENDED)
 
     async def make_tree(self) -> TreeMade | None:
         """Make the work tree of the root run, if it has one.
@@ -124,7 +126,7 @@ class GitWorkspace(Workspace):
     def _make_own(self) -> TreeMade | None:
         if self._tree is None:
             return None
-        if self._tree.status == "making":
+        if self._tree.status == "making" or self._tree.status in worktree.ENDED:
             origin = require(Path(self._tree.origin), f"the work tree of run {self._tree.run!r} needs its repository")
             self._tree = worktree.make(origin, self._state_dir, self._tree)
         return _made(self._tree)

@@ -27,6 +27,8 @@ FOLDER = "worktrees"
 META = "meta.json"
 FILES = "tree"
 _LARGEST = 1 << 24
+ENDED = frozenset({"completed", "failed"})
+"""The statuses of a tree whose run has ended and whose work is not merged; it is `running` again once that goes on."""
 
 
 class WorkTree(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -170,6 +172,10 @@ def make(repository: Repository, state_dir: Path, tree: WorkTree) -> WorkTree:
         known = read(state_dir, tree.run)
         if known is None:
             known = write(state_dir, msgspec.structs.replace(tree, branch=free_branch(repository, tree.branch)))
+        if known.status == "merged" and known.removed:  # there was no work to merge
+            known = write(state_dir, msgspec.structs.replace(known, status="making"))
+        if known.status in ENDED:
+            known = write(state_dir, msgspec.structs.replace(known, status="running", leaving=False, removed=False))
         if known.status == "making":
             known = _made(repository, state_dir, known)
         elif find(Path(known.path)) is None:
