@@ -101,7 +101,7 @@ def _tell_loops(name: str) -> None:
 
 def path(project: Project = None, preset: Preset = "", as_json: AsJson = False) -> int:
     """Show the path of each layer's file, lowest first, and whether it exists."""
-    from coterie.formats.settings.locations import layer_files
+    from coterie.formats.settings_locations import layer_files
 
     folder = project or _preset_folder(preset) or Path()
     layers = list(layer_files(folder, Path.cwd(), os.environ, preset))
@@ -117,7 +117,7 @@ def path(project: Project = None, preset: Preset = "", as_json: AsJson = False) 
 def _changed(preset: str, user: bool, here: bool, repo: bool) -> Path:
     """Return the file that a command changes, which an agent may not."""
     from coterie.errors import UsageError
-    from coterie.formats.settings.locations import override_file, own_file, user_file
+    from coterie.formats.settings_locations import override_file, own_file, user_file
     from coterie.runs.authority import check_operator
 
     check_operator()
@@ -134,7 +134,7 @@ def _check_preset(preset: str) -> None:
     """Raise if *preset* is not the name of one, and has no overrides."""
     from coterie.diagnostics import did_you_mean
     from coterie.errors import CoterieError
-    from coterie.formats.settings.locations import override_file
+    from coterie.formats.settings_locations import override_file
     from coterie.planning import presets
 
     if not preset or "/" in preset or presets.is_preset(preset):

@@ -21,7 +21,7 @@ def team_files(plan: Plan, env: Mapping[str, str], *, texts: bool = True) -> Ite
     """
     loop = plan.coordination
     if isinstance(loop, LoopPlan) and loop.place.project:
-        from coterie.formats.settings.locations import override_path, scope_folder, user_file  # loops only
+        from coterie.formats.settings_locations import override_path, scope_folder, user_file  # loops only
 
         folder, work_dir = Path(loop.place.project), Path(loop.place.work_dir)
         settings = {*OBEYED}

@@ -22,7 +22,7 @@ from coterie import files
 from coterie.backends.processes import unmarked
 from coterie.clock import iso_time
 from coterie.errors import CoterieError
-from coterie.formats.settings.locations import has_own_files, own_file
+from coterie.formats.settings_locations import has_own_files, own_file
 from coterie.journal.records import OperatorSaid, Record
 from coterie.kinds import kind_of
 from coterie.options.values import VARIABLE

@@ -17,7 +17,7 @@ from coterie.formats import bounds
 from coterie.formats.settings.conversion import InvalidSetting, convert
 from coterie.formats.settings.grammar import Assignment, read
 from coterie.formats.settings.keys import DEFAULT, SECTIONS, Origin, Settings, keys
-from coterie.formats.settings.locations import (
+from coterie.formats.settings_locations import (
     OF_OPERATOR,
     USER_PROJECT,
     is_in,
