@@ -33,7 +33,7 @@ LINE = (
     {"runs"},
     {"cluster", "proofs", "flows"},
     {"patterns"},
-    {"lsp"},
+    {"lsp", "ui"},
     {"testing"},
     {"cli"},
     {"coterie", "__main__"},  # the friendly names of `coterie` itself, loaded lazily, and the way in
@@ -41,7 +41,7 @@ LINE = (
 """From the first to the last; what stands in one set does not import each other."""
 
 RANK = {name: rank for rank, names in enumerate(LINE) for name in names}
-SAYS_VERSION = {"cli", "__main__", "cluster"}
+SAYS_VERSION = {"cli", "__main__", "cluster", "ui"}
 """Who may ask `coterie` itself, which stands behind them, for its version."""
 
 

@@ -39,6 +39,7 @@ COMMANDS: dict[str, str] = {
     "logs": "logs.logs",
     "watch": "watch.watch",
     "attention": "attention.attention",
+    "ui": "ui.ui",
     "stats": "inspect.stats",
     "emit": "emit.emit",
     "init": "init.init",

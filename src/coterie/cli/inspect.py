@@ -19,7 +19,7 @@ def inspect(
         Arg(
             metavar="VIEW",
             help="timeline, plan, cost, failure, usage, turn T, prompt T, output T, why T, files T, topology, memory, "
-            "tasks, journal or live.",
+            "tasks, journal, live or html.",
         ),
     ] = "timeline",
     turn: Annotated[
@@ -46,7 +46,8 @@ def inspect(
     running or failed turn, `output` is what it printed); `why` lists the causes of a turn, `files` what it changed.
     `usage` sums turns, tokens, cost and time, with --by those of child runs, too; `topology` shows the agents and the
     coordination of the current plan; `memory` and `tasks` show those of a loop; `journal` prints the file, or with
-    --json its records; `live` gives the run and its child runs as tables, for programs.
+    --json its records; `live` gives the run and its child runs as tables, for programs; `html` is the run as one page
+    that opens without a server.
     """
     from coterie.cli import views
     from coterie.errors import UsageError
