@@ -24,7 +24,7 @@ pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("[A-Z]*.md"), *(ROOT / "docs").rglob("*.md")])  # and not what README's first line writes
-SHOWN = ("src/coterie/views", "examples", "docs", "README.md")
+SHOWN = ("src/coterie/views", "examples", "deploy", "docs", "README.md")
 """What the commands of the pages may look at: enough of the sources to review."""
 
 INSTALLED = Path(sys.executable).parent

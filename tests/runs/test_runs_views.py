@@ -370,7 +370,8 @@ def test_runs_are_listed_by_what_they_need(tmp_path: Path, monkeypatch: pytest.M
     stream = home / "runs/busy/turns/b#1.1/stream.jsonl"
     stream.parent.mkdir(parents=True)
     stream.write_text(
-        '{"kind":"tool","name":"Read","id":"1"}\n{"kind":"tool","name":"Read","id":"1","state":"finished"}\n{"kind":"tool","name":"Bash","detail":"make","id":"2"}\n'
+        '{"kind":"tool","name":"Bash","detail":"make","id":"2"}\n'
+        '{"kind":"tool","name":"Read","id":"1"}\n{"kind":"tool","name":"Read","id":"1","state":"finished"}\n'
     )
     asked: list[str] = []
 
@@ -412,8 +413,12 @@ def test_runs_are_listed_by_what_they_need(tmp_path: Path, monkeypatch: pytest.M
     add(busy, "busy", r.TurnFinished(turn="b#1", attempt=1, at=4.0), r.RunFinished(outcome="completed", at=4.0))
     for store, run in ((busy, "busy"), (stuck, "stuck")):
         store._writers[run].lock.release()
+    later = JsonlStore(home)
+    later.claim("halted")
+    add(later, "halted", r.RunOwned(epoch=2), r.RunFinished(outcome="completed"))
+    later._writers["halted"].lock.release()
     again = {one.run: one.group for one in rows.listing()}
-    assert (again["busy"], again["stuck"], again["done"]) == ("completed", "stopped", "completed")
+    assert [again[run] for run in ("busy", "stuck", "done", "halted")] == ["completed", "stopped", *["completed"] * 2]
 
 
 def test_a_long_journal_of_a_run_that_is_over_is_not_read_whole(

@@ -116,15 +116,18 @@ def test_the_state_and_its_changes_are_the_state_of_everything(n: int, seed: int
     assert sorted_tables(merge(early.state(), later)) == whole
 
 
-def test_each_record_of_a_history_changes_what_it_changes() -> None:
-    """After each record the state and its changes are the state of all records so far."""
-    for n in range(len(HISTORIES)):
-        run, live = log(n)[0][0], LiveRun(log(n)[0][0])
+def test_each_record_changes_what_it_changes() -> None:
+    """After each record the state and its changes are the state of all records so far; child runs change their root."""
+    stage = Stage(flow("go -> team", team=AgentPlan(name="team", kind="topology", child=flow("x -> y"))), Cast({}))
+    stage.start()
+    for records in (*map(log, range(len(HISTORIES))), list(history(stage.store.read, "r"))):
+        run = records[0][0]
+        live = LiveRun(run)
         state = live.state()
-        for place, (name, record) in enumerate(log(n), 1):
+        for place, (name, record) in enumerate(records, 1):
             live.apply(name, record)
             state = merge(state, live.changes())
-            assert state == fold(log(n)[:place], run).state(), (HISTORIES[n].name, record)
+            assert state == fold(records[:place], run).state(), (name, record)
 
 
 def test_the_interesting_is_in_what_the_property_folds() -> None:

@@ -2,14 +2,13 @@
 
 from typing import Annotated, Literal
 
-import typer
-
 from coterie.cli.options import AsJson, HomeOptions, Run
 from coterie.cli.output import print_result
+from coterie.cli.parameters import Arg, Opt
 
 By = Annotated[
     Literal["role", "model", "backend", "run"] | None,
-    typer.Option("--by", metavar="KEY", help="Add usage up by role, model, backend or run."),
+    Opt("--by", metavar="KEY", help="Add usage up by role, model, backend or run."),
 ]
 
 
@@ -17,7 +16,7 @@ def inspect(
     run: Run,
     view: Annotated[
         str,
-        typer.Argument(
+        Arg(
             metavar="VIEW",
             help="timeline, plan, cost, failure, usage, turn T, prompt T, output T, why T, files T, topology, memory, "
             "tasks, journal, live or html.",
@@ -25,18 +24,16 @@ def inspect(
     ] = "timeline",
     turn: Annotated[
         str | None,
-        typer.Argument(metavar="T", help="The turn, such as 'reviewer#2'; in a loop its iteration's number."),
+        Arg(metavar="T", help="The turn, such as 'reviewer#2'; in a loop its iteration's number."),
     ] = None,
     by: By = None,
     since: Annotated[
-        str, typer.Option(metavar="POSITION", help="Of `live` only what has changed since then.", show_default=False)
+        str, Opt(metavar="POSITION", help="Of `live` only what has changed since then.", show_default=False)
     ] = "",
     begin: Annotated[
-        int, typer.Option("--from", min=1, metavar="SEQ", help="Of `timeline` and `journal` the records from SEQ on.")
+        int, Opt("--from", min=1, metavar="SEQ", help="Of `timeline` and `journal` the records from SEQ on.")
     ] = 1,
-    limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Of `timeline` and `journal` at most N records.")
-    ] = None,
+    limit: Annotated[int | None, Opt(min=1, metavar="N", help="Of `timeline` and `journal` at most N records.")] = None,
     as_json: AsJson = False,
     *,
     home: HomeOptions,

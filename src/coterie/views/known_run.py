@@ -40,7 +40,7 @@ class KnownRun:
         place: Which team it is; see `coterie.views.team.teams`.
         limits: Those that its owner holds it to.
         waits: Of each turn, what it waited for.
-        children: The child runs of each turn.
+        children: The child runs of each turn, by attempt.
     """
 
     def __init__(self, id: str, above: "KnownRun | None" = None, place: str = "", plan: Plan | None = None) -> None:

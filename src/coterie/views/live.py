@@ -156,6 +156,7 @@ class LiveRun:
         known = self.runs[run] = KnownRun(run, above, place, plan)
         if above is not None:
             above.children[turn].append(known)
+            above.children[turn].sort(key=lambda one: int(one.id.rpartition(".")[2]))  # they may be read in any order
         return known
 
     def _draw(self, known: KnownRun) -> None:
