@@ -29,7 +29,7 @@ def ui(
     *,
     home: HomeOptions,
 ) -> int:
-    """Show all runs of this user in the browser, live, and act on them from there.
+    """Show all runs in the browser, live, and act on them.
 
     Prints the address; Ctrl-C ends the server. It does not drive runs: they go on without it. The page shows what needs
     you, what is at work and what ended; of a run its plan, timeline, tree, records and cost; of a turn its prompt,
