@@ -3,32 +3,31 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from coterie.cli.options import STATE_DIR, HomeOptions
 from coterie.cli.output import say
+from coterie.cli.parameters import Arg, Opt
 
 
 def ui(
     target: Annotated[
         str | None,
-        typer.Argument(
+        Arg(
             metavar="[RUN|FILE]",
             help="The run to show first, or a team's file to show without a run.",
             show_default=False,
         ),
     ] = None,
-    host: Annotated[str, typer.Option("--host", metavar="H", help="Listen there.")] = "127.0.0.1",
+    host: Annotated[str, Opt("--host", metavar="H", help="Listen there.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="N", help="By default that of the last start.", show_default=False)
+        int, Opt(min=0, max=65535, metavar="N", help="By default that of the last start.", show_default=False)
     ] = 0,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the browser.")] = False,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Show runs only; serve no action.")] = False,
+    no_open: Annotated[bool, Opt("--no-open", help="Do not open the browser.")] = False,
+    read_only: Annotated[bool, Opt("--read-only", help="Show runs only; serve no action.")] = False,
     tls_cert: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A certificate, needed if other machines are let in.")
+        Path | None, Opt(metavar="FILE", help="A certificate, needed if other machines are let in.")
     ] = None,
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key.")] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Let other machines in without TLS.")] = False,
+    tls_key: Annotated[Path | None, Opt(metavar="FILE", help="Its key.")] = None,
+    insecure: Annotated[bool, Opt("--insecure", help="Let other machines in without TLS.")] = False,
     *,
     home: HomeOptions,
 ) -> int:
