@@ -9,6 +9,7 @@ that of the first, the growth of memory and journal, and bare spawns of the same
 import argparse
 import asyncio
 import os
+import resource
 import statistics
 import subprocess
 import tempfile
@@ -40,6 +41,12 @@ def spawned(n: int) -> float:
     return (time.perf_counter() - begin) / n
 
 
+def processor() -> float:
+    """Seconds of processor time that this process and its ended children have used."""
+    own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
 def resident() -> int:
     """Bytes that this process holds in memory."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
@@ -52,14 +59,18 @@ def run(n: int, folder: Path) -> None:
     os.chdir(folder)
     plan, _ = plan_for_a_run(str(folder / "loop"), LoopGiven())
     began: list[float] = []
+    used: list[float] = []
     held: list[int] = []
 
     def observe(name: str, record: r.Record) -> None:
         if isinstance(record, r.IterationStarted):
             began.append(time.perf_counter())
+            used.append(processor())
             held.append(resident())
 
+    before = processor()
     bare = spawned(n // 10)
+    bare_used = (processor() - before) / (n // 10)
     outcome = asyncio.run(launch.start(plan, {"prompt": "go"}, state_dir=folder / "state", observe=observe))
     bare = min(bare, spawned(n // 10))
     assert outcome.iterations == n, outcome
@@ -67,6 +78,8 @@ def run(n: int, folder: Path) -> None:
     tenth = n // 10
     first, last = statistics.median(took[:tenth]), statistics.median(took[-tenth:])
     size = (folder / "state" / "runs" / outcome.run / "journal.jsonl").stat().st_size
+    in_processor = statistics.median(after - before for before, after in pairwise(used))
+    print(f"processor time, in bare spawns {in_processor / bare_used:8.2f}")
     print(f"bare spawn                     {bare * 1e3:8.2f} ms")
     print(f"iteration, median              {statistics.median(took) * 1e3:8.2f} ms")
     print(f"above the bare spawn           {(statistics.median(took) - bare) * 1e3:8.2f} ms")

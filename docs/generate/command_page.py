@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from coterie.cli.app import command
+from coterie.cli.app import SHORT_FORMS, command
 
 HEAD = """\
 # Commands
@@ -18,13 +18,16 @@ The exit status of every command gives the outcome: 0 completed, 1 failed or inv
 3 stopped by a limit, 4 waiting for a human, 130 interrupted. Results go to standard output; errors, warnings and
 progress to standard error. With `--json` a command prints its result as JSON; if it cannot, it prints
 `{"error", "exit"}`, for a file with errors `{"file", "valid", "diagnostics"}`. Options can precede or follow the
-arguments.
+arguments. `coterie validate`, `check`, `graph`, `fmt` and `diff` are short for `coterie topology validate` and so on.
 """
 
 
 def page() -> str:
     """Return the page."""
-    return "\n".join([HEAD, *_sections(command(), "coterie")])
+    whole = command()
+    for name in SHORT_FORMS:
+        del whole.commands[name]
+    return "\n".join([HEAD, *_sections(whole, "coterie")])
 
 
 def _sections(found: Any, name: str) -> Iterator[str]:

@@ -1,9 +1,10 @@
 """The entry point of the command line: `coterie`, or `python -m coterie`.
 
-Prints `--version` without further imports and leaves an agent's messages to `coterie.backends.agentside`, so that both
-are fast. `coterie.cli` does the rest.
+Prints `--version` and `--help` without further imports and leaves an agent's messages to
+`coterie.backends.agentside`, so that these are fast. `coterie.cli` does the rest.
 """
 
+import gc
 import os
 import sys
 
@@ -16,12 +17,21 @@ def main() -> int:
 
         print(f"coterie {__version__}")
         return 0
+    if arguments in (["-h"], ["--help"]):
+        from coterie.cli.overview import overview
+
+        try:  # noqa: SIM105 - contextlib takes 3 ms
+            os.write(1, overview().encode())
+        except OSError:  # the reader may have gone
+            pass
+        return 0
     if arguments[:1] in (["emit"], ["memory"], ["task"]):  # an agent's messages do not wait for further imports
         from coterie.backends.agentside import client
 
         status = client.main(arguments, os.environ)
         if status is not None:
             return status
+    gc.set_threshold(100_000)  # imports make many objects and no garbage: a tenth of the time of a start
     try:
         from coterie.cli.app import main as run
 

@@ -19,6 +19,12 @@ def iso_time(at: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(math.ceil(at)))
 
 
+def iso_milliseconds(at: float) -> str:
+    """The time *at*, in Unix seconds, as ISO 8601 in UTC with milliseconds."""
+    whole, thousandths = divmod(int(at * 1000), 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(whole))}.{thousandths:03}Z"
+
+
 def boot_time() -> float:
     """Seconds since the machine was started, suspended or not; where no such clock is known, monotonic time."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()

@@ -6,12 +6,14 @@ underlines them, and `coterie.load` raises them together.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
+
+from coterie.values import dataclass
 
 _LINE_END = re.compile(r"\r\n|\r|\n")  # the line ends of readers; `str.splitlines` has more
 _BEFORE, _WIDTH = 80, 240

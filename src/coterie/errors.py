@@ -79,7 +79,9 @@ class NoSuchRun(CoterieError):
         if run == "last":
             message = "no run was started in this directory; `coterie runs --all` lists those of others"
         else:
-            message = f"there is no run {run!r}; {did_you_mean(run, known) or '`coterie runs --all` lists them'}"
+            message = (
+                f"there is no run {run!r}; {did_you_mean(run, ('last', *known)) or '`coterie runs --all` lists them'}"
+            )
         super().__init__(message)
 
 

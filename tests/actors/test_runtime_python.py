@@ -278,7 +278,7 @@ def test_every_field_of_a_node_can_be_given() -> None:
             Supervisor("root", children=[DynamicSupervisor("d", max_children=0)]),
             "^'max_children' of 'config' of dynamic supervisor 'root/d' must be a whole number from 1, not 0$",
         ),
-        (Supervisor("root", children=[Greeter]), "a child of 'root' is a type: give an agent or a supervisor"),
+        (Supervisor("root", children=[Greeter]), "a child of 'root' is the class "),
         (Supervisor("root", children=[AgentNode("greeter")]), "holds an instance of an AgentProcess"),  # type: ignore[arg-type]
         (Greeter("root"), "the root must be a Supervisor, not Greeter"),
     ],

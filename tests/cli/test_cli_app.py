@@ -1,4 +1,5 @@
 import importlib.metadata
+import inspect
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 
 import coterie
 from coterie.cli import app, output, topology
+from coterie.cli.overview import SECTIONS, overview
 from coterie.diagnostics import Span, error
 from coterie.errors import CoterieError, NoSuchRun, TopologyError, UsageError
 
@@ -112,8 +114,21 @@ def test_every_command_says_what_it_does() -> None:
     assert all((one.__doc__ or "").split("\n")[0].endswith(".") for one in commands)
     names = """run resume fork replay simulate runs inspect logs emit init presets mock-backend doctor completion
                cluster watch attention stats submit serve zmq-proxy topology control memory task worktree state
-               config explain"""
+               config explain validate check graph fmt diff"""
     assert app.command().commands.keys() == set(names.split())
+
+
+def test_the_overview_has_each_command_once_and_says_what_its_help_says() -> None:
+    """The text is prepared, so that `--help` imports no command; each line is the beginning of the command's help."""
+    entries = [entry for commands in SECTIONS.values() for entry in commands.items()]
+    texts = {name: inspect.getdoc(app.load(place)) for name, place in app.COMMANDS.items()}
+    texts |= {name: about or inspect.getdoc(app.load(group[""])) for name, (about, group) in app.GROUPS.items()}
+
+    assert sorted(name for name, _ in entries) == sorted(texts)
+    for name, about in entries:
+        text = " ".join(str(texts[name]).split())
+        assert text.startswith(about.rstrip(".")), name
+    assert max(map(len, overview().splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

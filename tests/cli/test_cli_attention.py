@@ -16,7 +16,7 @@ from asking_team import make_asking
 from command_line import Place
 from screen import Screen
 
-from coterie.formats.settings.layers import own_file
+from coterie.formats.settings_locations import own_file
 from coterie.journal.base import Writer
 from coterie.journal.records import (
     AttentionAsked,

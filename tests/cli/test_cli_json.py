@@ -125,7 +125,7 @@ def test_wrong_options_are_one_document_with_json(place: Place, words: list[str]
 
     assert found["exit"] == 2
     assert found["error"]
-    assert "Usage:" in place.look(*words, status=2).err
+    assert "coterie" in place.look(*words, status=2).err
     assert said.err == ""
 
 

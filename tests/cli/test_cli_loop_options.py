@@ -1,12 +1,12 @@
 """The options of `coterie run` for loops, and what the earlier system made of the same words."""
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 from loop_cases import cases
+from msgspec.structs import fields
 
 from coterie.cli import app, argv
 from coterie.cli.loop_options import LoopOptions, home, loop_given

@@ -14,7 +14,7 @@ from command_line import Place
 from msgspec.structs import replace
 from until import until
 
-from coterie.formats.settings.layers import own_file, user_file
+from coterie.formats.settings_locations import own_file, user_file
 from coterie.journal import records as r
 from coterie.planning.plan import Plan
 from coterie.runs import authority, notifications, notify_process

@@ -45,7 +45,7 @@ def test_a_preset_is_shown(place: Place) -> None:
     ("words", "message"),
     [
         (("show",), "write `coterie presets`, or `coterie presets show NAME`"),
-        (("autofix",), "write `coterie presets`"),
+        (("autofx",), "unknown preset 'autofx'; did you mean 'autofix'?"),
         (("show", "autofx"), "unknown preset 'autofx'; did you mean 'autofix'?"),
     ],
 )

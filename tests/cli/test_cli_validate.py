@@ -31,12 +31,12 @@ def test_a_plain_call_says_what_a_parsed_one_says(names: list[str], capsys: pyte
 
 @pytest.mark.usefixtures("files")
 def test_a_plain_call_waits_for_no_parser(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Files alone need none; an option does, and so does a call without a file."""
+    """Files and known options need none; an abbreviated option does, and so does a call without a file."""
     asked = []
     monkeypatch.setattr(app, "command", lambda words: asked.append(words) or (lambda **_: None))
 
     assert app.main(["topology", "validate", "good.at"]) == 0
     assert (capsys.readouterr().out, asked) == ("good.at: ok\n", [])
-    app.main(["topology", "validate", "--json", "good.at"])
+    app.main(["topology", "validate", "--js", "good.at"])
     app.main(["topology", "validate"])
     assert len(asked) == 2

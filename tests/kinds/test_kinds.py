@@ -55,8 +55,6 @@ class Relay:
 class RelayKind(Kind):
     """The toy as a kind."""
 
-    coordination: ClassVar[type[Coordination] | None] = RelayPlan
-
     def make_engine(self) -> tuple[Engine, Mapping[str, AgentPlan]]:
         return Relay(list(self.plan.agents), self.plan.coordination.rounds), self.plan.agents
 
@@ -85,7 +83,7 @@ print(turn)
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that a further kind takes."""
-    monkeypatch.setitem(KINDS, RelayPlan, RelayKind)
+    monkeypatch.setitem(KINDS, "relay", RelayKind)
 
 
 def test_a_plan_of_a_further_kind_is_read_back(tmp_path: Path) -> None:
@@ -133,7 +131,7 @@ def test_a_further_kind_is_killed_and_resumed(tmp_path: Path) -> None:
 
 
 if __name__ == "__main__":
-    KINDS[RelayPlan] = RelayKind
+    KINDS["relay"] = RelayKind
     os.environ["OWNER"] = str(os.getpid())
     there = Path(sys.argv[1])
     asyncio.run(launch.start(relay(there), {"prompt": "go"}, state_dir=there / "state"))

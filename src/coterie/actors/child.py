@@ -1,8 +1,7 @@
 """The lasting part of an agent: its name, its mailbox, and one instance of its class after the other.
 
 A supervisor starts and stops it (`Supervised`); the node puts messages into it. It owns what happens between a message
-and its reply, and what becomes of messages that are not handled. An idle agent has no task: one is started when a
-message arrives, and ends with the mailbox.
+and its reply, and what becomes of messages that are not handled. An idle agent has no task.
 """
 
 import asyncio
@@ -12,9 +11,10 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
+from coterie.actors.crashes import error_line, trace
 from coterie.actors.evaluation import EvalAgent
 from coterie.actors.exits import Change, Crashed, Down, Exit, Normal, Shutdown, Terminated, payload_of
-from coterie.actors.life import RUNNING, AgentHealth, LifePhase, cancel, kind_of, new_agent, overrides, trace, uncancel
+from coterie.actors.life import RUNNING, AgentHealth, LifePhase, cancel, kind_of, new_agent, overrides, uncancel
 from coterie.actors.mailbox import Mailbox
 from coterie.actors.message import (
     AHEAD,
@@ -32,7 +32,7 @@ from coterie.actors.owned_work import OwnedWork, leaves_loop, start_contained
 from coterie.actors.ports import NodePort
 from coterie.actors.process import LATER, AgentProcess, ErrorAction
 from coterie.actors.supervision.spec import KILLED, RESTART, ChildSpec
-from coterie.errors import AgentCrashed, HandleTimedOut, TurnFailure, error_line
+from coterie.errors import AgentCrashed, HandleTimedOut, TurnFailure
 from coterie.journal.records import ActorCrashed, ActorStarted, ActorStopped
 
 FAIR = 64

@@ -5,6 +5,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable
+from pkgutil import iter_modules
 from typing import Any
 
 from coterie.diagnostics import did_you_mean
@@ -95,7 +96,12 @@ def _load(path: str, what: str, fits: Callable[[Any], bool]) -> Any:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # user code runs here
-        raise ClassNotFound(path, f"importing {module_name!r} failed: {type(error).__name__}: {error}", what) from error
+        why = f"importing {module_name!r} failed: {type(error).__name__}: {error}"
+        if isinstance(error, ModuleNotFoundError) and error.name == module_name:
+            why = f"there is no module {module_name!r}"
+            near = did_you_mean(module_name, [found.name for found in iter_modules()])
+            why += f"; {near}" if near else ""
+        raise ClassNotFound(path, why, what) from error
     found = getattr(module, name, None)
     if not fits(found):
         hint = did_you_mean(name, [key for key, value in vars(module).items() if fits(value)])

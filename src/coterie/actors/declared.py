@@ -8,7 +8,7 @@ import msgspec
 
 from coterie.actors.classes import arguments, class_path
 from coterie.actors.evaluation import EvalAgent
-from coterie.actors.process import AgentProcess
+from coterie.actors.process import AgentProcess, check_made
 from coterie.errors import CannotStart
 from coterie.planning.system import ChildPlan, SupervisorPlan
 
@@ -180,6 +180,9 @@ def _plain(node: object, parent: str) -> dict[str, Any]:
         case AgentNode():
             return _plain_agent(node)
         case _:
+            if isinstance(node, type):
+                hint = f"write {node.__name__}({node.__name__.lower()!r})"
+                raise CannotStart(f"a child of {parent!r} is the class {node.__name__}: {hint}")
             raise CannotStart(f"a child of {parent!r} is a {type(node).__name__}: give an agent or a supervisor")
 
 
@@ -200,6 +203,7 @@ def _plain_agent(node: AgentNode) -> dict[str, Any]:
     values = {name: value for name, value in _values(node).items() if name != "agent"}
     if isinstance(agent, EvalAgent):
         return _plain_eval(agent, values)
+    check_made(agent)
     given = arguments(agent)
     given.pop("name", None)
     values |= {name: given.pop(name) for name in _OF_AGENTS if given.get(name) is not None}

@@ -1,18 +1,14 @@
 """An agent in its life: the phases, what is reported of it, and how its code is begun and ended."""
 
 import asyncio
-import traceback
 from enum import Enum
 from typing import Any
 
 from msgspec import Struct
 
 from coterie.actors.owned_work import LAST_CHANCE
-from coterie.actors.process import AgentProcess
+from coterie.actors.process import AgentProcess, check_made
 from coterie.actors.supervision.spec import ChildSpec
-
-TRACE = 4000
-"""Characters of a traceback that are kept."""
 
 
 class LifePhase(Enum):
@@ -63,8 +59,7 @@ def new_agent(spec: ChildSpec) -> AgentProcess:
     agent = spec.factory()
     if not isinstance(agent, AgentProcess):
         raise TypeError(f"the class of agent {spec.name!r} is not an AgentProcess: {type(agent).__name__}")
-    if "state" not in agent.__dict__:
-        raise TypeError(f"{type(agent).__name__}.__init__ does not call super().__init__(name)")
+    check_made(agent)
     agent.name = spec.name
     return agent
 
@@ -90,10 +85,3 @@ def uncancel() -> None:
     task = asyncio.current_task()
     while task is not None and task.cancelling():
         task.uncancel()
-
-
-def trace(error: BaseException, caller: str) -> str:
-    """Where *error* was raised, without the frame of the file *caller*, from which the agent was called."""
-    first = error.__traceback__
-    own = first.tb_next if first is not None and first.tb_frame.f_code.co_filename == caller else None
-    return "".join(traceback.format_exception(type(error), error, own or first))[-TRACE:]

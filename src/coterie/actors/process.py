@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from enum import Enum
+from inspect import iscoroutinefunction
 from typing import Any, ClassVar, Final, Self
 
 from coterie.actors.message import IN_HAND, Message
@@ -32,6 +33,8 @@ class ErrorAction(Enum):
     """Stop for good, whatever the restart type."""
 
 
+HOOKS = ("handle", "on_start", "on_stop", "on_error", "on_child_terminated", "on_correction", "on_guidance")
+"""Methods of `AgentProcess` that are called, and awaited, with `async def`."""
 LATER: Final = Message("", "_later", "", "")
 """Returned by `handle`: the reply to the message in hand follows by `answer`."""
 
@@ -292,3 +295,27 @@ class AgentProcess:
         if tree is None:
             raise ActorError(self.name, "this system has no supervision tree to spawn agents in")
         return tree
+
+
+def check_made(agent: AgentProcess) -> None:
+    """See that *agent* was made completely.
+
+    Raises:
+        TypeError: Its class does not call the constructor of `AgentProcess`.
+    """
+    if "state" not in vars(agent):
+        where = _place(type(agent).__init__)
+        raise TypeError(f"{where}{type(agent).__name__}.__init__ does not call super().__init__(name)")
+
+
+def not_async(agent: AgentProcess) -> str:
+    """What to write if hooks of *agent* are not `async def`; empty if all are."""
+    own = [(name, getattr(type(agent), name)) for name in HOOKS]
+    plain_ones = [(name, hook) for name, hook in own if not iscoroutinefunction(hook)]
+    lines = (f"{_place(hook)}write `async def {name}` in {type(agent).__name__}" for name, hook in plain_ones)
+    return "; ".join(lines)
+
+
+def _place(function: Any) -> str:
+    code = getattr(function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}: " if code is not None else ""

@@ -238,7 +238,8 @@ class Runtime:
     @property
     def _started(self) -> ActorSystem:
         if self._system is None:
-            raise AgentStopped(self.plan.root.name, "the runtime is not started")
+            todo = "write `async with runtime:` around its use"
+            raise AgentStopped(self.plan.root.name, f"the runtime is not started: {todo}")
         return self._system
 
     async def _stop_when_root_gives_up(self, system: ActorSystem) -> None:

@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +26,7 @@ from coterie.backends.sandbox import restoring
 from coterie.backends.secrets import without_secrets
 from coterie.options.values import VARIABLE
 from coterie.planning.plan import AgentPlan
+from coterie.values import dataclass
 
 TURN_FILE = "turn.json"
 PROMPT_FILE = "prompt.md"

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from coterie.backends.base import Failure, Text
-from coterie.backends.classify import classify, end_of
-from coterie.backends.coding.limits import until_reset
 from coterie.backends.secrets import Secrets, StreamRedactor
 from coterie.errors import shortage
 
@@ -80,6 +78,9 @@ def failure_of(command: str, status: int, answer: OutputReader, log: OutputReade
     Args:
         of_agent: Whether to classify the failure by its output. The output of an action or a gate is about the work.
     """
+    from coterie.backends.classify import classify, end_of  # their expressions take 4 ms; few programs fail
+    from coterie.backends.coding.limits import until_reset
+
     if status < 0:
         what = f"`{command}` was ended by {_signal_name(-status)} ({-status})"
     else:

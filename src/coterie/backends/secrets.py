@@ -6,7 +6,7 @@ value is redacted if it has at least 6 characters and is not just a number, so `
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -46,9 +46,17 @@ class Secrets:
     def _keep(self, values: Iterable[str]) -> None:
         # The longest first: one secret may begin with another.
         self.values = sorted(sorted(values), key=len, reverse=True)
-        self.pattern = re.compile("|".join(map(re.escape, self.values)) or r"(?!)")
+        self._pattern: re.Pattern[str] | None = None
         self.longest = len(self.values[0]) if self.values else 0
         self.initials = {value[0] for value in self.values}
+
+    def found_in(self, text: str) -> Iterator[re.Match[str]]:
+        """The secrets in *text*. Each attempt has its own token, so the expression is compiled when one occurs."""
+        if not any(value in text for value in self.values):
+            return iter(())
+        if self._pattern is None:
+            self._pattern = re.compile("|".join(map(re.escape, self.values)))
+        return self._pattern.finditer(text)
 
     def in_json(self) -> "Secrets":
         """The same secrets, and as they are written in the strings of a JSON text."""
@@ -59,7 +67,11 @@ class Secrets:
 
     def hide(self, text: str) -> str:
         """*text* with the secrets redacted."""
-        return self.pattern.sub(HIDDEN, text) if any(value in text for value in self.values) else text
+        shown, at = [], 0
+        for match in self.found_in(text):
+            shown += [text[at : match.start()], HIDDEN]
+            at = match.end()
+        return "".join([*shown, text[at:]])
 
     def hide_in(self, value: Any) -> Any:
         """*value*, plain data, with the secrets in its texts and keys redacted."""
@@ -95,7 +107,7 @@ class StreamRedactor:
         text = self._held + text
         cut = len(text) if final else self._first_doubt(text)
         shown, at = [], 0
-        for match in self._secrets.pattern.finditer(text):
+        for match in self._secrets.found_in(text):
             if match.start() >= cut:
                 break
             shown += [text[at : match.start()], HIDDEN]

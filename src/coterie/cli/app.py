@@ -4,6 +4,7 @@ The exit status gives the outcome: 0 completed, 1 failed or invalid, 2 usage, 3 
 human, 130 interrupted.
 """
 
+import contextlib
 import functools
 import importlib
 import inspect
@@ -11,20 +12,21 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from coterie.cli import argv, output
+from coterie.cli.overview import overview
+from coterie.cli.parameters import Arg, Command, Opt, bound, declarations, plain_call
 
 if TYPE_CHECKING:  # loading it takes a third of what `topology validate FILE` takes
     import typer
 
-Command = Callable[..., int]
 T = TypeVar("T")
 
 COMPLETE = "__complete"
 """The hidden command that shell completion scripts call with the words of the command line."""
 
-COMMANDS: Mapping[str, str] = {
+COMMANDS: dict[str, str] = {
     "run": "run.run",
     "resume": "run.resume",
     "submit": "cluster.submit",
@@ -37,6 +39,7 @@ COMMANDS: Mapping[str, str] = {
     "logs": "logs.logs",
     "watch": "watch.watch",
     "attention": "attention.attention",
+    "ui": "ui.ui",
     "stats": "inspect.stats",
     "emit": "emit.emit",
     "init": "init.init",
@@ -137,9 +140,11 @@ GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 """Groups of commands, each with its help text. The command without a name is called where the group is alone."""
 
+SHORT_FORMS = ("validate", "check", "graph", "fmt", "diff")
+"""Commands of `coterie topology` that need not name the group."""
+COMMANDS |= {name: GROUPS["topology"][1][name] for name in SHORT_FORMS}
+
 _CONTEXT = "context"
-PLAIN: Mapping[tuple[str, ...], str] = {("topology", "validate"): "validate.validate"}
-"""Commands that run without the option parser, whose import is slow, when they are called with files only."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -152,10 +157,17 @@ def main(arguments: Sequence[str]) -> int:
 
             return completion.answer(command(), arguments[1:])
         with output.say_waits(" ".join(arguments[:2])):
-            if (status := _plain(arguments)) is not None:
-                return status
+            if list(arguments) in ([], ["-h"], ["--help"]):
+                (output.say if arguments else output.complain)(overview().rstrip("\n"))
+                return 0 if arguments else 2
             parsed = argv.prepare(arguments)
-            return command(arguments[:2])(args=parsed, prog_name="coterie", standalone_mode=not as_json) or 0
+            if (status := _plain(parsed)) is not None:
+                return status
+            wants_help = not {"-h", "--help"}.isdisjoint(parsed)
+            return (
+                command(parsed if wants_help else parsed[:2])(args=parsed, prog_name="coterie", standalone_mode=False)
+                or 0
+            )
     except SystemExit as end:
         return _status(end)
     except KeyboardInterrupt:
@@ -182,7 +194,8 @@ def command(words: Sequence[str] = ()) -> Any:
             raise typer.Exit
 
     first, second = (*words, "-", "-")[:2]
-    app = _typer("Run teams of AI agents that survive being killed.", _called(COMMANDS, first, GROUPS))
+    called = _called(COMMANDS, first, GROUPS)
+    app = _typer("Run teams of AI agents that survive being killed.", called, _fitting(words[1:]))
     app.callback()(root)
     for name, (about, commands) in _called(GROUPS, first, COMMANDS).items():
         about = about or str(inspect.getdoc(load(commands[""])))
@@ -198,14 +211,32 @@ def _called(known: Mapping[str, T], word: str, others: Mapping[str, Any] = {}) -
 
 
 def _plain(arguments: Sequence[str]) -> int | None:
-    """Run a command of `PLAIN` and return its status; None if *arguments* are not such a command and files."""
-    place, files = PLAIN.get(tuple(arguments[:2])), arguments[2:]
-    if place is None or not files or any(word.startswith("-") for word in files):
+    """Run the command that *arguments* name without the option parser, and return its status; None if it takes that."""
+    first, second = (*arguments, "", "")[:2]
+    commands = GROUPS[first][1] if first in GROUPS else COMMANDS
+    name = second if first in GROUPS and second in commands else "" if first in GROUPS else first
+    place = commands.get(name)
+    if place is None:
         return None
-    return load(place)([Path(word) for word in files])
+    one = load(place)
+    found = plain_call(one, arguments[1 + (first in GROUPS and bool(name)) :])
+    return None if found is None else one(**found)
 
 
-def _typer(about: str, commands: Mapping[str, str]) -> "typer.Typer":
+def _fitting(words: Sequence[str]) -> str:
+    """The option group whose options fit the target that *words* name, for the help of `run`; empty: none does."""
+    for word in words:
+        if not word.startswith("-"):
+            from coterie.cli.team_file import is_loop, is_preset
+
+            with contextlib.suppress(Exception):  # a missing target is no reason to show no help
+                if is_loop(Path(word)) or is_preset(word):
+                    return "loop"
+            return "system" if Path(word).name in ("topology.yaml", "topology.yml") else ""
+    return ""
+
+
+def _typer(about: str, commands: Mapping[str, str], fitting: str = "") -> "typer.Typer":
     import typer
 
     alone = "" in commands
@@ -221,7 +252,7 @@ def _typer(about: str, commands: Mapping[str, str]) -> "typer.Typer":
         if name:
             one = load(place)
             whole = str(inspect.getdoc(one)).splitlines()[0]  # a summary that click makes itself is cut
-            app.command(name, short_help=whole)(_typer_command(one))
+            app.command(name, short_help=whole)(_typer_command(one, fitting=fitting))
         else:
             app.callback()(_typer_command(load(place), is_group=True))
     return app
@@ -234,37 +265,30 @@ def load(place: str) -> Command:
     return found
 
 
-def _typer_command(one: Command, *, is_group: bool = False) -> Callable[..., None]:
+def _typer_command(one: Command, *, is_group: bool = False, fitting: str = "") -> Callable[..., None]:
     """Return *one* for typer: the fields of its option groups are options, its result is the exit status.
 
     Args:
         is_group: Do nothing where a command of the group is called.
+        fitting: The option group that comes first.
     """
-    from dataclasses import fields, is_dataclass
-    from inspect import Parameter, Signature, signature
+    from inspect import Parameter, Signature
 
     import typer
 
-    groups: dict[str, Any] = {}
     parameters = [Parameter(_CONTEXT, Parameter.KEYWORD_ONLY, annotation=typer.Context)] if is_group else []
-    for name, each in signature(one).parameters.items():
-        if is_dataclass(each.annotation):
-            groups[name] = each.annotation
-            parameters += (
-                Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
-                for field in fields(each.annotation)
-            )
-        else:
-            parameters.append(each.replace(kind=Parameter.KEYWORD_ONLY))
+    known = sorted(declarations(one), key=lambda each: isinstance(each.declared, Opt) and each.group != fitting)
+    for each in known if fitting else declarations(one):
+        make = typer.Argument if isinstance(each.declared, Arg) else typer.Option
+        declared: Any = make(*each.declared.names, **each.declared.settings)
+        annotation: Any = Annotated[each.kind, declared]
+        parameters.append(Parameter(each.name, Parameter.KEYWORD_ONLY, default=each.default, annotation=annotation))
 
     @functools.wraps(one)
     def run(**options: Any) -> None:
         context: typer.Context | None = options.pop(_CONTEXT, None)
-        if context is not None and context.invoked_subcommand is not None:
-            return
-        for name, group in groups.items():
-            options[name] = group(**{field.name: options.pop(field.name) for field in fields(group)})
-        raise typer.Exit(one(**options))
+        if context is None or context.invoked_subcommand is None:
+            raise typer.Exit(one(**bound(one, options)))
 
     vars(run)["__signature__"] = Signature(parameters)
     run.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -288,8 +312,10 @@ def _report(error: Exception, *, as_json: bool) -> int:
     status, message = _explained(error)
     if as_json:
         output.say_json({"error": message, "exit": status})
+    elif "\n" in message:  # the help of a group that was called without a command
+        output.complain(message)
     else:
-        output.complain(f"coterie: {message}")
+        output.complain(message if message.startswith("coterie ") else f"coterie: {message}")
     return status
 
 
@@ -307,8 +333,12 @@ def _explained(error: Exception) -> tuple[int, str]:
     if isinstance(error, OSError):
         missing = "the current folder is gone" if isinstance(error, FileNotFoundError) else "system error"
         return status, f"{error.filename or missing}: {error.strerror or error}"
-    if hasattr(error, "format_message"):  # from the option parser, which prints it itself without --json
-        return 2, error.format_message()
+    if hasattr(error, "format_message"):  # from the option parser
+        from coterie.cli.usage import explain_usage
+
+        return 2, explain_usage(error, COMMANDS)
+    if type(error).__name__ == "Abort":  # a question was left unanswered
+        return 1, "nothing was done: the question was not answered"
     if os.environ.get("COTERIE_DEBUG"):
         sys.excepthook(type(error), error, error.__traceback__)
     return 1, (

@@ -3,10 +3,9 @@
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from coterie.cli.options import AsJson, HomeOptions, Wide
 from coterie.cli.output import print_result, say, say_json, width
+from coterie.cli.parameters import Arg, Opt
 from coterie.cli.places import show_place
 
 if TYPE_CHECKING:
@@ -16,30 +15,28 @@ if TYPE_CHECKING:
 def attention(
     run: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN]", help="A run's id, the beginning of one, or 'last'; by default all runs."),
+        Arg(metavar="[RUN]", help="A run's id, the beginning of one, or 'last'; by default all runs."),
     ] = None,
     item: Annotated[
         list[str] | None,
-        typer.Argument(
+        Arg(
             metavar="[ID] [ANSWER]",
             help="The id, if several are open, and the answer: a word that is listed, or a text for a question.",
         ),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--watch", help="List what comes, too; of one run until no process drives it.")
+        bool, Opt("--watch", help="List what comes, too; of one run until no process drives it.")
     ] = False,
     everywhere: Annotated[
-        bool, typer.Option("--all", help="Look at the runs of other directories of this machine, too.")
+        bool, Opt("--all", help="Look at the runs of other directories of this machine, too.")
     ] = False,
-    message: Annotated[
-        str, typer.Option("--message", "-m", metavar="TEXT", help="With `deny`: what the agent is told.")
-    ] = "",
+    message: Annotated[str, Opt("--message", "-m", metavar="TEXT", help="With `deny`: what the agent is told.")] = "",
     wide: Wide = False,
     as_json: AsJson = False,
     *,
     home: HomeOptions,
 ) -> int:
-    """List what needs a person in runs and their child runs, or answer it.
+    """List what needs a person in runs and child runs, or answer it.
 
     Shows permissions to use a tool, attempts that may be stuck, questions, turns that wait for `retry` or `cancel`,
     runs whose quota is spent, and work that could not be merged, each with the command that answers it. A permission

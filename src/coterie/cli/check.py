@@ -4,10 +4,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from coterie.cli.options import AsJson, Set
 from coterie.cli.output import print_result, report, say_json
+from coterie.cli.parameters import Arg, Opt
 from coterie.waits import waiting
 
 if TYPE_CHECKING:
@@ -16,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to check.")],
+    file: Annotated[Path, Arg(metavar="FILE", help="The file to check.")],
     price: Annotated[
         list[str] | None,
-        typer.Option(metavar="USD|AGENT=USD", help="The price of a turn, for all agents or for one. Repeatable."),
+        Opt(metavar="USD|AGENT=USD", help="The price of a turn, for all agents or for one. Repeatable."),
     ] = None,
     scripts: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the script that shows each finding into DIR.")
+        Path | None, Opt(metavar="DIR", help="Write the script that shows each finding into DIR.")
     ] = None,
-    states: Annotated[int | None, typer.Option(min=1, metavar="N", help="Explore at most N states (100000).")] = None,
+    states: Annotated[int | None, Opt(min=1, metavar="N", help="Explore at most N states (100000).")] = None,
     params: Set = None,
     as_json: AsJson = False,
 ) -> int:

@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from coterie.cli.loop_options import LoopOptions, loop_given
-from coterie.cli.options import AsJson, Backend, Cluster, InputFile, LimitOptions, Named, Prompt, Set
-from coterie.cli.output import complain, print_result, say, say_json
+from coterie.cli.options import AsJson, Backend, Cluster, InputFile, LimitOptions, LogFormat, Named, Prompt, Set
+from coterie.cli.output import choose_log, complain, print_result, say, say_json
+from coterie.cli.parameters import Arg, Opt
 
 if TYPE_CHECKING:
     from coterie.cluster.address import ClusterAddress
@@ -28,25 +27,21 @@ def _address(given: str | None) -> "ClusterAddress":
 
 
 def submit(
-    target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="An .at or .yaml file, the folder of a loop, or a preset.")
-    ],
+    target: Annotated[str, Arg(metavar="TARGET", help="An .at or .yaml file, the folder of a loop, or a preset.")],
     prompt: Prompt = None,
     named: Named = None,
     input_file: InputFile = None,
     params: Set = None,
     backend: Backend = None,
-    id: Annotated[
-        str, typer.Option("--id", metavar="ID", help="The run's id: submitted again, it is the same run.")
-    ] = "",
+    id: Annotated[str, Opt("--id", metavar="ID", help="The run's id: submitted again, it is the same run.")] = "",
     no_files: Annotated[
-        bool, typer.Option("--no-files", help="Send no files along: the nodes have what the agents need.")
+        bool, Opt("--no-files", help="Send no files along: the nodes have what the agents need.")
     ] = False,
     include: Annotated[
         list[Path] | None,
-        typer.Option("--include", metavar="PATH", help="Send this file or folder, though it looks like a secret."),
+        Opt("--include", metavar="PATH", help="Send this file or folder, though it looks like a secret."),
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the run has ended, and print its outcome.")] = False,
+    wait: Annotated[bool, Opt("--wait", help="Wait until the run has ended, and print its outcome.")] = False,
     cluster: Cluster = None,
     as_json: AsJson = False,
     *,
@@ -120,36 +115,32 @@ def submit(
 def serve(
     queue: Annotated[
         list[str] | None,
-        typer.Option("--queue", metavar="Q", help="Perform the turns of agents with this queue (default). Repeatable."),
+        Opt("--queue", metavar="Q", help="Perform the turns of agents with this queue (default). Repeatable."),
     ] = None,
     home: Annotated[
         Path | None,
-        typer.Option(
+        Opt(
             "--home",
             metavar="DIR",
             help="Where this node keeps the files of the turns it performs; by default .coterie/node, or the first of "
             "node-2, node-3 and so on that no other node has.",
         ),
     ] = None,
-    no_drive: Annotated[
-        bool, typer.Option("--no-drive", help="Perform turns only: other nodes drive the runs.")
-    ] = False,
+    no_drive: Annotated[bool, Opt("--no-drive", help="Perform turns only: other nodes drive the runs.")] = False,
     release: Annotated[
         str,
-        typer.Option(
-            "--release", metavar="R", help="The name of this node's release (version and digest of its files)."
-        ),
+        Opt("--release", metavar="R", help="The name of this node's release (version and digest of its files)."),
     ] = "",
-    at_once: Annotated[int, typer.Option(min=1, metavar="N", help="Perform at most N turns of a queue at once.")] = 16,
+    at_once: Annotated[int, Opt(min=1, metavar="N", help="Perform at most N turns of a queue at once.")] = 16,
     drain: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="How long turns may go on once the node is to end.")
+        float, Opt(min=0, metavar="SECONDS", help="How long turns may go on once the node is to end.")
     ] = 10.0,
     keep: Annotated[
-        str, typer.Option("--keep", metavar="AGE", help="How long to keep files of ended runs: 7d, 12h or 1d12h.")
+        str, Opt("--keep", metavar="AGE", help="How long to keep files of ended runs: 7d, 12h or 1d12h.")
     ] = "7d",
     beat: Annotated[
         float,
-        typer.Option(
+        Opt(
             min=0.1,
             max=7,
             metavar="SECONDS",
@@ -157,9 +148,14 @@ def serve(
             "Above 4, agents are ended so much sooner when this node freezes or is cut off.",
         ),
     ] = 4.0,
+    management: Annotated[
+        int | None,
+        Opt("--management", min=0, metavar="PORT", help="Answer /health, /ready and /metrics at PORT of this machine."),
+    ] = None,
+    log_format: LogFormat = "text",
     cluster: Cluster = None,
 ) -> int:
-    """Be a node of a cluster: drive runs that were submitted, and perform the turns of queues.
+    """Be a node of a cluster: drive submitted runs and perform turns.
 
     It needs the programs and the keys of the agents that it serves. Any number of nodes may serve one queue. Ctrl-C or
     SIGTERM ends it in order: it takes no further turn, those under way may end within --drain, and what is left then
@@ -167,14 +163,15 @@ def serve(
     """
     import asyncio
     import sys
-    from contextlib import suppress
+    from contextlib import AsyncExitStack, suppress
 
     from coterie.cli.signals import drive
     from coterie.cluster.node_secrets import hold_back, secret_paths
 
     hold_back([sys.executable, "-P", "-m", "coterie", *sys.argv[1:]])
+    choose_log(log_format)
     from coterie.cluster.address import connected
-    from coterie.cluster.serve import claim_home, node
+    from coterie.cluster.serve import ServingState, claim_home, node
     from coterie.cluster.wire import MsgspecConverter
     from coterie.errors import UsageError
     from coterie.formats.settings.durations import seconds
@@ -185,8 +182,15 @@ def serve(
     address, queues = _address(cluster), queue or ["default"]
     place, held = claim_home(home)
 
+    status, operations = ServingState(), AsyncExitStack()
+
     async def main() -> None:
+        if management is not None:
+            from coterie.actors.http.endpoints import answering
+
+            await operations.enter_async_context(answering(status, management))
         async with (
+            operations,
             connected(address, MsgspecConverter) as (client, export),
             node(
                 client,
@@ -201,11 +205,13 @@ def serve(
                 keep=longest,
                 beat=beat,
                 tell=complain,
-            ),
+            ) as running,
         ):
             complain(f"serving {', '.join(queues)} for {address}")
+            status.turns, status.why_not = running, ""
             with suppress(asyncio.CancelledError):  # its normal end
                 await asyncio.Event().wait()
+            status.why_not = "stopping"
 
     drive(main(), lambda: "no further turn begins; press Ctrl-C again to end at once")
     held.release()
@@ -215,7 +221,7 @@ def serve(
 def releases(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[set RELEASE]", help="Give new runs, and new links of long ones, to this release."),
+        Arg(metavar="[set RELEASE]", help="Give new runs, and new links of long ones, to this release."),
     ] = None,
     cluster: Cluster = None,
     as_json: AsJson = False,

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from coterie.cli.options import STATE_DIR
 from coterie.cli.output import say
+from coterie.cli.parameters import Arg
 
 if TYPE_CHECKING:
     from coterie.runs.repository import Runs
@@ -50,7 +49,7 @@ complete -c coterie -a '(__coterie_complete)'""",
 
 
 def completion(
-    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
+    shell: Annotated[str, Arg(metavar="SHELL", help="bash, zsh or fish.")],
 ) -> int:
     """Print the completion script of a shell.
 

@@ -4,32 +4,27 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from coterie.cli.options import AsJson
 from coterie.cli.output import print_result, report, say
+from coterie.cli.parameters import Arg, Opt
 
 if TYPE_CHECKING:
     from coterie.formats.settings import Settings
 
-Project = Annotated[
-    Path | None, typer.Option("--project", metavar="DIR", help="The project's folder (the current one).")
-]
-Preset = Annotated[str, typer.Option("--preset", metavar="P", help="The preset whose overrides apply.")]
-User = Annotated[bool, typer.Option("--user", help="Change your own settings, or with --preset your override of it.")]
-Here = Annotated[bool, typer.Option("--here", help="Change your own settings for the project of this directory.")]
-Repo = Annotated[bool, typer.Option("--repo", help="Change this repository's override of the preset.")]
+Project = Annotated[Path | None, Opt("--project", metavar="DIR", help="The project's folder (the current one).")]
+Preset = Annotated[str, Opt("--preset", metavar="P", help="The preset whose overrides apply.")]
+User = Annotated[bool, Opt("--user", help="Change your own settings, or with --preset your override of it.")]
+Here = Annotated[bool, Opt("--here", help="Change your own settings for the project of this directory.")]
+Repo = Annotated[bool, Opt("--repo", help="Change this repository's override of the preset.")]
 
 
 def show(
     project: Project = None,
     preset: Preset = "",
     overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="K=V", help="A setting, as given to a run. Repeatable.")
+        list[str] | None, Opt("--set", metavar="K=V", help="A setting, as given to a run. Repeatable.")
     ] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show the origin of each value: layer, file, line.")
-    ] = False,
+    explain: Annotated[bool, Opt("--explain", help="Show the origin of each value: layer, file, line.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Show the settings that a run would use.
@@ -51,7 +46,7 @@ def show(
 
 
 def set_(
-    setting: Annotated[str, typer.Argument(metavar="KEY=VALUE", help="The setting and its value.")],
+    setting: Annotated[str, Arg(metavar="KEY=VALUE", help="The setting and its value.")],
     preset: Preset = "",
     user: User = False,
     here: Here = False,
@@ -74,7 +69,7 @@ def set_(
 
 
 def unset(
-    name: Annotated[str, typer.Argument(metavar="KEY", help="The setting.")],
+    name: Annotated[str, Arg(metavar="KEY", help="The setting.")],
     preset: Preset = "",
     user: User = False,
     here: Here = False,
@@ -106,7 +101,7 @@ def _tell_loops(name: str) -> None:
 
 def path(project: Project = None, preset: Preset = "", as_json: AsJson = False) -> int:
     """Show the path of each layer's file, lowest first, and whether it exists."""
-    from coterie.formats.settings.layers import layer_files
+    from coterie.formats.settings_locations import layer_files
 
     folder = project or _preset_folder(preset) or Path()
     layers = list(layer_files(folder, Path.cwd(), os.environ, preset))
@@ -122,7 +117,7 @@ def path(project: Project = None, preset: Preset = "", as_json: AsJson = False) 
 def _changed(preset: str, user: bool, here: bool, repo: bool) -> Path:
     """Return the file that a command changes, which an agent may not."""
     from coterie.errors import UsageError
-    from coterie.formats.settings.layers import override_file, own_file, user_file
+    from coterie.formats.settings_locations import override_file, own_file, user_file
     from coterie.runs.authority import check_operator
 
     check_operator()
@@ -139,7 +134,7 @@ def _check_preset(preset: str) -> None:
     """Raise if *preset* is not the name of one, and has no overrides."""
     from coterie.diagnostics import did_you_mean
     from coterie.errors import CoterieError
-    from coterie.formats.settings.layers import override_file
+    from coterie.formats.settings_locations import override_file
     from coterie.planning import presets
 
     if not preset or "/" in preset or presets.is_preset(preset):

@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from coterie.cli.options import AsJson, HomeOptions, Run
 from coterie.cli.output import complain, say, say_json
+from coterie.cli.parameters import Arg, Opt
 from coterie.cli.places import show_place
 
 if TYPE_CHECKING:
@@ -17,14 +16,14 @@ def respond(
     run: Run,
     words: Annotated[
         list[str],
-        typer.Argument(
+        Arg(
             metavar="[TURN] TEXT",
             help="The turn, if several wait for an answer, and the answer; '-' reads it from standard input.",
         ),
     ],
     named: Annotated[
         list[str] | None,
-        typer.Option("--output", metavar="K=V", help="An output of the answer: k=text, or k:=JSON. Repeatable."),
+        Opt("--output", metavar="K=V", help="An output of the answer: k=text, or k:=JSON. Repeatable."),
     ] = None,
     as_json: AsJson = False,
     *,
@@ -59,13 +58,13 @@ def guide(
     run: Run,
     words: Annotated[
         list[str],
-        typer.Argument(
+        Arg(
             metavar="[TURN] TEXT",
             help="The turn it is for, if TEXT is quoted, and the guidance; '-' reads it from standard input.",
         ),
     ],
     at_once: Annotated[
-        bool, typer.Option("--interrupt", help="Interrupt the running attempt; the next one has the guidance.")
+        bool, Opt("--interrupt", help="Interrupt the running attempt; the next one has the guidance.")
     ] = False,
     as_json: AsJson = False,
     *,
@@ -94,7 +93,7 @@ def guide(
 def interrupt(
     run: Run,
     turn: Annotated[
-        str | None, typer.Argument(metavar="TURN", help="The turn to interrupt; by default all running turns.")
+        str | None, Arg(metavar="TURN", help="The turn to interrupt; by default all running turns.")
     ] = None,
     as_json: AsJson = False,
     *,

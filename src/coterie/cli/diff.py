@@ -3,20 +3,19 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from coterie.cli.options import AsJson
 from coterie.cli.output import print_result, report, say_json
+from coterie.cli.parameters import Arg, Opt
 
 if TYPE_CHECKING:
     from coterie.topology.model import Topology
 
 
 def diff(
-    old: Annotated[Path, typer.Argument(metavar="OLD", help="A file.")],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="Another file, in any notation.")],
+    old: Annotated[Path, Arg(metavar="OLD", help="A file.")],
+    new: Annotated[Path, Arg(metavar="NEW", help="Another file, in any notation.")],
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Status 1 if two supervised systems differ, as always for other teams.")
+        bool, Opt("--exit-code", help="Status 1 if two supervised systems differ, as always for other teams.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:

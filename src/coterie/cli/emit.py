@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from coterie.backends.agentside import client, words
 from coterie.cli.options import STATE_DIR, StateDir
 from coterie.cli.output import complain, say
+from coterie.cli.parameters import Arg, Opt
 from coterie.cli.places import show_place
 
 if TYPE_CHECKING:
@@ -24,25 +23,19 @@ if TYPE_CHECKING:
 
 OfRun = Annotated[
     str | None,
-    typer.Option(
-        "--run", metavar="RUN", help="The run; by default that of the current turn, else the only active one."
-    ),
+    Opt("--run", metavar="RUN", help="The run; by default that of the current turn, else the only active one."),
 ]
-Target = Annotated[str, typer.Argument(metavar="ID", help="Its id, or a unique beginning of it.")]
-Words = Annotated[list[str], typer.Argument(metavar="TEXT", help="The text.")]
+Target = Annotated[str, Arg(metavar="ID", help="Its id, or a unique beginning of it.")]
+Words = Annotated[list[str], Arg(metavar="TEXT", help="The text.")]
 
 
 def emit(
-    given: Annotated[
-        list[str] | None, typer.Argument(metavar="[TOPIC] [PAYLOAD]", help="The event and its payload.")
-    ] = None,
+    given: Annotated[list[str] | None, Arg(metavar="[TOPIC] [PAYLOAD]", help="The event and its payload.")] = None,
     named: Annotated[
         list[str] | None,
-        typer.Option("--output", metavar="K=V", help="An output of the turn: k=text, or k:=JSON. Repeatable."),
+        Opt("--output", metavar="K=V", help="An output of the turn: k=text, or k:=JSON. Repeatable."),
     ] = None,
-    name: Annotated[
-        str, typer.Option("--id", metavar="ID", help="The message's id; repeated messages count once.")
-    ] = "",
+    name: Annotated[str, Opt("--id", metavar="ID", help="The message's id; repeated messages count once.")] = "",
     run: OfRun = None,
     state_dir: StateDir = STATE_DIR,
 ) -> int:

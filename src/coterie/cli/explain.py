@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-import typer
-
 from coterie.cli.output import print_result
+from coterie.cli.parameters import Arg, Opt
 
 PAGES = ("rules", "records", "settings", "language", "topology-yaml", "commands")
 
@@ -30,9 +29,9 @@ class Explanation(NamedTuple):
 def explain(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="A finding's code, a record's topic, a setting, or a field of a notation."),
+        Arg(metavar="NAME", help="A finding's code, a record's topic, a setting, or a field of a notation."),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print all explanations of the name as JSON.")] = False,
+    as_json: Annotated[bool, Opt("--json", help="Print all explanations of the name as JSON.")] = False,
 ) -> int:
     """Explain a finding, a record, a setting or a field.
 

@@ -4,15 +4,14 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from coterie.cli.output import complain, report, say
+from coterie.cli.parameters import Arg, Opt
 
 
 def fmt(
-    targets: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files, folders, or - for standard input.")],
-    check: Annotated[bool, typer.Option("--check", help="Change nothing; status 1 if a file would change.")] = False,
-    diff: Annotated[bool, typer.Option("--diff", help="Change nothing; print the changes, with status 1.")] = False,
+    targets: Annotated[list[Path], Arg(metavar="FILE", help="Files, folders, or - for standard input.")],
+    check: Annotated[bool, Opt("--check", help="Change nothing; status 1 if a file would change.")] = False,
+    diff: Annotated[bool, Opt("--diff", help="Change nothing; print the changes, with status 1.")] = False,
 ) -> int:
     """Format files.
 

@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from coterie.cli.options import DriveOptions, HomeOptions, LimitOptions, Run
 from coterie.cli.output import complain
+from coterie.cli.parameters import Opt
 from coterie.cli.places import show_place
 from coterie.cli.run import carry_on, plan_of
 
@@ -20,35 +19,33 @@ def fork(
     run: Run,
     at: Annotated[
         int | None,
-        typer.Option(
+        Opt(
             metavar="SEQ",
             help="The last record to share; by default the last, before the end or failure of a run that has ended.",
         ),
     ] = None,
     prompts: Annotated[
         list[str] | None,
-        typer.Option("--prompt", metavar="AGENT=FILE", help="Another prompt for an agent. Repeatable."),
+        Opt("--prompt", metavar="AGENT=FILE", help="Another prompt for an agent. Repeatable."),
     ] = None,
     models: Annotated[
         list[str] | None,
-        typer.Option("--model", metavar="[AGENT=]M", help="Another model for an agent, or for all. Repeatable."),
+        Opt("--model", metavar="[AGENT=]M", help="Another model for an agent, or for all. Repeatable."),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
+        Opt(
             "--set",
             metavar="[AGENT.]K=V",
             help="Change a setting of an agent, or of all: retry, timeout, on-fail …; k:=JSON for a list. Repeatable.",
         ),
     ] = None,
-    backend: Annotated[
-        str | None, typer.Option("--backend", "-b", metavar="B", help="Another backend for all agents.")
-    ] = None,
+    backend: Annotated[str | None, Opt("--backend", "-b", metavar="B", help="Another backend for all agents.")] = None,
     reload: Annotated[
-        Path | None, typer.Option("--reload", metavar="FILE", help="Use the plan of FILE, not the recorded one.")
+        Path | None, Opt("--reload", metavar="FILE", help="Use the plan of FILE, not the recorded one.")
     ] = None,
     no_worktree: Annotated[
-        bool, typer.Option("--no-worktree", help="Work in the folder of RUN, with its files as they are now.")
+        bool, Opt("--no-worktree", help="Work in the folder of RUN, with its files as they are now.")
     ] = False,
     *,
     home: HomeOptions,

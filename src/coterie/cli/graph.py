@@ -4,9 +4,8 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, assert_never
 
-import typer
-
 from coterie.cli.output import report, say, say_json
+from coterie.cli.parameters import Arg, Opt
 
 if TYPE_CHECKING:
     from coterie.planning.plan import Plan
@@ -24,14 +23,14 @@ class Format(Enum):
 
 
 def graph(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to draw.")],
+    file: Annotated[Path, Arg(metavar="FILE", help="The file to draw.")],
     format: Annotated[
-        Format, typer.Option("--format", "-f", metavar="FORMAT", help="mermaid, dot, svg, or json.")
+        Format, Opt("--format", "-f", metavar="FORMAT", help="mermaid, dot, svg, or json.")
     ] = Format.MERMAID,
-    nested: Annotated[bool, typer.Option("--nested", help="Also draw nested teams.")] = False,
+    nested: Annotated[bool, Opt("--nested", help="Also draw nested teams.")] = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the picture to FILE, not to standard output."),
+        Opt("--output", "-o", metavar="FILE", help="Write the picture to FILE, not to standard output."),
     ] = None,
 ) -> int:
     """Draw a team: its nodes, arrows, conditions and bounds.

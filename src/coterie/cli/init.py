@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from coterie.cli.options import AsJson
 from coterie.cli.output import print_result
+from coterie.cli.parameters import Arg, Opt
 
 FILES = {
     "team.at": "team.at.txt",
@@ -47,18 +46,14 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9_]+)*")
 def init(
     folder: Annotated[
         str | None,
-        typer.Argument(
-            metavar="FOLDER", help="The folder, created if missing. By default the current one, or the preset's name."
-        ),
+        Arg(metavar="FOLDER", help="The folder, created if missing. By default the current one, or the preset's name."),
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The name of the team; by default that of FOLDER.")
-    ] = None,
+    name: Annotated[str | None, Opt(metavar="NAME", help="The name of the team; by default that of FOLDER.")] = None,
     preset: Annotated[
-        str | None, typer.Option(metavar="P", help="Copy this built-in loop instead; `coterie presets` lists them.")
+        str | None, Opt(metavar="P", help="Copy this built-in loop instead; `coterie presets` lists them.")
     ] = None,
     kind: Annotated[
-        str, typer.Option(metavar="K", help="A `team` of programs in a flow, or a supervised `system` of agents.")
+        str, Opt(metavar="K", help="A `team` of programs in a flow, or a supervised `system` of agents.")
     ] = "team",
     as_json: AsJson = False,
 ) -> int:

@@ -2,14 +2,13 @@
 
 from typing import Annotated, Literal
 
-import typer
-
 from coterie.cli.options import AsJson, HomeOptions, Run
 from coterie.cli.output import print_result
+from coterie.cli.parameters import Arg, Opt
 
 By = Annotated[
     Literal["role", "model", "backend", "run"] | None,
-    typer.Option("--by", metavar="KEY", help="Add usage up by role, model, backend or run."),
+    Opt("--by", metavar="KEY", help="Add usage up by role, model, backend or run."),
 ]
 
 
@@ -17,26 +16,24 @@ def inspect(
     run: Run,
     view: Annotated[
         str,
-        typer.Argument(
+        Arg(
             metavar="VIEW",
             help="timeline, plan, cost, failure, usage, turn T, prompt T, output T, why T, files T, topology, memory, "
-            "tasks, journal or live.",
+            "tasks, journal, live or html.",
         ),
     ] = "timeline",
     turn: Annotated[
         str | None,
-        typer.Argument(metavar="T", help="The turn, such as 'reviewer#2'; in a loop its iteration's number."),
+        Arg(metavar="T", help="The turn, such as 'reviewer#2'; in a loop its iteration's number."),
     ] = None,
     by: By = None,
     since: Annotated[
-        str, typer.Option(metavar="POSITION", help="Of `live` only what has changed since then.", show_default=False)
+        str, Opt(metavar="POSITION", help="Of `live` only what has changed since then.", show_default=False)
     ] = "",
     begin: Annotated[
-        int, typer.Option("--from", min=1, metavar="SEQ", help="Of `timeline` and `journal` the records from SEQ on.")
+        int, Opt("--from", min=1, metavar="SEQ", help="Of `timeline` and `journal` the records from SEQ on.")
     ] = 1,
-    limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Of `timeline` and `journal` at most N records.")
-    ] = None,
+    limit: Annotated[int | None, Opt(min=1, metavar="N", help="Of `timeline` and `journal` at most N records.")] = None,
     as_json: AsJson = False,
     *,
     home: HomeOptions,
@@ -49,7 +46,8 @@ def inspect(
     running or failed turn, `output` is what it printed); `why` lists the causes of a turn, `files` what it changed.
     `usage` sums turns, tokens, cost and time, with --by those of child runs, too; `topology` shows the agents and the
     coordination of the current plan; `memory` and `tasks` show those of a loop; `journal` prints the file, or with
-    --json its records; `live` gives the run and its child runs as tables, for programs.
+    --json its records; `live` gives the run and its child runs as tables, for programs; `html` is the run as one page
+    that opens without a server.
     """
     from coterie.cli import views
     from coterie.errors import UsageError

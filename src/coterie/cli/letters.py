@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from coterie.cli.options import AsJson
 from coterie.cli.output import print_result, say
+from coterie.cli.parameters import Arg, Opt
 
 if TYPE_CHECKING:
     from coterie.actors.transports.kept_letters import KeptLetter
@@ -14,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def letters(
-    message: Annotated[str, typer.Argument(metavar="[ID]", help="Show the letter of this message.")] = "",
-    again: Annotated[bool, typer.Option("--send-again", help="Send the message again, and drop the letter.")] = False,
-    drop: Annotated[bool, typer.Option("--drop", help="Delete the letter.")] = False,
+    message: Annotated[str, Arg(metavar="[ID]", help="Show the letter of this message.")] = "",
+    again: Annotated[bool, Opt("--send-again", help="Send the message again, and drop the letter.")] = False,
+    drop: Annotated[bool, Opt("--drop", help="Delete the letter.")] = False,
     topology: Annotated[
-        Path, typer.Option("--topology", "-t", metavar="FILE", help="The system, by default topology.yaml.")
+        Path, Opt("--topology", "-t", metavar="FILE", help="The system, by default topology.yaml.")
     ] = Path("topology.yaml"),
-    nats_url: Annotated[str, typer.Option("--nats-url", metavar="URL", help="Instead of the servers in FILE.")] = "",
+    nats_url: Annotated[str, Opt("--nats-url", metavar="URL", help="Instead of the servers in FILE.")] = "",
     as_json: AsJson = False,
 ) -> int:
     """List the messages that killed their workers again and again; show one, send it again or drop it.

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from coterie.cli.options import AsJson, HomeOptions, Run
 from coterie.cli.output import say, say_json
+from coterie.cli.parameters import Arg, Opt
 from coterie.waits import waiting
 
 if TYPE_CHECKING:
@@ -16,10 +15,10 @@ if TYPE_CHECKING:
 def logs(
     run: Run,
     turn: Annotated[
-        str | None, typer.Argument(metavar="TURN", help="The turn, such as 'reviewer#2'; by default all turns.")
+        str | None, Arg(metavar="TURN", help="The turn, such as 'reviewer#2'; by default all turns.")
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Print what comes, too, until no process drives the run.")
+        bool, Opt("--follow", "-f", help="Print what comes, too, until no process drives the run.")
     ] = False,
     as_json: AsJson = False,
     *,

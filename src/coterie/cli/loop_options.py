@@ -4,55 +4,49 @@ They are settings with the highest precedence: `--max-iterations 5` is `--set ev
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from msgspec import Struct
+from msgspec.structs import fields
 
 from coterie.cli.argv import BEHIND
 from coterie.cli.options import STATE_DIR
+from coterie.cli.parameters import Opt
 
 if TYPE_CHECKING:
     from coterie.planning.loop import LoopGiven
     from coterie.planning.plan import Plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopOptions:
+class LoopOptions(Struct, frozen=True, kw_only=True):
     """The options that only a loop has, and where its run is kept."""
 
     max_iterations: Annotated[
         int | None,
-        typer.Option("--max-iterations", "--iterations", "-i", metavar="N", help="Loop: run at most N iterations."),
+        Opt("--max-iterations", "--iterations", "-i", metavar="N", help="Loop: run at most N iterations."),
     ] = None
     profile: Annotated[
         list[str] | None,
-        typer.Option("--profile", metavar="P", help="Loop: add a profile, repo:NAME or user:NAME. Repeatable."),
+        Opt("--profile", metavar="P", help="Loop: add a profile, repo:NAME or user:NAME. Repeatable."),
     ] = None
     default_profiles: Annotated[
         bool,
-        typer.Option(
-            "--default-profiles/--no-default-profiles", help="Loop: use the profiles from its settings (default)."
-        ),
+        Opt("--default-profiles/--no-default-profiles", help="Loop: use the profiles from its settings (default)."),
     ] = True
-    worktree: Annotated[bool, typer.Option("--worktree", help="Loop: work in a separate git work tree.")] = False
-    no_worktree: Annotated[bool, typer.Option("--no-worktree", help="Loop: work in the current files.")] = False
+    worktree: Annotated[bool, Opt("--worktree", help="Loop: work in a separate git work tree.")] = False
+    no_worktree: Annotated[bool, Opt("--no-worktree", help="Loop: work in the current files.")] = False
     merge_strategy: Annotated[
-        str | None, typer.Option(metavar="S", help="Loop: merge its work tree by squash, merge or rebase.")
+        str | None, Opt(metavar="S", help="Loop: merge its work tree by squash, merge or rebase.")
     ] = None
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Loop: report every record (core.log_level=debug).")
-    ] = False
+    verbose: Annotated[bool, Opt("--verbose", "-v", help="Loop: report every record (core.log_level=debug).")] = False
     arguments: Annotated[
         list[str] | None,
-        typer.Option(BEHIND, metavar="WORD", help="Loop: an argument for its backend, from behind --.", hidden=True),
+        Opt(BEHIND, metavar="WORD", help="Loop: an argument for its backend, from behind --.", hidden=True),
     ] = None
     state_dir: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Where the run is kept (.coterie; for a loop core.state_dir, by default .autoloop)."
-        ),
+        Opt(metavar="DIR", help="Where the run is kept (.coterie; for a loop core.state_dir, by default .autoloop)."),
     ] = None
 
     def settings(self) -> Iterator[str]:

@@ -2,21 +2,20 @@
 
 from typing import Annotated
 
-import typer
-
 from coterie.cli.emit import OfRun, Target, Words, change, files_of
 from coterie.cli.options import STATE_DIR, AsJson, StateDir
 from coterie.cli.output import print_result
+from coterie.cli.parameters import Arg, Opt
 
 
 def add(
-    kind: Annotated[str, typer.Argument(metavar="learning|preference|meta", help="The kind of entry.")],
-    text: Annotated[list[str], typer.Argument(metavar="[KEY] TEXT", help="Its text; for meta, the key first.")],
+    kind: Annotated[str, Arg(metavar="learning|preference|meta", help="The kind of entry.")],
+    text: Annotated[list[str], Arg(metavar="[KEY] TEXT", help="Its text; for meta, the key first.")],
     project: Annotated[
-        bool, typer.Option("--project", help="Store it for every run of the project, not only this one.")
+        bool, Opt("--project", help="Store it for every run of the project, not only this one.")
     ] = False,
-    source: Annotated[str, typer.Option(metavar="NAME", help="The source of a learning.")] = "manual",
-    category: Annotated[str, typer.Option(metavar="NAME", help="The category of a preference.")] = "General",
+    source: Annotated[str, Opt(metavar="NAME", help="The source of a learning.")] = "manual",
+    category: Annotated[str, Opt(metavar="NAME", help="The category of a preference.")] = "General",
     run: OfRun = None,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
@@ -58,7 +57,7 @@ def find(text: Words, run: OfRun = None, as_json: AsJson = False, state_dir: Sta
 
 def remove(
     target: Target,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason.")] = "removed",
+    reason: Annotated[str, Opt(metavar="TEXT", help="The reason.")] = "removed",
     run: OfRun = None,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
@@ -72,7 +71,7 @@ def compact(run: OfRun = None, state_dir: StateDir = STATE_DIR) -> int:
 
 
 def prune(
-    max_age: Annotated[str, typer.Option("--max-age", metavar="AGE", help="30d, 12h or 1d12h.")],
+    max_age: Annotated[str, Opt("--max-age", metavar="AGE", help="30d, 12h or 1d12h.")],
     run: OfRun = None,
     state_dir: StateDir = STATE_DIR,
 ) -> int:

@@ -5,14 +5,13 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from coterie.cli.output import complain
+from coterie.cli.parameters import Arg
 
 
 def mock_backend(
-    script: Annotated[Path, typer.Argument(metavar="SCRIPT", help="What to do in each iteration, as JSON.")],
-    prompt: Annotated[list[str] | None, typer.Argument(metavar="PROMPT", help="The prompt, which is ignored.")] = None,
+    script: Annotated[Path, Arg(metavar="SCRIPT", help="What to do in each iteration, as JSON.")],
+    prompt: Annotated[list[str] | None, Arg(metavar="PROMPT", help="The prompt, which is ignored.")] = None,
 ) -> int:
     """Act as an agent that follows a script: print an answer, emit events, write files, fail.
 

@@ -15,6 +15,7 @@ from coterie.escapes import printable, printable_json
 from coterie.waits import WaitNotices, mark_shown, waiting
 
 if TYPE_CHECKING:
+    from coterie.cli.json_log import JsonLog
     from coterie.diagnostics import Diagnostic
 
 
@@ -73,7 +74,27 @@ def error_width() -> int | None:
 
 def complain(text: str) -> None:
     """Print *text*, which ends in no newline, on standard error."""
-    _write(sys.stderr, text + "\n")
+    if _log is not None:
+        _log.notice(text)
+    else:
+        _write(sys.stderr, text + "\n")
+
+
+_log: "JsonLog | None" = None
+
+
+def choose_log(log_format: str) -> "JsonLog | None":
+    """Let standard error have lines of JSON, if *log_format* is `json`; return the log then."""
+    global _log
+    if _log is not None:
+        _log.end()
+    if log_format == "json":
+        from coterie.cli.json_log import JsonLog
+
+        _log = JsonLog(lambda line: _write(sys.stderr, line + "\n"))
+    else:
+        _log = None
+    return _log
 
 
 def prompt(text: str) -> None:

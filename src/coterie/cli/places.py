@@ -2,26 +2,25 @@
 
 import shlex
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from msgspec import Struct
 
 from coterie.cli.options import STATE_DIR, HomeOptions, StateDir
 from coterie.cli.output import complain, prompt
+from coterie.cli.parameters import Opt
 
 if TYPE_CHECKING:
     from coterie.runs.repository import Elsewhere
 
 In = Annotated[
     Path | None,
-    typer.Option("--in", metavar="DIR", help="Act on the runs of DIR instead of this directory.", show_default=False),
+    Opt("--in", metavar="DIR", help="Act on the runs of DIR instead of this directory.", show_default=False),
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryOptions:
+class DirectoryOptions(Struct, frozen=True, kw_only=True):
     """The directory of this machine whose runs a command changes."""
 
     state_dir: StateDir = STATE_DIR
@@ -37,8 +36,7 @@ class DirectoryOptions:
         return self.state_dir if self.directory is None else _state_dir_of(self.directory)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemovalOptions(HomeOptions):
+class RemovalOptions(HomeOptions, frozen=True, kw_only=True):
     """Where runs are removed."""
 
     directory: In = None

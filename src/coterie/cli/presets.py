@@ -2,18 +2,17 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from coterie.cli.options import AsJson
 from coterie.cli.output import print_result
+from coterie.cli.parameters import Arg
 
 if TYPE_CHECKING:
     from coterie.planning.presets.catalogue import Preset
 
 
 def presets(
-    show: Annotated[str | None, typer.Argument(metavar="show", help="Show one preset instead of listing all.")] = None,
-    preset: Annotated[str | None, typer.Argument(metavar="NAME", help="The preset to show.")] = None,
+    show: Annotated[str | None, Arg(metavar="show", help="Show one preset instead of listing all.")] = None,
+    preset: Annotated[str | None, Arg(metavar="NAME", help="The preset to show.")] = None,
     as_json: AsJson = False,
 ) -> int:
     """List the built-in loops, or show the roles and events of one.
@@ -24,7 +23,9 @@ def presets(
     from coterie.errors import UsageError
     from coterie.planning.presets.catalogue import catalogue, describe
 
-    if show is not None and (show != "show" or preset is None):
+    if show != "show" and preset is None:
+        preset = show
+    elif show is not None and (show != "show" or preset is None):
         raise UsageError("write `coterie presets`, or `coterie presets show NAME`")
     if preset is not None:
         one = describe(preset)

@@ -6,8 +6,6 @@ from collections.abc import Callable, Container, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from coterie.cli.loop_options import LoopOptions, home, loop_given
 from coterie.cli.options import (
     AsJson,
@@ -22,6 +20,7 @@ from coterie.cli.options import (
     Set,
 )
 from coterie.cli.output import complain, error_width, print_result, report, say, say_json
+from coterie.cli.parameters import Arg, Opt
 from coterie.cli.places import show_place
 from coterie.cli.system_options import SystemOptions
 from coterie.waits import waiting
@@ -40,9 +39,7 @@ if TYPE_CHECKING:
 def run(
     target: Annotated[
         str | None,
-        typer.Argument(
-            metavar="TARGET", help="An .at or .yaml file, the folder of a loop, or a preset; else topology.yaml."
-        ),
+        Arg(metavar="TARGET", help="An .at or .yaml file, the folder of a loop, or a preset; else topology.yaml."),
     ] = None,
     prompt: Prompt = None,
     named: Named = None,
@@ -51,20 +48,20 @@ def run(
     backend: Backend = None,
     rehearse: Annotated[
         str | None,
-        typer.Option(
+        Opt(
             metavar="[SCRIPT.json]",
             help="Run in virtual time with scripted agents instead of backends, following the script if given.",
         ),
     ] = None,
     imports: Annotated[
-        bool, typer.Option("--import", help="Let a rehearsal import custom patterns, which are Python code.")
+        bool, Opt("--import", help="Let a rehearsal import custom patterns, which are Python code.")
     ] = False,
     yes: Annotated[
         bool,
-        typer.Option("--yes", "-y", help="Ask nothing before the run: use a backend that is ready, and these files."),
+        Opt("--yes", "-y", help="Ask nothing before the run: use a backend that is ready, and these files."),
     ] = False,
     no_snapshots: Annotated[
-        bool, typer.Option("--no-snapshots", help="Do not store the state of the files in git after each turn.")
+        bool, Opt("--no-snapshots", help="Do not store the state of the files in git after each turn.")
     ] = False,
     *,
     limits: LimitOptions,
@@ -150,29 +147,27 @@ def run(
 def resume(
     run: Annotated[
         list[str],
-        typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or 'last'; several with --when-open."),
+        Arg(metavar="RUN", help="A run's id, the beginning of one, or 'last'; several with --when-open."),
     ],
     reload: Annotated[
         Path | None,
-        typer.Option("--reload", metavar="FILE", help="Continue with the current plan of FILE, not the recorded one."),
+        Opt("--reload", metavar="FILE", help="Continue with the current plan of FILE, not the recorded one."),
     ] = None,
     params: Set = None,
     backend: Backend = None,
-    add_iterations: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Allow a loop N iterations more than its plan.")
-    ] = 0,
+    add_iterations: Annotated[int, Opt(min=0, metavar="N", help="Allow a loop N iterations more than its plan.")] = 0,
     when_open: Annotated[
-        bool, typer.Option("--when-open", help="Wait until the quotas open that the runs wait for, then resume each.")
+        bool, Opt("--when-open", help="Wait until the quotas open that the runs wait for, then resume each.")
     ] = False,
     try_now: Annotated[
-        bool, typer.Option("--try-now", help="Try at once what waits for a quota, for example after buying more.")
+        bool, Opt("--try-now", help="Try at once what waits for a quota, for example after buying more.")
     ] = False,
     here: Annotated[
-        bool, typer.Option("--here", help="Continue a run of a cluster on this machine, with a copy of its journal.")
+        bool, Opt("--here", help="Continue a run of a cluster on this machine, with a copy of its journal.")
     ] = False,
     retry: Annotated[
         str | None,
-        typer.Option("--retry", metavar="[TURN]", help="Continue a failed run: retry what failed it, or only TURN."),
+        Opt("--retry", metavar="[TURN]", help="Continue a failed run: retry what failed it, or only TURN."),
     ] = None,
     *,
     home: HomeOptions,
@@ -261,7 +256,7 @@ def carry_on(runs: "Runs", run: str, option: str, limits: "Limits", drive: Drive
 
 
 def replay(run: Run, as_json: AsJson = False, *, home: HomeOptions) -> int:
-    """Check that the current engine makes the same decisions as a run's journal.
+    """Check that this version decides as a run's journal says.
 
     Changes nothing and calls no backend. A difference is reported with its first record, and the exit status is 1.
     """
@@ -346,7 +341,7 @@ def _watched(
     from coterie.cli.text import outcomes as text
     from coterie.cli.watcher import choose
 
-    with choose(options.park, options.as_json, option) as watch:
+    with choose(options.park, options.as_json, option, log_format=options.log_format) as watch:
         outcome = drive(main(watch), watch.notice)
     for notice in outcome.notices:
         complain(notice)

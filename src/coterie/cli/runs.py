@@ -2,14 +2,13 @@
 
 from typing import Annotated
 
-import typer
-
 from coterie.cli.options import AsJson, HomeOptions, Wide
 from coterie.cli.output import complain, print_result, width
+from coterie.cli.parameters import Arg, Opt
 from coterie.cli.places import RemovalOptions, confirm_place
 
-Limit = Annotated[int, typer.Option(min=1, metavar="N", help="List at most N runs (20).", show_default=False)]
-Everywhere = Annotated[bool, typer.Option("--all", help="List the runs of other directories of this machine, too.")]
+Limit = Annotated[int, Opt(min=1, metavar="N", help="List at most N runs (20).", show_default=False)]
+Everywhere = Annotated[bool, Opt("--all", help="List the runs of other directories of this machine, too.")]
 
 
 def list_(
@@ -37,10 +36,8 @@ def list_(
 
 
 def overview(
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Show at most N runs (20).", show_default=False)] = 20,
-    everywhere: Annotated[
-        bool, typer.Option("--all", help="Show the runs of other directories of this machine, too.")
-    ] = False,
+    limit: Annotated[int, Opt(min=1, metavar="N", help="Show at most N runs (20).", show_default=False)] = 20,
+    everywhere: Annotated[bool, Opt("--all", help="Show the runs of other directories of this machine, too.")] = False,
     as_json: AsJson = False,
     *,
     home: HomeOptions,
@@ -62,8 +59,8 @@ def overview(
 
 
 def diff(
-    a: Annotated[str, typer.Argument(metavar="A", help="A run's id, the beginning of one, or 'last'.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    a: Annotated[str, Arg(metavar="A", help="A run's id, the beginning of one, or 'last'.")],
+    b: Annotated[str, Arg(metavar="B", help="Another one.")],
     as_json: AsJson = False,
     *,
     home: HomeOptions,
@@ -85,7 +82,7 @@ def diff(
 def remove(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="RUN", help="Their ids, beginnings of these, or 'last'."),
+        Arg(metavar="RUN", help="Their ids, beginnings of these, or 'last'."),
     ],
     as_json: AsJson = False,
     *,
@@ -110,7 +107,7 @@ def remove(
 
 
 def prune(
-    age: Annotated[str, typer.Option("--older-than", metavar="AGE", help="30d, 12h or 1d12h.")],
+    age: Annotated[str, Opt("--older-than", metavar="AGE", help="30d, 12h or 1d12h.")],
     as_json: AsJson = False,
     *,
     home: RemovalOptions,

@@ -5,10 +5,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from coterie.cli.options import STATE_DIR, AsJson, Set
 from coterie.cli.output import complain, rewrite, say, say_json
+from coterie.cli.parameters import Arg, Opt
 
 if TYPE_CHECKING:
     from coterie.planning.plan import Plan
@@ -19,16 +18,14 @@ SEEDS = 1000
 
 
 def simulate(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="An .at or .yaml file.")],
-    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Number of schedules.")] = SEEDS,
-    first: Annotated[int, typer.Option("--from", min=0, metavar="S", help="Seed of the first one.")] = 0,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, metavar="K", help="Number of processes (one per processor).")
-    ] = None,
+    target: Annotated[str, Arg(metavar="TARGET", help="An .at or .yaml file.")],
+    seeds: Annotated[int, Opt(min=1, metavar="N", help="Number of schedules.")] = SEEDS,
+    first: Annotated[int, Opt("--from", min=0, metavar="S", help="Seed of the first one.")] = 0,
+    jobs: Annotated[int | None, Opt(min=1, metavar="K", help="Number of processes (one per processor).")] = None,
     params: Set = None,
     as_json: AsJson = False,
     state_dir: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the records of a failed schedule are written.")
+        Path, Opt(metavar="DIR", help="Where the records of a failed schedule are written.")
     ] = STATE_DIR,
 ) -> int:
     """Test that a team survives crashes, in virtual time.

@@ -5,10 +5,9 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import typer
-
 from coterie.cli.options import STATE_DIR, AsJson, StateDir
 from coterie.cli.output import complain, print_result, say
+from coterie.cli.parameters import Arg, Opt
 from coterie.escapes import printable
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ TOPOLOGY = "topology.yaml"
 
 Db = Annotated[
     str,
-    typer.Option(
+    Opt(
         "--db",
         metavar="FILE",
         help="The SQLite database, or a topology.yaml whose state plugin is used. By default the topology.yaml of this "
@@ -33,7 +32,7 @@ Db = Annotated[
         show_default=False,
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", "-f", help="Do not ask.")]
+Force = Annotated[bool, Opt("--force", "-f", help="Do not ask.")]
 
 
 def list_(db: Db = "", as_json: AsJson = False) -> int:
@@ -56,7 +55,7 @@ def list_(db: Db = "", as_json: AsJson = False) -> int:
 
 
 def show(
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name.")],
+    agent: Annotated[str, Arg(metavar="AGENT", help="The agent's name.")],
     db: Db = "",
     as_json: AsJson = False,
 ) -> int:
@@ -76,7 +75,7 @@ def show(
 
 
 def clear(
-    agent: Annotated[str, typer.Argument(metavar="[AGENT]", help="Only the state of this agent.")] = "",
+    agent: Annotated[str, Arg(metavar="[AGENT]", help="Only the state of this agent.")] = "",
     force: Force = False,
     db: Db = "",
 ) -> int:
@@ -98,6 +97,8 @@ def clear(
         if not force:
             if not sys.stdin.isatty():
                 raise UsageError(f"this would delete the states of {', '.join(names)}: add --force")
+            import typer
+
             if not typer.confirm(printable(f"Delete the states of {', '.join(names)}?"), err=True):
                 return 1
         for name in names:
@@ -109,10 +110,10 @@ def clear(
 
 
 def migrate(
-    source: Annotated[str, typer.Argument(metavar="SRC", help="A database, or a topology.yaml with a state plugin.")],
-    target: Annotated[str, typer.Argument(metavar="DST", help="The same; a new database is created.")],
-    execute: Annotated[bool, typer.Option("--execute/--dry-run", help="Copy, or only show what would be.")] = False,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace states that differ in DST.")] = False,
+    source: Annotated[str, Arg(metavar="SRC", help="A database, or a topology.yaml with a state plugin.")],
+    target: Annotated[str, Arg(metavar="DST", help="The same; a new database is created.")],
+    execute: Annotated[bool, Opt("--execute/--dry-run", help="Copy, or only show what would be.")] = False,
+    force: Annotated[bool, Opt("--force", "-f", help="Replace states that differ in DST.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Copy the states of all agents to another store. SRC is not changed."""

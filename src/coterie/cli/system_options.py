@@ -1,10 +1,11 @@
 """The options of `coterie run` for supervised systems."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from msgspec import Struct
+
+from coterie.cli.parameters import Opt
 
 if TYPE_CHECKING:
     from coterie.planning.plan import Plan
@@ -13,24 +14,23 @@ DEFAULT = Path("topology.yaml")
 """The file of a system that runs without a target."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SystemOptions:
+class SystemOptions(Struct, frozen=True, kw_only=True):
     """The options that only a supervised system has."""
 
     topology: Annotated[
         Path | None,
-        typer.Option("--topology", "-t", metavar="FILE", help="System: its file, by default topology.yaml."),
+        Opt("--topology", "-t", metavar="FILE", help="System: its file, by default topology.yaml."),
     ] = None
     process: Annotated[
         str | None,
-        typer.Option("--process", "-p", metavar="NAME", help="System: run as the worker of this name."),
+        Opt("--process", "-p", metavar="NAME", help="System: run as the worker of this name."),
     ] = None
     transport: Annotated[
         str | None,
-        typer.Option(metavar="T", help="System: use this transport instead of the file's: in_process, zmq or nats."),
+        Opt(metavar="T", help="System: use this transport instead of the file's: in_process, zmq or nats."),
     ] = None
     nats_url: Annotated[
-        str | None, typer.Option("--nats-url", metavar="URL", help="System: the NATS server instead of the file's.")
+        str | None, Opt("--nats-url", metavar="URL", help="System: the NATS server instead of the file's.")
     ] = None
 
     def target(self, target: str | None, words: list[str]) -> tuple[str, list[str]]:
@@ -55,14 +55,15 @@ class SystemOptions:
         Raises:
             UsageError: If the transport is unknown.
         """
-        from typing import get_args
-
         from coterie.errors import UsageError
-        from coterie.topology.system.fields import TransportName
 
-        known = get_args(TransportName)
-        if self.transport not in (None, *known):
-            raise UsageError(f"--transport must be one of {', '.join(known)}, not {self.transport!r}")
+        if self.transport is not None:
+            from typing import get_args
+
+            from coterie.topology.system.fields import TransportName  # for systems only
+
+            if self.transport not in (known := get_args(TransportName)):
+                raise UsageError(f"--transport must be one of {', '.join(known)}, not {self.transport!r}")
         given = {"transport.type": self.transport, "transport.servers": self.nats_url}
         return [f"{key}={value}" for key, value in given.items() if value is not None]
 
@@ -76,10 +77,9 @@ class SystemOptions:
 
         from coterie.diagnostics import did_you_mean
         from coterie.errors import UsageError
-        from coterie.planning.system import SystemPlan
 
         system = plan.coordination
-        if not isinstance(system, SystemPlan):
+        if system is None or system.tag != "system":
             if self.process is not None:
                 raise UsageError(f"--process is for supervised systems, and {plan.name} is none")
             return plan

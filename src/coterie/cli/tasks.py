@@ -2,19 +2,18 @@
 
 from typing import Annotated
 
-import typer
-
 from coterie.cli.emit import OfRun, Target, Words, change, files_of
 from coterie.cli.options import STATE_DIR, AsJson, StateDir
 from coterie.cli.output import print_result
+from coterie.cli.parameters import Arg, Opt
 
-Priority = Annotated[str | None, typer.Option("--priority", "-p", metavar="P", help="high, normal or low.")]
+Priority = Annotated[str | None, Opt("--priority", "-p", metavar="P", help="high, normal or low.")]
 
 
 def add(
     text: Words,
     priority: Priority = None,
-    soft: Annotated[bool, typer.Option("--soft", help="Let the loop complete without it.")] = False,
+    soft: Annotated[bool, Opt("--soft", help="Let the loop complete without it.")] = False,
     run: OfRun = None,
     state_dir: StateDir = STATE_DIR,
 ) -> int:
@@ -30,7 +29,7 @@ def complete(target: Target, run: OfRun = None, state_dir: StateDir = STATE_DIR)
 
 def update(
     target: Target,
-    text: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]", help="The new text.")] = None,
+    text: Annotated[list[str] | None, Arg(metavar="[TEXT]", help="The new text.")] = None,
     priority: Priority = None,
     run: OfRun = None,
     state_dir: StateDir = STATE_DIR,

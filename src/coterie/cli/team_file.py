@@ -1,8 +1,8 @@
 """Read a team's file for a command: its topology, plan and diagnostics."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,12 @@ from coterie.diagnostics import Diagnostic, Fix, Severity, did_you_mean
 from coterie.errors import PluginError, TopologyError, UsageError
 from coterie.formats.files import SUFFIXES, SYSTEM_FILES
 from coterie.formats.folders import SETTINGS, TOPOLOGY, loop_folder
-from coterie.formats.settings.layers import GIVEN
 from coterie.planning import ONLY_FOR_A_RUN, presets
 from coterie.planning.loop import LoopGiven
 from coterie.planning.plan import Plan
 from coterie.topology.conditions import Scalar
 from coterie.topology.model import Topology
+from coterie.values import dataclass
 from coterie.waits import waiting
 
 OF_OPTIONS = ("no-arguments", "bad-override")
@@ -68,6 +68,8 @@ class Examined:
             UsageError: If one is unknown or has a wrong value.
         """
         for one in self.diagnostics:
+            from coterie.formats.settings.layers import GIVEN  # files without settings do not load it
+
             if one.code in OF_OPTIONS or (one.file == GIVEN and (one.is_error or one.code == "unknown-setting")):
                 raise UsageError("; ".join(filter(None, (one.message, one.hint))))
 
@@ -160,13 +162,29 @@ def find(target: str) -> Path:
         return path
     if presets.is_preset(target):
         return presets.find(target)
+    near = _near(path)
     if path.suffix in SUFFIXES:
-        raise UsageError(f"there is no file {target!r}; TARGET is an .at or .yaml file, or the folder of a loop")
+        hint = near or "TARGET is an .at or .yaml file, or the folder of a loop"
+        raise UsageError(f"there is no file {target!r}; {hint}")
     if path.is_dir():
         names = ", ".join((TOPOLOGY, *SETTINGS))
         raise UsageError(f"{target!r} is not the folder of a loop: it contains none of {names}")
-    hint = did_you_mean(target, presets.names()) or "TARGET is an .at or .yaml file, the folder of a loop, or a preset"
+    hint = (
+        near
+        or did_you_mean(target, presets.names())
+        or "TARGET is an .at or .yaml file, the folder of a loop, or a preset"
+    )
     raise UsageError(f"{target!r} cannot be run: {hint}")
+
+
+def _near(path: Path) -> str:
+    """A suggestion of a file or a loop beside *path* with a similar name, or with another suffix; empty: none."""
+    with suppress(OSError):
+        here = [one for one in path.parent.iterdir() if one.suffix in SUFFIXES or (one.is_dir() and is_loop(one))]
+        if same := [one for one in here if path.stem.lower() == one.stem.lower()]:
+            return f"did you mean {str(same[0])!r}?"
+        return did_you_mean(str(path), map(str, here))
+    return ""
 
 
 def is_preset(target: str) -> bool:
@@ -200,5 +218,9 @@ def is_loop(path: Path) -> bool:
 
 def _refuse_for_files(target: str, given: LoopGiven) -> None:
     """Raise a `UsageError` if *given* holds what only a loop has."""
+    for setting in given.overrides:
+        option = {"transport.type": "--transport", "transport.servers": "--nats-url"}.get(setting.partition("=")[0])
+        if option is not None and target.endswith(".at"):
+            raise UsageError(f"{option} is for supervised systems, and {target} is none")
     if given.args or given.profiles or not given.default_profiles:
         raise UsageError(f"{target!r} is not a loop: it takes no profiles and no arguments behind --")

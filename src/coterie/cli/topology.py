@@ -3,11 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from coterie.cli import validate as validation
 from coterie.cli.options import AsJson
-from coterie.cli.output import print_result, report, say, say_json, width
+from coterie.cli.output import complain, print_result, report, say, say_json, width
+from coterie.cli.parameters import Arg, Opt
 
 if TYPE_CHECKING:
     from coterie.planning.plan import Plan
@@ -15,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def validate(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="The files to check.")],
-    fix: Annotated[bool, typer.Option("--fix", help="First apply the fixes that are offered to the files.")] = False,
+    files: Annotated[list[Path], Arg(metavar="FILE", help="The files to check.")],
+    fix: Annotated[bool, Opt("--fix", help="First apply the fixes that are offered to the files.")] = False,
     importing: Annotated[
-        bool, typer.Option("--import", help="Also import the classes of supervised systems, which runs their modules.")
+        bool, Opt("--import", help="Also import the classes of supervised systems, which runs their modules.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -27,11 +25,31 @@ def validate(
     Prints diagnostics and a verdict for each file, for a supervised system a list of checks, or with --json one line
     {"file", "valid", "diagnostics"}. The exit status is 0 if all files are valid, 2 if one does not exist, else 1.
     """
-    return validation.validate(files, fix, as_json, importing)
+    from coterie.cli.team_file import examine, mend, with_imports
+    from coterie.cli.text.teams import verdict
+
+    status = 0
+    for file in files:
+        for done in mend(file) if fix else ():
+            complain(f"{file}:{done.span.line}:{done.span.column}: fixed: {done.title}")
+        found = examine(file)
+        if importing and found.is_system:
+            found = with_imports(found)
+        status = max(status, found.exit)
+        if as_json:
+            say_json(found.to_dict())
+        elif found.is_system:
+            from coterie.cli.text.systems import checks
+
+            say(checks(found))
+        else:
+            report(found.diagnostics, found.text)
+            say(verdict(found))
+    return status
 
 
 def show(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to show.")],
+    file: Annotated[Path, Arg(metavar="FILE", help="The file to show.")],
     as_json: AsJson = False,
 ) -> int:
     """Show a team: its nodes with backends, tools and outputs, its arrows with bounds, and fields without effect.

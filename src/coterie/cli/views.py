@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
@@ -14,6 +13,7 @@ from coterie.cli.output import width
 from coterie.cli.text import plan_run, plans
 from coterie.cli.text import runs as text
 from coterie.journal.records import TurnStarted
+from coterie.journal.rules import root_of
 from coterie.kinds import kind_of
 from coterie.planning.plan import Plan
 from coterie.runs import control, statistics, turn_detail
@@ -27,7 +27,6 @@ from coterie.views import rows as rows_view
 from coterie.views import timeline as timeline_view
 from coterie.views import usage as usage_view
 from coterie.views import why as why_view
-from coterie.views.tree import notes_of
 from coterie.waits import waiting
 from coterie.workspace.notes import Memory, Tasks
 
@@ -138,6 +137,14 @@ def _inherited(runs: Runs, run: str) -> Plan | None:
     return runs.plan(run) if "/" in run else None
 
 
+def html(runs: Runs, run: str) -> Shown:
+    """The run as one page."""
+    from coterie.ui.single_file import page_of
+
+    page = page_of(runs, root_of(run))
+    return page, page
+
+
 def why(runs: Runs, run: str, turn: str) -> Shown:
     """The causes of a turn."""
     reasons = why_view.why(runs.read(run), turn)
@@ -147,31 +154,7 @@ def why(runs: Runs, run: str, turn: str) -> Shown:
 def turn(runs: Runs, run: str, turn: str) -> Shown:
     """The prompt, answer and attempts of a turn."""
     detail = turn_detail.detail(runs, run, turn)
-    found, question = detail.view, detail.question
-    value = {
-        "run": run,
-        "turn": found.id,
-        "agent": found.agent,
-        "state": found.state,
-        "reason": found.reason,
-        "inputs": found.inputs,
-        "started": found.started,
-        "finished": found.finished,
-        "attempts": [asdict(one) | {"usage": structs.asdict(one.usage)} for one in found.attempts],
-        "notes": notes_of(found),
-        "prompt": question.prompt,
-        "prompt_is_exact": question.same,
-        "parts": [part._asdict() for part in question.parts],
-        "read_by": detail.read_by,
-        "gates": detail.gates,
-        "tools": detail.tools,
-        "session": detail.session,
-        "causes": detail.causes,
-        "outputs": found.outputs,
-        "text": found.text,
-        "usage": structs.asdict(found.usage),
-        "child": detail.child,
-    }
+    value = detail.data()
     return value, text.turn(value, detail.run_started)
 
 
@@ -254,6 +237,7 @@ OF_RUNS: Mapping[str, Callable[[Runs, str], Shown]] = {
     "memory": memory,
     "tasks": tasks,
     "journal": journal,
+    "html": html,
 }
 OF_TURNS: Mapping[str, Callable[[Runs, str, str], Shown]] = {
     "turn": turn,

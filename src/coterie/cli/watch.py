@@ -3,10 +3,9 @@
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from coterie.cli.options import AsJson, HomeOptions
 from coterie.cli.output import complain, say, say_json, width
+from coterie.cli.parameters import Arg
 
 if TYPE_CHECKING:
     from coterie.cli.watcher import Watch
@@ -14,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def watch(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's id, the beginning of one, or 'last'.")] = "last",
+    run: Annotated[str, Arg(metavar="RUN", help="A run's id, the beginning of one, or 'last'.")] = "last",
     as_json: AsJson = False,
     *,
     home: HomeOptions,
 ) -> int:
-    """Follow a run from its beginning until no process drives it any more.
+    """Follow a run, from its beginning, until no process drives it.
 
     Shows a live tree on a terminal, else one line per event; --json prints every record on a line. Does not affect the
     run: Ctrl-C ends only the watching.

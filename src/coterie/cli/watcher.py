@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from coterie.backends.base import AttemptRef, Event, Request
-from coterie.cli.display import Display, Lines
-from coterie.cli.output import complain, say
+from coterie.cli.display import Display, JsonLines, Lines
+from coterie.cli.output import choose_log, complain, say
 from coterie.cli.text import runs as text
 from coterie.clock import iso_time
 from coterie.journal.records import Record, RunReopened, TurnFailed
@@ -103,7 +103,9 @@ class Watch:
 
 
 @contextmanager
-def choose(park: bool | None, as_json: bool, where: str = "", *, as_result: bool = False) -> Iterator[Watch]:
+def choose(
+    park: bool | None, as_json: bool, where: str = "", *, as_result: bool = False, log_format: str = "text"
+) -> Iterator[Watch]:
     """Choose by the standard streams: a tree and questions on a terminal, lines into a pipe.
 
     Progress goes to standard error, so that standard output holds the result of the run alone; with *as_result* it is
@@ -111,8 +113,12 @@ def choose(park: bool | None, as_json: bool, where: str = "", *, as_result: bool
     """
     stream = sys.stdout if as_result else sys.stderr
     shows = stream is not None and stream.isatty()
-    at_terminal = shows and sys.stdin is not None and sys.stdin.isatty() and not as_json
+    at_terminal = shows and sys.stdin is not None and sys.stdin.isatty() and not as_json and log_format == "text"
     parks = not at_terminal if park is None else park
+    if (log := choose_log(log_format)) is not None:
+        mark_shown()
+        yield Watch(JsonLines(log), parks, at_terminal, where)
+        return
     if as_json:
         yield Watch(Display(), parks, at_terminal, where)
         return

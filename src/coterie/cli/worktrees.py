@@ -4,10 +4,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from coterie.cli.options import STATE_DIR, AsJson, Run, StateDir
 from coterie.cli.output import complain, print_result, say, say_json
+from coterie.cli.parameters import Arg, Opt
 from coterie.cli.places import DirectoryOptions, confirm_place
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def diff(run: Run, state_dir: StateDir = STATE_DIR) -> int:
 def merge(
     run: Run,
     strategy: Annotated[
-        str | None, typer.Option(metavar="S", help="squash, merge or rebase; by default from the run's settings.")
+        str | None, Opt(metavar="S", help="squash, merge or rebase; by default from the run's settings.")
     ] = None,
     as_json: AsJson = False,
     *,
@@ -94,7 +93,7 @@ def merge(
 
 
 def clean(
-    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="The run; by default all that have ended.")] = None,
+    run: Annotated[str | None, Arg(metavar="[RUN]", help="The run; by default all that have ended.")] = None,
     as_json: AsJson = False,
     *,
     place: DirectoryOptions,

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from coterie.cli.output import complain, say
+from coterie.cli.parameters import Opt
 
 if TYPE_CHECKING:
     from coterie.topology.system.fields import TransportFields
@@ -13,19 +12,20 @@ if TYPE_CHECKING:
 
 def zmq_proxy(
     topology: Annotated[
-        Path | None, typer.Option("--topology", "-t", metavar="FILE", help="Take the addresses from this system.")
+        Path | None, Opt("--topology", "-t", metavar="FILE", help="Take the addresses from this system.")
     ] = None,
     pub_addr: Annotated[
-        str | None, typer.Option("--pub-addr", metavar="ADDR", help="Where processes send to.", show_default=False)
+        str | None, Opt("--pub-addr", metavar="ADDR", help="Where processes send to.", show_default=False)
     ] = None,
     sub_addr: Annotated[
-        str | None, typer.Option("--sub-addr", metavar="ADDR", help="Where processes receive from.", show_default=False)
+        str | None,
+        Opt("--sub-addr", metavar="ADDR", help="Where processes receive from.", show_default=False),
     ] = None,
     new_keys: Annotated[
-        bool, typer.Option("--new-keys", help="Print a new pair of keys for the environment, and exit.")
+        bool, Opt("--new-keys", help="Print a new pair of keys for the environment, and exit.")
     ] = False,
 ) -> int:
-    """Run the broker through which the processes of a system with `type: zmq` exchange messages.
+    """Run the ZeroMQ broker of a system whose transport is `zmq`.
 
     The supervisor's process runs it itself with `start_proxy: true`. Connections are encrypted and no others are
     accepted. Processes of one user on one machine share keys by themselves; for others put those of --new-keys into

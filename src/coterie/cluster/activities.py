@@ -130,6 +130,10 @@ class TurnActivities:
             ending.add_done_callback(self._ending.discard)
         return bool(self._running)
 
+    def running(self) -> int:
+        """How many turns are under way here."""
+        return len(self._running)
+
     @activity.defn(name=TURN)
     async def turn(self, request: Request, place: RunFiles | None) -> TurnDone:
         """Run one attempt to its result; cancelling it interrupts the attempt and waits for its end."""

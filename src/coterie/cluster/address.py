@@ -100,7 +100,8 @@ def shown_export(url: str) -> str:
 
 def _configured() -> str:
     """The setting `cluster.url` of the user, or of the project in this directory."""
-    from coterie.formats.settings.layers import project_file, resolve, user_file  # slow to import, and rarely needed
+    from coterie.formats.settings.layers import resolve  # slow to import, and rarely needed
+    from coterie.formats.settings_locations import project_file, user_file
 
     here = Path.cwd()
     named = (user_file(os.environ), project_file(here))

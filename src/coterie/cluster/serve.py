@@ -147,6 +147,19 @@ async def keep_contact(client: Client, turns: TurnActivities, tell: Callable[[st
         await asyncio.sleep(max(0.0, began + LOOK_EVERY - time.monotonic()))
 
 
+class ServingState:
+    """What a node tells about itself.
+
+    Attributes:
+        why_not: Why it takes no work; empty: it does.
+        turns: Counts the turns under way.
+    """
+
+    def __init__(self) -> None:
+        self.why_not = "starting"
+        self.turns: Callable[[], int] = lambda: 0
+
+
 @asynccontextmanager
 async def node(
     client: Client,
@@ -163,8 +176,10 @@ async def node(
     keep: float = KEEP,
     beat: float = BEAT,
     tell: Callable[[str], object] = lambda notice: None,
-) -> AsyncIterator[None]:
+) -> AsyncIterator[Callable[[], int]]:
     """Serve until the block ends: drive runs, and perform the turns of *queues* with files below *home*.
+
+    Gives a function that counts the turns under way.
 
     Args:
         turns: Who starts attempts; by default the backends of this process.
@@ -234,4 +249,4 @@ async def node(
         if drives and (current := await claim_current(client, release, tell)) != release:
             change = f"`coterie cluster releases set {release}` gives them to this one"
             tell(f"this node is of the release {release}, and new runs go to {current}: {change}")
-        yield
+        yield performing.running

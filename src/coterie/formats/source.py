@@ -1,11 +1,12 @@
 """A text that was read: its topology and its diagnostics."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from coterie.diagnostics import Diagnostic
 from coterie.formats.at.tree import File
 from coterie.topology.composition import located
 from coterie.topology.model import Topology
+from coterie.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

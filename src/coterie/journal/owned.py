@@ -1,8 +1,7 @@
 """How long a run has been owned: time without an owner does not count."""
 
-from dataclasses import dataclass
-
 from coterie.journal.records import JournalRepaired, PlanReloaded, Record, RunOwned, RunReopened
+from coterie.values import dataclass
 
 _TAKING_OVER = frozenset({JournalRepaired, PlanReloaded, RunOwned, RunReopened})
 """The first records of a new owner: the time before them had no owner."""

@@ -6,7 +6,6 @@ Every reader of runs addresses them by id and uses this module; nothing here kno
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 
 from coterie.errors import JournalUnreadable, NoSuchRun
@@ -15,6 +14,7 @@ from coterie.journal.base import Archive
 from coterie.journal.records import ConfigChanged, PlanReloaded, Record, RunReopened, RunStarted, TurnStarted
 from coterie.journal.relocation import Relocation
 from coterie.planning.plan import Plan, from_json, from_record
+from coterie.values import dataclass
 
 CHECK_EVERY = 0.1
 """Seconds between two checks of `RunReader.follow` for new child runs, and for an owner of the run."""

@@ -5,7 +5,7 @@ engine needs nothing but its agents; a kind overrides what differs.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -37,10 +37,10 @@ from coterie.kernel.commands import Part, Turn
 from coterie.kernel.core import Core
 from coterie.kernel.fold import Fold
 from coterie.kernel.turns import Turns
-from coterie.planning.coordination import Coordination
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.protection import Held
+from coterie.values import dataclass
 from coterie.workspace.notes import Notes, NoteSettings
 
 Observe = Callable[[str, Record], None]
@@ -160,7 +160,6 @@ class Kind:
         plan: The plan that the run begins with.
 
     Attributes:
-        coordination: The class of the plans that it plays; None: plans without coordination.
         prover: The function that proves its plans, as `module:function`, imported only when a plan is proved; empty:
             nothing can be proved of them.
         keeps_guidance: Whether the engine keeps an operator's guidance and puts it into prompts itself.
@@ -173,7 +172,6 @@ class Kind:
         waits_for_tasks: Whether open tasks may keep a run from completing (`needs_open_tasks`).
     """
 
-    coordination: ClassVar[type[Coordination] | None] = None
     prover: ClassVar[str] = ""
     keeps_guidance: ClassVar[bool] = False
     keeps_prompts: ClassVar[bool] = False

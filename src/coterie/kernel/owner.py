@@ -1,7 +1,7 @@
 """The three values that an owner of runs is made of: its ports, what it allows, and who watches."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from coterie.kernel.run_exit import Finalizers, NoFinalizers
 from coterie.kernel.stall import stall_after
 from coterie.kernel.turns import Turns
 from coterie.planning.plan import AgentPlan, Limits, Plan
+from coterie.values import dataclass
 from coterie.workspace.base import SharedWorkspace, Workspace
 from coterie.workspace.notes import NoNotes, Notes
 

@@ -5,6 +5,7 @@ The recorded plan has a reference in their place, `***<agent>.<NAME>`, which is 
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -14,7 +15,9 @@ from coterie.backends.secrets import HIDDEN, is_secret
 from coterie.errors import UsageError
 from coterie.options.values import VARIABLE
 from coterie.planning.plan import AgentPlan, Plan, environments
-from coterie.planning.system import SystemPlan
+
+if TYPE_CHECKING:
+    from coterie.planning.system import SystemPlan
 
 FILE = "env.json"
 _LARGEST = 1 << 24
@@ -71,12 +74,12 @@ def filled(agent: AgentPlan, held: Mapping[str, str]) -> AgentPlan:
     return _mapped(agent, lambda owner, env: {name: held.get(value, value) for name, value in env.items()})
 
 
-def filled_system(system: SystemPlan, held: Mapping[str, str]) -> SystemPlan:
+def filled_system(system: "SystemPlan", held: Mapping[str, str]) -> "SystemPlan":
     """*system* with the values that the settings of its plugins and agents refer to."""
     return system.with_settings(lambda path, key, text: held.get(text, text))
 
 
-def _referring_system(system: SystemPlan, path: str, held: dict[str, str]) -> SystemPlan:
+def _referring_system(system: "SystemPlan", path: str, held: dict[str, str]) -> "SystemPlan":
     def referring(place: str, key: str, text: str) -> str:
         if key.endswith("_env") or not is_secret(key, text):
             return text
@@ -88,7 +91,7 @@ def _referring_system(system: SystemPlan, path: str, held: dict[str, str]) -> Sy
 
 
 def _referring(plan: Plan, path: str, held: dict[str, str]) -> Plan:
-    if isinstance(plan.coordination, SystemPlan):
+    if plan.coordination is not None and plan.coordination.tag == "system":
         plan = replace(plan, coordination=_referring_system(plan.coordination, path, held))
     agents = {}
     for name, agent in plan.agents.items():

@@ -1,17 +1,17 @@
 """The kinds of coordination, found by a plan's: the one place of `runs` that names engines.
 
-A further kind is a subclass of `Kind` and of `Coordination`, added to `KINDS`.
+A further kind is a subclass of `Kind` and of `Coordination`, added to `KINDS` with the tag of the latter.
 """
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from coterie.kernel.kind import Kind, LastReading, Observe, Sidecar, trust_of
-from coterie.kinds import flow, loop, pattern, program, system
+from coterie.kinds import pattern
 from coterie.kinds.pattern import own_pattern, own_patterns
 
 if TYPE_CHECKING:
-    from coterie.planning.coordination import Coordination
     from coterie.planning.plan import Plan
 
 __all__ = [
@@ -29,20 +29,34 @@ __all__ = [
     "trust_of",
 ]
 
-_KINDS = (Kind, flow.FlowKind, loop.LoopKind, pattern.PatternKind, program.ProgramKind, system.SystemKind)
-KINDS: "dict[type[Coordination] | None, type[Kind]]" = {kind.coordination: kind for kind in _KINDS}
-"""The kind that plays plans with a coordination of that class; None: with none."""
+KINDS: dict[str, str | type[Kind]] = {
+    "flow": "coterie.kinds.flow:FlowKind",
+    "loop": "coterie.kinds.loop:LoopKind",
+    "pattern": "coterie.kinds.pattern:PatternKind",
+    "program": "coterie.kinds.program:ProgramKind",
+    "system": "coterie.kinds.system:SystemKind",
+}
+"""The kind that plays plans with a coordination of that tag: the class, or where it is, to be imported when needed."""
 
 
 def kind_of(plan: "Plan") -> Kind:
     """A fresh kind for one run of *plan*."""
-    return KINDS[type(plan.coordination) if plan.coordination is not None else None](plan)
+    if plan.coordination is None:
+        return Kind(plan)
+    found = KINDS[plan.coordination.tag]
+    if isinstance(found, str):
+        module, _, name = found.partition(":")
+        found = getattr(import_module(module), name)
+    kind: Kind = found(plan)
+    return kind
 
 
 def rehearsed_kind(plan: "Plan") -> Kind:
     """As `kind_of`; the actors of a system do not run, its entry is an agent."""
+    from coterie.kinds.system import SystemKind, SystemStandIn  # few runs have one
+
     kind = kind_of(plan)
-    return system.SystemStandIn(plan) if isinstance(kind, system.SystemKind) else kind
+    return SystemStandIn(plan) if isinstance(kind, SystemKind) else kind
 
 
 def kind_without_imports(plan: "Plan") -> Kind:

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 from coterie.engines.commands import Engine
 from coterie.engines.flow import FlowEngine
 from coterie.kernel.kind import Kind
-from coterie.planning.coordination import Coordination
 from coterie.planning.on_max import human_agent
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 
@@ -14,7 +13,6 @@ from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 class FlowKind(Kind):
     """A flow: arrows say which agent runs next."""
 
-    coordination: ClassVar[type[Coordination] | None] = FlowPlan
     prover: ClassVar[str] = "coterie.proofs.flow_report:prove_flow"
 
     def __init__(self, plan: Plan) -> None:

@@ -11,7 +11,6 @@ from coterie.kernel import prompts
 from coterie.kernel.commands import Part, Turn
 from coterie.kernel.fold import Fold
 from coterie.kernel.kind import Kind
-from coterie.planning.coordination import Coordination
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.topology.patterns.inputs import ORIGINAL
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 class PatternKind(Kind):
     """A pattern: a named collaboration, ours or a user's own."""
 
-    coordination: ClassVar[type[Coordination] | None] = PatternPlan
     prover: ClassVar[str] = "coterie.proofs.pattern:prove_pattern"
 
     def __init__(self, plan: Plan) -> None:

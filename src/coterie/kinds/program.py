@@ -6,7 +6,6 @@ from typing import ClassVar
 from coterie.engines.commands import Engine
 from coterie.errors import UsageError
 from coterie.kernel.kind import Kind
-from coterie.planning.coordination import Coordination
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.program import ProgramPlan
 
@@ -14,7 +13,6 @@ from coterie.planning.program import ProgramPlan
 class ProgramKind(Kind):
     """A class of a user's, whose code calls the agents."""
 
-    coordination: ClassVar[type[Coordination] | None] = ProgramPlan
     decides_elsewhere: ClassVar[str] = "a Python program"
 
     def __init__(self, plan: Plan) -> None:

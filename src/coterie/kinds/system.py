@@ -12,7 +12,6 @@ from coterie.kernel import prompts
 from coterie.kernel.commands import Part, Turn
 from coterie.kernel.fold import Fold
 from coterie.kernel.kind import Kind, RunServices, Sidecar
-from coterie.planning.coordination import Coordination
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.system import SystemPlan
 
@@ -42,7 +41,6 @@ class SystemStandIn(Kind):
 class SystemKind(Kind):
     """A supervised system of actors, which run beside its run."""
 
-    coordination: ClassVar[type[Coordination] | None] = SystemPlan
     stops_in_order: ClassVar[bool] = True
     decides_elsewhere: ClassVar[str] = "a supervised system"
 

@@ -202,7 +202,7 @@ _STRING: Mapping[str, Any] = {"type": "string", "minLength": 1}
 _STRINGS: Mapping[str, Any] = {"type": "array", "items": {"type": "string"}}
 _DURATIONS: Mapping[str, Any] = {"type": ["string", "number"]}
 
-TEXT = _kind("text", _STRING, lambda value: isinstance(value, str) and value, "a text")
+TEXT = _kind("text", _STRING, lambda value: isinstance(value, str) and value, "a text", "write it in quotes")
 TEXTS = ValueKind("list", tuple, _STRINGS)
 """Only loops have such an option, and read it themselves."""
 FLAG = _kind("flag", {"type": "boolean"}, lambda value: isinstance(value, bool), "true or false")

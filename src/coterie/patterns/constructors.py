@@ -15,8 +15,10 @@ another of these functions or of `coterie.load`. Invalid arguments are rejected 
 diagnostics as for a pattern file; its warnings are Python warnings.
 """
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ParamSpec
 
 from coterie.errors import UsageError
 from coterie.flows.agents import Filler, agent, filling, shorten
@@ -25,9 +27,33 @@ from coterie.topology.model import Agent, Topology
 from coterie.topology.patterns.kinds import kind_of
 from coterie.topology.patterns.model import Pattern, Slot
 
-__all__ = ["Filler", "agent", "collaboration", "make_team"]
+__all__ = ["Filler", "agent", "called_as", "collaboration", "make_team"]
+
+P = ParamSpec("P")
 
 
+def called_as(example: str) -> Callable[[Callable[P, Topology]], Callable[P, Topology]]:
+    """Return a decorator whose function refuses arguments that do not fit, and shows *example*.
+
+    Raises:
+        UsageError: From the function.
+    """
+
+    def decorate(make: Callable[P, Topology]) -> Callable[P, Topology]:
+        @functools.wraps(make)
+        def checked_call(*args: P.args, **kwargs: P.kwargs) -> Topology:
+            try:
+                inspect.signature(make).bind(*args, **kwargs)
+            except TypeError as wrong:
+                raise UsageError(f"{make.__name__}(): {wrong}; write {example}") from None
+            return make(*args, **kwargs)
+
+        return checked_call
+
+    return decorate
+
+
+@called_as('collaboration(PATTERN, {"NAME": …})')
 def collaboration(
     play: Callable[..., Any], slots: Mapping[str, Filler], /, *, name: str = "", description: str = "", **config: Any
 ) -> Topology:
@@ -72,4 +98,4 @@ def make_team(
     )
     kind = kind_of(type)
     # A file's own pattern is not imported yet; here its function is at hand.
-    return checked(team, 2, silent=("own-pattern",), hints=kind.python_hints if kind is not None else {})
+    return checked(team, 3, silent=("own-pattern",), hints=kind.python_hints if kind is not None else {})

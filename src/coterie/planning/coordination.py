@@ -20,6 +20,11 @@ OWN_KINDS = {
 class Coordination(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="engine"):
     """What decides which agent runs next. Each kind is a subclass with a unique tag, stored as `engine`."""
 
+    @property
+    def tag(self) -> str:
+        """The tag of its kind."""
+        return str(self.__struct_config__.tag)
+
     def without_folders(self) -> Self:
         """The same without the names of folders, which do not affect the run."""
         return self

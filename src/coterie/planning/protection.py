@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from coterie.formats.settings.keys import protecting
 from coterie.options.agents import PLAN_OPTIONS
 from coterie.options.backends import CODING
 from coterie.options.protection import AsStrict, same
@@ -61,6 +60,12 @@ def strictest(
     return _plan(old, new, weakens), tuple(held)
 
 
+def _protecting() -> Mapping[str, AsStrict]:
+    from coterie.formats.settings.keys import protecting  # only plans that are read again need all settings
+
+    return protecting()
+
+
 def _plan(old: Plan, new: Plan, weakens: Weakens) -> Plan:
     agents = {}
     for name, agent in new.agents.items():
@@ -75,10 +80,10 @@ def _plan(old: Plan, new: Plan, weakens: Weakens) -> Plan:
 def _loop(old: LoopPlan, new: LoopPlan, agents: Mapping[str, AgentPlan], weakens: Weakens) -> LoopPlan:
     for field, key in LOOP_SETTINGS.items():
         before, after = getattr(old, field), getattr(new, field)
-        if key in protecting() and weakens(key, before, after, protecting()[key]):
+        if key in _protecting() and weakens(key, before, after, _protecting()[key]):
             new = replace(new, **{field: before})
     key = "parallel.enabled"
-    if weakens(key, old.parallel is not None, new.parallel is not None, protecting()[key]):
+    if weakens(key, old.parallel is not None, new.parallel is not None, _protecting()[key]):
         new = replace(new, parallel=None)
     sections = {
         "parallel": {"most": "max_branches", "timeout": "branch_timeout_ms"},
@@ -88,7 +93,7 @@ def _loop(old: LoopPlan, new: LoopPlan, agents: Mapping[str, AgentPlan], weakens
         before, after = getattr(old, section), getattr(new, section)
         for field, name in fields.items() if before is not None and after is not None else ():
             key = f"{section}.{name}"
-            if weakens(key, getattr(before, field), getattr(after, field), protecting()[key]):
+            if weakens(key, getattr(before, field), getattr(after, field), _protecting()[key]):
                 after = replace(after, **{field: getattr(before, field)})
         new = replace(new, **{section: after})
     known = {role.id: role for role in old.roles}
@@ -116,7 +121,7 @@ def _agent(old: AgentPlan, new: AgentPlan, weakens: Weakens) -> AgentPlan:
         if field in (*_SHAPING, "kind", "backend", "child", "options"):
             continue
         key = _FIELDS.get(field, "")
-        if weakens(_name(new, key or field), getattr(old, field), getattr(new, field), protecting().get(key, same)):
+        if weakens(_name(new, key or field), getattr(old, field), getattr(new, field), _protecting().get(key, same)):
             found = replace(found, **{field: getattr(old, field)})
     return found
 
@@ -131,7 +136,7 @@ def _options(old: AgentPlan, new: AgentPlan, weakens: Weakens) -> dict[str, Any]
         if name == "sandbox":
             default = "auto" if new.backend in CODING else "off"
         before, after = old.options.get(name, default), new.options.get(name, default)
-        if weakens(_name(new, key or f"options.{name}"), before, after, protecting().get(key, same)):
+        if weakens(_name(new, key or f"options.{name}"), before, after, _protecting().get(key, same)):
             options.pop(name, None)
             options |= {name: old.options[name]} if name in old.options else {}
     return options

@@ -1,7 +1,7 @@
 """Plan a topology and the topologies at its nodes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from coterie.topology.composition import MAX_DEPTH, file_of, missing
 from coterie.topology.graph import FlowGraph
 from coterie.topology.loops import bounded
 from coterie.topology.model import Agent, AgentGroup, AnyNode, ArrowGroup, Flow, Gate, Import, Topology
+from coterie.values import dataclass
 
 if TYPE_CHECKING:
     from coterie.planning.loops.resolve import Team

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from coterie.formats.folders import OBEYED
-from coterie.formats.settings.layers import override_file, scope_folder, user_file
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan
 
@@ -22,14 +21,17 @@ def team_files(plan: Plan, env: Mapping[str, str], *, texts: bool = True) -> Ite
     """
     loop = plan.coordination
     if isinstance(loop, LoopPlan) and loop.place.project:
+        from coterie.formats.settings_locations import override_path, scope_folder, user_file  # loops only
+
         folder, work_dir = Path(loop.place.project), Path(loop.place.work_dir)
         settings = {*OBEYED}
         names = {*settings, *TEXTS, *loop.files} if texts else settings
         yield from (folder / name for name in sorted(names))
         yield user_file(env)
         for scope in ("user", "repo"):
-            yield from (scope_folder(scope, work_dir, env) / name for name in ("overrides", "profiles"))
-            yield override_file(scope, loop.place.preset, work_dir, env)
+            top = scope_folder(scope, work_dir, env)
+            yield from (top / name for name in ("overrides", "profiles"))
+            yield top / override_path(loop.place.preset)
         yield from (
             work_dir / ".autoloop" / name for name in ("overrides", "profiles")
         )  # should it become a repository

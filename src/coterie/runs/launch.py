@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
@@ -40,6 +39,7 @@ from coterie.runs.removal import clear_removed
 from coterie.runs.repository import Runs
 from coterie.runs.retry import retriable
 from coterie.runs.sidecars import Sidecars
+from coterie.values import dataclass
 from coterie.waits import waiting
 from coterie.workspace.trees import worktree
 from coterie.workspace.trees.git import in_thread

@@ -22,8 +22,7 @@ from coterie import files
 from coterie.backends.processes import unmarked
 from coterie.clock import iso_time
 from coterie.errors import CoterieError
-from coterie.formats.settings.edit import allow
-from coterie.formats.settings.layers import operators, own_file
+from coterie.formats.settings_locations import has_own_files, own_file
 from coterie.journal.records import OperatorSaid, Record
 from coterie.kinds import kind_of
 from coterie.options.values import VARIABLE
@@ -57,7 +56,12 @@ class OwnSettings(Struct, frozen=True, kw_only=True):
 def own_settings(plan: Plan, folder: Path, env: Mapping[str, str]) -> OwnSettings:
     """What the operator's own settings say for a run of *plan* that was started in *folder*."""
     place = kind_of(plan).place
-    settings, found = operators(folder, env, place.preset if place is not None else "")
+    preset = place.preset if place is not None else ""
+    if not has_own_files(folder, env, preset):
+        return OwnSettings(folder=folder)
+    from coterie.formats.settings.layers import operators  # few users have such files
+
+    settings, found = operators(folder, env, preset)
     problems = [one.summary for one in found if one.is_error or one.code == "file-ignored"]
     webhook, missing = _expand(settings.notify.webhook, env)
     if missing:
@@ -170,6 +174,8 @@ class Notifier:
 
 def keep_rule(rule: str, folder: Path) -> None:
     """Allow what *rule* says in all runs of the project of *folder*, by the operator's own settings."""
+    from coterie.formats.settings.edit import allow  # few runs allow anything
+
     path = own_file(folder, os.environ)
     try:
         check_operator()  # the terminal of a run may be that of an agent

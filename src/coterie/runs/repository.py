@@ -7,7 +7,6 @@ cluster are another `RunLocation`, in `coterie.cluster.runs`. `coterie.runs.cont
 import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote
@@ -23,6 +22,7 @@ from coterie.journal.runs import RunReader
 from coterie.journal.writer import JsonlWriter
 from coterie.runs import index
 from coterie.runs.index import Entry
+from coterie.values import dataclass
 
 STATE_DIR = ".coterie"
 

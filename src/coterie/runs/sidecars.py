@@ -9,7 +9,6 @@ from coterie.kernel.services import ShellServices
 from coterie.kernel.shell import Shell
 from coterie.kernel.turns import Turns
 from coterie.kinds import Observe, Sidecar
-from coterie.planning.system import PluginPlan, PluginsPlan
 
 if TYPE_CHECKING:
     from coterie.actors.plugins.plugins import Plugins
@@ -84,6 +83,7 @@ def exporting(names: str, clock: Clock) -> "Plugins | None":
     if not names:
         return None
     from coterie.actors.plugins.plugins import Plugins
+    from coterie.planning.system import PluginPlan, PluginsPlan
 
     listed = [PluginPlan(type=name.strip()) for name in names.split(",")]
     plugins = Plugins.from_plan(PluginsPlan(exporters=tuple(listed)), clock)

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Coroutine, Iterator
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,22 +14,26 @@ from coterie.backends.base import Tool
 from coterie.engines.commands import Ask
 from coterie.errors import NoSuchTurn
 from coterie.ids import child_run_id
-from coterie.journal.records import GateChecked, TurnStarted
+from coterie.journal.records import AttemptSession, GateChecked, PlanReloaded, TurnStarted
 from coterie.journal.runs import Journal
 from coterie.kernel.commands import Gather, NextAttempt, Part, Turn
 from coterie.kernel.fold import Fold
 from coterie.kernel.prompts import gather, outside, parts_of
-from coterie.kinds import kind_of
+from coterie.kinds import Kind, kind_of
 from coterie.planning.plan import Plan
 from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.note_files import NoteFiles
 from coterie.runs.repository import Runs
 from coterie.views.run import TurnView, fold
-from coterie.views.why import Reason, why
+from coterie.views.tree import notes_of
+from coterie.views.why import Reason
+from coterie.views.why import fold as explain
 from coterie.workspace.base import SharedWorkspace
 from coterie.workspace.trees.workspace import read_below
 
 T = TypeVar("T")
+CAUSES = 100
+"""Turns whose part in the causes of a turn is given; `coterie inspect RUN why T` gives all."""
 
 
 class TurnPrompt(Struct, frozen=True, kw_only=True):
@@ -95,6 +100,34 @@ class TurnDetail(Struct, frozen=True, kw_only=True):
         """The gates that were run on what it said."""
         return [one for one in self.view.noted if isinstance(one, GateChecked)]
 
+    def data(self) -> dict[str, Any]:
+        """The turn as `coterie inspect RUN turn T --json` prints it."""
+        found, question = self.view, self.question
+        return {
+            "run": self.run,
+            "turn": found.id,
+            "agent": found.agent,
+            "state": found.state,
+            "reason": found.reason,
+            "inputs": found.inputs,
+            "started": found.started,
+            "finished": found.finished,
+            "attempts": [asdict(one) | {"usage": msgspec.structs.asdict(one.usage)} for one in found.attempts],
+            "notes": notes_of(found),
+            "prompt": question.prompt,
+            "prompt_is_exact": question.same,
+            "parts": [part._asdict() for part in question.parts],
+            "read_by": self.read_by,
+            "gates": self.gates,
+            "tools": self.tools,
+            "session": self.session,
+            "causes": self.causes,
+            "outputs": found.outputs,
+            "text": found.text,
+            "usage": msgspec.structs.asdict(found.usage),
+            "child": self.child,
+        }
+
 
 def detail(runs: Runs, run: str, turn: str) -> TurnDetail:
     """The prompt, answer and attempts of *turn* of *run*.
@@ -104,29 +137,73 @@ def detail(runs: Runs, run: str, turn: str) -> TurnDetail:
         NoSuchTurn: If the turn never started there.
         ReplayMismatch: If today's engine decides otherwise than the journal says.
     """
-    journal = runs.journal(run)
-    view = fold(journal.records)
-    found = view.turn(turn)
+    facts = _Facts(runs, runs.journal(run))
+    found = facts.view.turn(turn)
     if found is None:
-        raise NoSuchTurn(run, turn, [one.id for one in view.turns])
-    child = child_run_id(run, turn, found.attempt)
-    question = asked(journal, turn, runs, cwd := Path(view.cwd or "."))
+        raise NoSuchTurn(run, turn, [one.id for one in facts.view.turns])
+    question = asked(facts.journal, turn, runs, facts.cwd)
     if not question.parts:
-        parts = _parts(journal, _start(journal, turn), runs, cwd)
+        parts = _parts(facts.journal, _start(facts.journal, turn), runs, facts.cwd)
         if _joined(parts) == question.prompt:
             question = msgspec.structs.replace(question, parts=parts)
-    sessions = [one.session for one in journal.records if getattr(one, "turn", "") == turn and hasattr(one, "session")]
-    return TurnDetail(
-        run=run,
-        view=found,
-        question=question,
-        child=child if runs.has(child) else None,
-        run_started=view.started or 0.0,
-        read_by=tuple(_read_by(journal.plan_now(), found)),
-        tools=tuple(one for attempt in found.attempts for one in _tools(runs, child_run_id(run, turn, attempt.n))),
-        session=next(filter(None, reversed(sessions)), ""),
-        causes=tuple(why(journal.records, turn)),
-    )
+    return facts.detail(found, question)
+
+
+def details(runs: Runs, run: str) -> Iterator[TurnDetail]:
+    """Every turn of *run*, in the order in which their latest attempts began; its journal is folded once.
+
+    Raises:
+        NoSuchRun, JournalUnreadable: If the run cannot be read.
+        ReplayMismatch: If today's engine decides otherwise than the journal says.
+    """
+    journal = runs.journal(run)
+    facts, folders, kind = _Facts(runs, journal), AttemptFolders(runs), kind_of(journal.plan(1))
+    latest = {record.turn: record.seq for record in journal.records if isinstance(record, TurnStarted)}
+    before = Fold(run, kind)
+    for record in journal.records:
+        if isinstance(record, TurnStarted) and latest[record.turn] == record.seq and record.cause is not None:
+            parts = _parts_after(before, record, kind, runs, facts.cwd)
+            kept, rendered = folders.kept_question(run, record.turn, record.attempt), _joined(parts)
+            prompt = kept if kept and _digest(kept) == record.prompt else rendered
+            same = _digest(prompt) == record.prompt
+            parts = parts if rendered == prompt else ()
+            question = TurnPrompt(turn=record.turn, attempt=record.attempt, prompt=prompt, same=same, parts=parts)
+            if (found := facts.view.turn(record.turn)) is not None:
+                yield facts.detail(found, question)
+        if isinstance(record, PlanReloaded):
+            kind = kind_of(journal.plan(record.seq))
+            before = Fold(run, kind)
+            before.fold(journal.records[: record.seq])
+        else:
+            before.apply(record)
+
+
+class _Facts:
+    """What the details of all turns of a run are made of."""
+
+    def __init__(self, runs: Runs, journal: Journal) -> None:
+        self._runs, self.journal = runs, journal
+        self.view = fold(journal.records)
+        self.cwd = Path(self.view.cwd or ".")
+        self._plan, self._reasons = journal.plan_now(), explain(journal.records)
+        self._sessions = {one.turn: one.session for one in journal.records if isinstance(one, AttemptSession)}
+
+    def detail(self, found: TurnView, question: TurnPrompt) -> TurnDetail:
+        """The detail of the turn *found*."""
+        runs, run = self._runs, self.journal.run
+        child = child_run_id(run, found.id, found.attempt)
+        marks = [child_run_id(run, found.id, attempt.n) for attempt in found.attempts]
+        return TurnDetail(
+            run=run,
+            view=found,
+            question=question,
+            child=child if runs.has(child) else None,
+            run_started=self.view.started or 0.0,
+            read_by=tuple(_read_by(self._plan, found)),
+            tools=tuple(one for mark in marks for one in _tools(runs, mark)),
+            session=self._sessions.get(found.id, ""),
+            causes=tuple(self._reasons.explain(found.id, CAUSES)),
+        )
 
 
 def _read_by(plan: Plan, turn: TurnView) -> Iterator[ReadOutput]:
@@ -187,11 +264,16 @@ def _parts(journal: Journal, start: TurnStarted, runs: Runs | None, cwd: Path) -
     kind = kind_of(journal.plan(start.seq))
     before = Fold(journal.run, kind)
     before.fold(record for record in journal.records if record.seq < start.seq)
+    return _parts_after(before, start, kind, runs, cwd)
+
+
+def _parts_after(before: Fold, start: TurnStarted, kind: Kind, runs: Runs | None, cwd: Path) -> tuple[Part, ...]:
+    """The same after the records in *before*, which are those before *start*."""
     asked = _turn(before, start)
     asked.used = start.used
     if not start.used and runs is not None and (names := outside(before, asked)):
         wanted = Gather(turn=start.turn, attempt=start.attempt, names=names)  # of an earlier coterie: as they are today
-        reading = gather(wanted, journal.run, kind.notes, AttemptFolders(runs), NoteFiles(runs), _Folder(cwd))
+        reading = gather(wanted, before.run, kind.notes, AttemptFolders(runs), NoteFiles(runs), _Folder(cwd))
         asked.used = _at_once(reading)
     return tuple(parts_of(before, asked))
 

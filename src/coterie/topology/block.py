@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from coterie.diagnostics import Span
+from coterie.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,11 @@ Values only; `coterie.formats` reads and combines the files.
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from coterie.diagnostics import Diagnostic, Span
 from coterie.topology.conditions import Scalar, as_text, is_number
+from coterie.values import dataclass
 
 MAX_DEPTH = 8
 """Maximum nesting depth of topologies and fragments."""

@@ -5,9 +5,10 @@ The rules are those of the flow notation (rule 5): a value that was never produc
 
 import json
 import re
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, assert_never
+
+from coterie.values import dataclass
 
 Scalar = str | int | float | bool
 """A literal in a file: a quoted text or a word, a number, true or false."""

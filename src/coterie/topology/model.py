@@ -7,13 +7,14 @@ settings and precedence.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from coterie.diagnostics import Span
 from coterie.topology.block import NOTHING, Block
 from coterie.topology.composition import Included, Interface, Param
 from coterie.topology.conditions import Condition, Scalar
+from coterie.values import dataclass
 
 if TYPE_CHECKING:  # loaded on demand: most files need few of these
     from coterie.topology.loop import Loop

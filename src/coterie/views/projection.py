@@ -7,7 +7,7 @@ that was read again), the record's own topic is used.
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any
@@ -18,6 +18,7 @@ from coterie.journal.owned import OwnedTime
 from coterie.planning.loop import GLOBAL, REVIEW, LoopPlan
 from coterie.planning.plan import AgentPlan, from_json
 from coterie.topology.events import allowed, suggested
+from coterie.values import dataclass
 
 Prompts = Callable[[str, int], str]
 """Gives the prompt of an attempt, `prompts(turn, attempt)`; an empty text where that is not kept."""

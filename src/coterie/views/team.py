@@ -1,6 +1,6 @@
 """A team as a picture: every node with its place, every arrow with its condition, before anything has run."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -12,6 +12,9 @@ from coterie.planning.plan import Plan
 from coterie.planning.system import SupervisorPlan, SystemPlan
 from coterie.planning.teams import as_topology, briefly
 from coterie.topology.drawing import Arrow, Box, Graph, draw, placed
+
+ROOM = 72.0
+"""Room beside the name of a node for its state and its count."""
 
 
 class TeamBox(Struct, frozen=True, kw_only=True):
@@ -96,7 +99,27 @@ def team(plan: Plan) -> TeamPicture:
     """The picture of *plan*, without the teams at its nodes."""
     system = plan.coordination if isinstance(plan.coordination, SystemPlan) else None
     graph = _of_system(plan.name, system) if system is not None else draw(as_topology(plan), briefly(plan))
-    layout, nested = placed(graph), children_of(plan)
+    is_loop = isinstance(plan.coordination, LoopPlan)
+    return of_graph(graph, plan.name, kind_of(plan), children_of(plan), _groups(plan), is_loop=is_loop)
+
+
+def of_graph(
+    graph: Graph,
+    name: str,
+    kind: str = "",
+    nested: Container[str] = (),
+    groups: Sequence[Mapping[str, Any]] = (),
+    *,
+    is_loop: bool = False,
+) -> TeamPicture:
+    """The picture of *graph*.
+
+    Args:
+        nested: The nodes at which a team runs.
+        groups: What each arrow has of its statement.
+        is_loop: The arrows' labels are events.
+    """
+    layout = placed(graph, least=ROOM)
     rows = sorted({layout.boxes[box.name].y for box in graph.boxes if box.in_flow})
     phases = {name: phase.label for phase in graph.phases for name in phase.boxes}
     boxes = []
@@ -114,7 +137,6 @@ def team(plan: Plan) -> TeamPicture:
             **_rounded(x=at.x, y=at.y, width=at.width, height=at.height),
         )
         boxes.append(one)
-    groups = _groups(plan)
     arrows = []
     for index, route in enumerate(layout.routes):
         arrow, label = route.arrow, route.label
@@ -131,12 +153,12 @@ def team(plan: Plan) -> TeamPicture:
             points=tuple((round(x, 1), round(y, 1)) for x, y in route.points),
             label_at=corners,
             **(groups[index] if index < len(groups) else {}),
-            event=arrow.label if isinstance(plan.coordination, LoopPlan) else "",
+            event=arrow.label if is_loop else "",
         )
         arrows.append(one_arrow)
     return TeamPicture(
-        name=plan.name,
-        kind=kind_of(plan),
+        name=name,
+        kind=kind,
         boxes=tuple(boxes),
         arrows=tuple(arrows),
         **_rounded(width=layout.width, height=layout.height),

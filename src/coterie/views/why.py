@@ -72,10 +72,13 @@ class Why:
             case r.LoopExhausted():
                 self._exhausted[record.turn] = record
 
-    def explain(self, turn: str) -> list[Reason]:
+    def explain(self, turn: str, most: int | None = None) -> list[Reason]:
         """The causes of *turn*, nearest first: its start, how the turns that led to it ended, theirs, the run's start.
 
         Of an actor or a supervisor: what happened to it and why it was restarted.
+
+        Args:
+            most: Turns of which causes are given, the nearest; None: all.
 
         Raises:
             NoSuchTurn: If the run has no such turn.
@@ -86,14 +89,14 @@ class Why:
         if turn not in self._starts:
             raise NoSuchTurn(first.run if isinstance(first, r.RunStarted) else "", turn, self._starts)
         reasons = [Reason(seq=1, turn="", text=sentence(first))] if first else []
-        for each in self._ancestry(turn):
+        for each in self._ancestry(turn, most):
             reasons += self._about(each, with_end=each != turn)
         return sorted(reasons, key=lambda reason: -reason.seq)
 
-    def _ancestry(self, turn: str) -> list[str]:
+    def _ancestry(self, turn: str, most: int | None) -> list[str]:
         """*turn*, the turns that led to it, those that led to them, and so on."""
         found, left = {turn: None}, deque([turn])
-        while left:
+        while left and (most is None or len(found) < most):
             for cause in self._causes(left.popleft()):
                 if cause in self._starts and cause not in found:
                     found[cause] = None

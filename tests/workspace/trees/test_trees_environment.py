@@ -12,9 +12,10 @@ from repositories import commit, git, put, repository
 from until import soon, until
 
 from coterie.backends.processes import alive, started
+from coterie.backends.sandbox import choice
 from coterie.errors import GitFailed
 from coterie.workspace.trees import git as calls
-from coterie.workspace.trees import git_command, merge, report, worktree
+from coterie.workspace.trees import merge, report, worktree
 from coterie.workspace.trees.git import in_thread, require
 from coterie.workspace.trees.snapshots import Snapshots
 from coterie.workspace.trees.worktree import WorkTree
@@ -25,7 +26,7 @@ HOOKS = ("post-checkout", "pre-commit", "reference-transaction", "post-index-cha
 
 @pytest.fixture(autouse=True)
 def _no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_command, "working", lambda: None)
+    monkeypatch.setattr(choice, "working", lambda: None)
 
 
 @pytest.fixture

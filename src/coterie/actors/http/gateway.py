@@ -7,6 +7,7 @@ JSON object of the body with the parameters of the query and the path.
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 from coterie.actors.classes import load_middleware
 from coterie.actors.http import openapi
 from coterie.actors.http.auth import Check, check_of
+from coterie.actors.http.endpoints import HEALTH, PATHS, READY, Metrics, RequestCounts, health, ready
 from coterie.actors.http.routes import NoRoute, Router
 from coterie.actors.http.server import HttpServer, Receive, Send, TlsFiles
 from coterie.actors.http.streams import crashed, cursor, event, event_of, read_cursor
@@ -99,6 +101,8 @@ class GatewayAgent(AgentProcess):
             self._respond = _layer(load_middleware(path), self._respond)
         self._check: Check | None = None
         self._in_hand = 0
+        self._counts = RequestCounts(plan.name)
+        self._metrics = Metrics(lambda: self._counts.collect(self._in_hand))
         self._closing = asyncio.Event()
         self._server: HttpServer | None = None
 
@@ -141,14 +145,17 @@ class GatewayAgent(AgentProcess):
     # A request, within its limits
 
     async def _serve(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        body = RequestBody(scope, receive, self._config.max_body)
-        if self._in_hand >= self._config.max_requests:
+        body, began = RequestBody(scope, receive, self._config.max_body), time.perf_counter()
+        request, status = Request(scope, body.receive), 499
+        if self._in_hand >= self._config.max_requests and not self._is_operation(request):
+            self._counts.add(request, 503, began)
             await body.respond(problem(503, "too many requests in hand", {"retry-after": "1"}), send)
             return
         self._in_hand += 1
         try:
             with WhileClientWaits(body):
-                response = await self._answer(Request(scope, body.receive), body)
+                response = await self._answer(request, body)
+            status = response.status_code
             await body.respond(response, send)
         except ClientDisconnect:
             if body.is_awaited:  # or what came is no body
@@ -158,6 +165,7 @@ class GatewayAgent(AgentProcess):
             raise
         finally:
             self._in_hand -= 1
+            self._counts.add(request, status, began)
 
     async def _answer(self, request: Request, body: RequestBody) -> Response:
         """The response to a request, its errors included."""
@@ -165,6 +173,8 @@ class GatewayAgent(AgentProcess):
         try:
             if refused := self._refused(request):
                 return problem(403, refused)
+            if request.scope["path"] in (HEALTH, READY) and self._is_operation(request):
+                return health() if request.scope["path"] == HEALTH else ready(self._why_not())
             if self._check is not None and self._documentation(request) is None:
                 claims = self._check(request.headers.get("authorization", ""))
                 if claims is None:
@@ -223,10 +233,27 @@ class GatewayAgent(AgentProcess):
             return None
         return Response(asset[0], 200, {"content-encoding": "gzip", "content-type": asset[1], **NOSNIFF})
 
+    def _is_operation(self, request: Request) -> bool:
+        """Whether a request is for `/health`, `/ready` or `/metrics`, and no route has that path."""
+        if request.scope["path"] not in PATHS or request.method not in ("GET", "HEAD"):
+            return False
+        try:
+            self._router.find(request.method, request.scope["path"])
+            return False
+        except NoRoute:
+            return True
+
+    def _why_not(self) -> str:
+        if self._closing.is_set():
+            return "stopping"
+        return "too many requests in hand" if self._in_hand >= self._config.max_requests else ""
+
     # What it is for
 
     async def _dispatch(self, request: Request) -> Response:
         """The response of an agent, or of the documentation."""
+        if self._is_operation(request):
+            return self._metrics.response(request)
         if (page := self._documentation(request)) is not None:
             return page
         if self._check is not None and not hasattr(request.state, "claims"):  # middleware changed its path

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from coterie.actors.http.auth import Check, bearer_token
+from coterie.actors.http.auth import bearer_token
+from coterie.actors.http.endpoints import HEALTH, METRICS, READY, Metrics, guarded, ready
 from coterie.actors.http.server import App, HttpServer
 from coterie.actors.message import Message
 from coterie.actors.process import AgentProcess
@@ -19,9 +20,7 @@ from coterie.planning.system import TopologyServerPlan
 from coterie.topology.system.fields import is_loopback
 
 try:
-    from prometheus_client import CollectorRegistry, ProcessCollector
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-    from prometheus_client.exposition import choose_encoder
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
@@ -41,9 +40,10 @@ _SUPERVISORS = ("supervisor", "dynamic_supervisor")
 
 
 class TopologyServerActor(AgentProcess):
-    """Serves `/health`, `/topology`, `/agents`, `/agents/{name}` and `/metrics`.
+    """Serves `/health`, `/ready`, `/topology`, `/agents`, `/agents/{name}` and `/metrics`.
 
-    With a token every request but `/health` needs it, and `POST /agents/{name}/stop` and `…/restart` are permitted.
+    With a token every request but `/health` and `/ready` needs it, and `POST /agents/{name}/stop` and `…/restart` are
+    permitted.
     Without one, only requests to a name of this machine are answered, so that no web page can read it.
 
     Raises:
@@ -55,7 +55,6 @@ class TopologyServerActor(AgentProcess):
     def __init__(self, plan: TopologyServerPlan, tree: "SupervisionTree", node: "ActorNode", transport: str) -> None:
         super().__init__(plan.name)
         self._plan, self._supervision, self._node, self._transport = plan, tree, node, transport
-        self._metrics = CollectorRegistry()
         self._work: set[asyncio.Task[str]] = set()
 
     async def on_start(self) -> None:
@@ -64,9 +63,8 @@ class TopologyServerActor(AgentProcess):
         check = bearer_token(config.token_env) if config.token_env else None
         if check is None and not is_loopback(config.host):
             raise CannotStart(f"topology_server {name!r} binds to {config.host!r}: set token_env")
-        self._metrics.register(_SystemMetrics(self._supervision, self._node))
-        ProcessCollector(registry=self._metrics)
-        self.server = HttpServer(_guarded(self._app(), check, config.host), config.host, config.port)
+        self._metrics = Metrics(_SystemMetrics(self._supervision, self._node).collect)
+        self.server = HttpServer(guarded(self._app(), check, config.host, (HEALTH, READY)), config.host, config.port)
         try:
             await self.server.start()
         except OSError as error:
@@ -85,12 +83,13 @@ class TopologyServerActor(AgentProcess):
 
     def _app(self) -> App:
         routes = [
-            Route("/health", self._health),
+            Route(HEALTH, self._health),
+            Route(READY, self._ready),
             Route("/topology", _answering(self._topology)),
             Route("/agents", _answering(lambda: {"agents": [one for one in self._nodes() if _is_agent(one)]})),
             Route("/agents/{name}", self._agent),
             Route("/agents/{name}/{action}", self._act, methods=["POST"]),
-            Route("/metrics", self._expose),
+            Route(METRICS, self._expose),
         ]
         return Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown})
 
@@ -119,6 +118,12 @@ class TopologyServerActor(AgentProcess):
         status = "not running" if root.state != "running" else "degraded" if failing else "ok"
         seen = {"status": status} | ({"not_running": failing} if request.state.is_trusted else {})
         return _json(seen, 503 if status == "not running" else 200)
+
+    async def _ready(self, request: Request) -> Response:
+        """200 while every node runs."""
+        failing = [node.name for node in self._nodes() if node.state != "running"]
+        names = f": {', '.join(failing)}" if request.state.is_trusted else ""
+        return ready(f"{len(failing)} nodes do not run{names}" if failing else "")
 
     async def _agent(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -157,8 +162,7 @@ class TopologyServerActor(AgentProcess):
         return _json({"name": name, "action": action, "state": state})
 
     async def _expose(self, request: Request) -> Response:
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        return Response(encode(self._metrics), media_type=content_type)
+        return self._metrics.response(request)
 
     def _missing(self, name: str) -> Response:
         hint = did_you_mean(name, [one.name for one in self._nodes()])
@@ -193,25 +197,6 @@ class _SystemMetrics:
             letters.add_metric((reason,), count)
         yield from (states, restarts, waiting, handled, crashes, letters)
         yield CounterMetricFamily("coterie_late_replies", "Replies that nothing waited for any more.", node.late)
-
-
-def _guarded(app: App, check: Check | None, host: str) -> App:
-    """*app* for those who may use it: those that pass *check*; without one, on this machine and to read."""
-
-    async def guard(scope: Any, receive: Any, send: Any) -> None:
-        request = Request(scope, receive)
-        knows = check is None or check(request.headers.get("authorization", "")) is not None
-        refused: Response | None = None
-        if not knows and request.url.path != "/health":
-            refused = _json({"error": "a bearer token is required"}, 401, {"www-authenticate": "Bearer"})
-        elif check is None and not is_loopback(name := request.url.hostname or "") and name != host:
-            refused = _json({"error": f"the host {name!r} is not a name of this machine"}, 403)
-        elif check is None and request.method not in ("GET", "HEAD"):
-            refused = _json({"error": "this server is read-only: set token_env to stop and restart nodes"}, 403)
-        request.state.is_trusted = knows
-        await (refused or app)(scope, receive, send)
-
-    return guard
 
 
 def _answering(value: Callable[[], Any]) -> Callable[[Request], Awaitable[Response]]:

@@ -116,14 +116,20 @@ class Progress:
         """Return the line for *record* of *run*; empty if it has none."""
         if self._began is None:
             self._began = record.at
+        said = self.said(run, record)[1]
+        return f"{clock(record.at - self._began)}  {said}" if said else ""
+
+    def said(self, run: str, record: records.Record) -> tuple[str, str]:
+        """Return the level of *record* of *run*, and what it says; empty if it has no line."""
         timeline = self._runs.setdefault(run, Timeline())
         timeline.apply(record)
         said = timeline.lines.pop().text
         _, nested, below = run.partition("/")
         if isinstance(record, records.RunStarted) and not nested:
             self._level = _log_level(record)
-        if _LEVELS.index(_level(record, nested)) < _LEVELS.index(self._level):
-            return ""
+        level = _level(record, nested)
+        if _LEVELS.index(level) < _LEVELS.index(self._level):
+            return level, ""
         match record:
             case records.AttemptFailed():
                 said = said.replace(record.reason, without_causes(record.reason, self.causes))
@@ -133,7 +139,7 @@ class Progress:
             case records.TurnFailed():
                 said = without_causes(said, self.causes)
                 self.causes.add(record.reason)
-        return f"{clock(record.at - self._began)}  {f'{below}: ' if nested else ''}{said}"
+        return level, f"{f'{below}: ' if nested else ''}{said}"
 
 
 def _log_level(started: records.RunStarted) -> str:

@@ -1,11 +1,12 @@
 """The state of a loop: position, accepted events, counts and outputs. Only records change it."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from coterie.engines.loop.prompt_state import TurnOutput
 from coterie.engines.loop.verdict import View
 from coterie.journal.owned import OwnedTime
 from coterie.topology.events import START
+from coterie.values import dataclass
 
 OUTPUTS = 4
 """The number of recent outputs that a prompt shows."""

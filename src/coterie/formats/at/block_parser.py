@@ -84,7 +84,8 @@ def parse_entry(cursor: Cursor, owner: str, lenient: bool = False) -> Entry:
         return _block(cursor, length, owner, lenient)
     if not cursor.on_new_line(1) and (after.kind in KEYS or after.kind == "["):
         return _field(cursor, lenient)
-    return _stray(cursor, lenient, f"':' or '{{' after {shown(token)!r}", ahead=1)
+    hint = "write a list in brackets: [FIRST, SECOND]" if cursor.at and cursor.tokens[cursor.at - 1].kind == "," else ""
+    return _stray(cursor, lenient, f"':' or '{{' after {shown(token)!r}", hint, ahead=1)
 
 
 def _block(cursor: Cursor, length: int, owner: str, lenient: bool) -> Entry:
@@ -176,10 +177,10 @@ def _directive(cursor: Cursor) -> Directive:
     return Directive(words)
 
 
-def _stray(cursor: Cursor, lenient: bool, expected: str, ahead: int = 0) -> Stray:
+def _stray(cursor: Cursor, lenient: bool, expected: str, hint: str = "", ahead: int = 0) -> Stray:
     """Report text that cannot begin an item, and skip to where the next item may begin."""
     if not lenient:
-        cursor.unexpected(expected, ahead=ahead)
+        cursor.unexpected(expected, hint, ahead=ahead)
         cursor.lost_items = True
     skipped = [cursor.take()]
     depth = max(0, _nesting(skipped[0]))

@@ -33,6 +33,8 @@ _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _REPORTED = frozenset({BAD, OPEN_STRING, SINGLE_QUOTED})
 """Kinds of tokens that the parser has reported."""
 
+_FEW = 8
+"""Fields of a block that a hint lists."""
 UNREADABLE = "?"
 """Replaces an unreadable word, so that no check reports it as missing."""
 
@@ -286,14 +288,21 @@ class FieldReader:
         for name, item in self._left.items():
             if name not in known:
                 absent = [field for field in (*known, *read) if field not in self.spans and field not in self._left]
-                self._unknown(name, key_of(item), absent)
+                self._unknown(name, item, absent)
         return self.rest()
 
-    def _unknown(self, name: str, key: Token, known: Sequence[str]) -> None:
+    def _unknown(self, name: str, item: FieldNode | Raw | BlockNode, known: Sequence[str]) -> None:
+        from coterie.formats.at.places import right_place  # most files are correct
+
+        key = key_of(item)
         dashed = _HUMP.sub("-", name).replace("_", "-").lower()
         close = f"did you mean {dashed!r}?" if dashed in known else did_you_mean(name, known)
         fix = Fix("correct the name", key.span, close.split("'")[1]) if close else None
-        hint = close or "it is kept but has no effect"
+        hint = (
+            close
+            or right_place(name, plain_items([item]).get(name))
+            or (f"known fields: {', '.join(known)}" if 0 < len(known) <= _FEW else "it is kept but has no effect")
+        )
         self.report(warning("unknown-field", f"{self.owner} has no field {name!r}", key.span, hint, fix))
 
     def rest(self, durations: bool = False) -> dict[str, Any]:
@@ -303,10 +312,11 @@ class FieldReader:
     def misfit(self, name: str, found: str, wanted: str) -> None:
         """Report the invalid value *found* of a field that was taken."""
         message = f"{name!r} of {self.owner} is not {wanted}: {found!r}"
-        self.report(error("bad-value", message, self.spans.get(name)))
+        self.report(error("bad-value", message, self.spans.get(name), _example(name, wanted)))
 
     def wrong(self, name: str, value: Value, wanted: str, hint: str = "", fix: Fix | None = None) -> None:
         """Report an invalid value."""
+        hint = hint or _example(name, wanted)
         self.spans.pop(name, None)
         found = _brief(value)
         fault = f"is not {wanted}: {found}" if wanted else f"cannot be {found}"
@@ -328,3 +338,9 @@ def _brief(value: Value) -> str:
         case _:
             text = text_of(value)
             return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
+def _example(name: str, wanted: str) -> str:
+    """A line that sets *name* to a number, if that is *wanted*."""
+    example = "3" if wanted.startswith("a whole number") else "0.5" if wanted.startswith("a number") else ""
+    return f"write {name}: {example}" if example else ""

@@ -84,7 +84,12 @@ def _is_misspelt(word: str) -> bool:
 
 
 def _text_before_root(cursor: Cursor) -> Stray:
-    cursor.unexpected("the word 'topology'", "a file begins with: topology NAME : [pipeline] { … }")
+    hint = "a file begins with: topology NAME : [pipeline] { … }"
+    if cursor.token.text == "/":
+        hint = "write a comment behind #"
+    elif cursor.token.text in ("import", "use", "include"):
+        hint = "write it inside the topology, behind its '{'"
+    cursor.unexpected("the word 'topology'", hint)
     skipped = [cursor.take()]
     while cursor.token.kind != END and not _begins_root(cursor, first=True):
         skipped.append(cursor.take())

@@ -144,9 +144,12 @@ class _Reader:
         self._kept.append(Block(kind=word.text, kept={"text": words_of(WordsNode(item.words[1:]))}, span=word.span))
 
     def _field(self, item: FieldNode) -> None:
+        from coterie.formats.at.places import right_place  # most files are correct
+
         name = text_of(item.key)
         message = f"the topology has no field {name!r}"
-        self._report(warning("unknown-field", message, item.key.span, "write fields inside a block: agent, meta, …"))
+        hint = right_place(name, plain(item.value)) or "write fields inside a block: agent, meta, …"
+        self._report(warning("unknown-field", message, item.key.span, hint))
         self._kept.append(Block(kind=name, kept={name: plain(item.value)}, span=item.key.span))
 
     def _block(self, block: Tree) -> None:

@@ -6,13 +6,13 @@ is no comment. Values are converted later, by the type of their key.
 """
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from coterie.diagnostics import Diagnostic, Severity, Span, error, warning
-from coterie.formats.toml_text import STRING, key_spans, load
+from coterie.formats.toml_text import STRING, key_spans, load, loads
+from coterie.values import dataclass
 
 TOML, LINES = "toml", "lines"
 
@@ -179,7 +179,7 @@ def _value(text: str, begin: int) -> tuple[Any, str | None, int]:
             raise _Unclosed(f"{behind[:40]!r} follows it")
     bare = re.split(r"\s#(?!\d)", rest, maxsplit=1)[0].strip()
     try:
-        return tomllib.loads(f"v = {bare}")["v"], bare, line_end
+        return loads(f"v = {bare}")["v"], bare, line_end
     except ValueError:
         return bare, bare, line_end
 
@@ -210,7 +210,7 @@ def _close(text: str, start: int) -> int:
 def _parsed(text: str) -> Any:
     """The TOML value of *text*, whose quotes and brackets are closed; bare words in a list are texts."""
     try:
-        return tomllib.loads(f"v = {text}")["v"]
+        return loads(f"v = {text}")["v"]
     except ValueError:
         pass
     if text[0] == "[":
@@ -222,7 +222,7 @@ def _parsed(text: str) -> Any:
 def _unquoted(text: str) -> Any:
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'":
         try:
-            return tomllib.loads(f"v = {text}")["v"]
+            return loads(f"v = {text}")["v"]
         except ValueError:
             return text[1:-1]
     return text

@@ -5,7 +5,6 @@ derive from it. Durations are in seconds here, whatever their unit in files.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -14,6 +13,7 @@ from msgspec.structs import fields
 
 from coterie.options.agents import OPTIONS, TYPES, Scope
 from coterie.options.protection import AsStrict, further, later, lower, same
+from coterie.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

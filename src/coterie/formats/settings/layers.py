@@ -5,28 +5,27 @@ repository's override, the user's file for the project, the command line. `autol
 no `autoloops.toml`. The origin of each value is recorded.
 """
 
-import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
 from coterie import files
 from coterie.diagnostics import Diagnostic, Span, did_you_mean, error, is_within_two_letters, warning
 from coterie.formats import bounds
-from coterie.formats.folders import SETTINGS
 from coterie.formats.settings.conversion import InvalidSetting, convert
 from coterie.formats.settings.grammar import Assignment, read
 from coterie.formats.settings.keys import DEFAULT, SECTIONS, Origin, Settings, keys
+from coterie.formats.settings_locations import (
+    OF_OPERATOR,
+    USER_PROJECT,
+    is_in,
+    layer_files,
+)
 from coterie.options.agents import GUARDS, NO_GUARD
 
-USER, PROJECT = "user", "project"
-USER_OVERRIDE, REPO_OVERRIDE, COMMAND_LINE = "user override", "repo override", "command line"
-USER_PROJECT = "user project"
-_OF_OPERATOR = (USER, USER_OVERRIDE, USER_PROJECT)
-"""The layers that are files of the user, which no repository brings along."""
-
+COMMAND_LINE = "command line"
 _IGNORED = "this file did not exist when the run began, so it does not read it"
 _IGNORED_HINT = "it counts for later runs; `coterie resume RUN --reload FOLDER` makes it count for this one"
 
@@ -77,79 +76,12 @@ def operators(work_dir: Path, env: Mapping[str, str], preset: str = "") -> tuple
     """
     job = _Job({})
     for layer, path in layer_files(None, work_dir, env, preset):
-        if layer in _OF_OPERATOR and not _is_in(path, work_dir):
+        if layer in OF_OPERATOR and not is_in(path, work_dir):
             job.read(layer, path)
-        elif layer in _OF_OPERATOR and files.exists(path):
+        elif layer in OF_OPERATOR and files.exists(path):
             found = warning("file-ignored", "your settings lie where agents work, and are not read", hint=_APART)
             job.found.append(replace(found, file=str(path)))
     return job.settings(), job.found
-
-
-def layer_files(
-    project: Path | None,
-    work_dir: Path,
-    env: Mapping[str, str],
-    preset: str = "",
-    known: Collection[str] | None = None,
-) -> Iterator[tuple[str, Path]]:
-    """The layers that are files, lowest first, with their paths, which may not exist.
-
-    Args:
-        known: The files that a running loop began with: a project keeps the one of its two that is among them.
-    """
-    preset = preset or (project.resolve().name if project is not None else "")
-    yield USER, user_file(env)
-    if project is not None:
-        conf = project / SETTINGS[1]
-        yield PROJECT, conf if known is not None and str(conf) in known else project_file(project)
-    if preset:
-        yield USER_OVERRIDE, override_file("user", preset, work_dir, env)
-        yield REPO_OVERRIDE, override_file("repo", preset, work_dir, env)
-    if not _is_in(own := own_file(work_dir, env), work_dir):
-        yield USER_PROJECT, own
-
-
-def project_file(project: Path) -> Path:
-    """The settings file of *project*: `autoloops.toml`, or `autoloops.conf` if only that exists."""
-    toml, conf = (project / name for name in SETTINGS)
-    return conf if files.is_file(conf) and not files.is_file(toml) else toml
-
-
-def user_file(env: Mapping[str, str]) -> Path:
-    """The user's own settings file."""
-    given = env.get("AUTOLOOP_CONFIG")
-    return Path(given) if given else user_folder(env) / "config.toml"
-
-
-def override_file(scope: str, preset: str, work_dir: Path, env: Mapping[str, str]) -> Path:
-    """The override file of *scope*, `user` or `repo`, for *preset*."""
-    return scope_folder(scope, work_dir, env) / "overrides" / f"{preset}.toml"
-
-
-def _is_in(path: Path, folder: Path) -> bool:
-    return path.resolve().is_relative_to(folder.resolve())
-
-
-def own_file(work_dir: Path, env: Mapping[str, str]) -> Path:
-    """The user's own settings file for the project of *work_dir*, outside of it."""
-    root = repo_root(work_dir.resolve())
-    return user_folder(env) / "projects" / f"{root.name}-{sha256(os.fsencode(root)).hexdigest()[:8]}.toml"
-
-
-def scope_folder(scope: str, work_dir: Path, env: Mapping[str, str]) -> Path:
-    """The folder of the overrides and profiles of *scope*, `user` or `repo`."""
-    return user_folder(env) if scope == "user" else repo_root(work_dir) / ".autoloop"
-
-
-def repo_root(folder: Path) -> Path:
-    """The root of the git repository around *folder*; *folder* if there is none."""
-    return next((one for one in (folder, *folder.parents) if files.exists(one / ".git")), folder)
-
-
-def user_folder(env: Mapping[str, str]) -> Path:
-    """The folder of the user's settings."""
-    config = env.get("XDG_CONFIG_HOME") or str(Path(env.get("HOME") or Path.home()) / ".config")
-    return Path(config) / "autoloop"
 
 
 class _Job:
@@ -209,14 +141,16 @@ class _Job:
         if key is None:
             self._keep(entry, layer, file)
             return
-        if key.meaning.personal and layer not in _OF_OPERATOR:
+        if key.meaning.personal and layer not in OF_OPERATOR:
             hint = f"`coterie config set {key.name}=… --user` sets it"
             self._report(error("bad-setting", f"{key.name} counts only in your own files", entry.span, hint), file)
             return
         try:
             value = convert(key, entry.value, entry.raw)
         except InvalidSetting as fault:
-            self._report(error("bad-setting", str(fault), entry.span), file)
+            example = {"whole": "3", "number": "0.5", "flag": "true", "duration": '"15m"', "ms": "60000"}.get(key.type)
+            hint = f"write {key.name} = {example}" if example else f"write {key.name} = {json.dumps(key.default)}"
+            self._report(error("bad-setting", str(fault), entry.span, hint), file)
             return
         self._values[key.section][key.attribute] = value
         self._origins[key.name] = Origin(layer, file, entry.span.line if entry.span else 0)
@@ -230,7 +164,7 @@ class _Job:
             return
         section, *names = entry.key.split(".")
         if not {section, *names}.isdisjoint(GUARDS):
-            report, code = (warning, "unknown-setting") if layer in _OF_OPERATOR else (error, "bad-setting")
+            report, code = (warning, "unknown-setting") if layer in OF_OPERATOR else (error, "bad-setting")
             message = f"{entry.key!r} is a guard that coterie does not have"
             self._report(report(code, message, entry.span, NO_GUARD), file)
             return

@@ -9,7 +9,7 @@ from pathlib import Path
 from coterie.errors import UsageError
 from coterie.formats import bounds
 from coterie.formats.settings.edit import load_document, save_document
-from coterie.formats.settings.layers import repo_root, user_folder
+from coterie.formats.settings_locations import repo_root, user_folder
 
 
 def file_of(env: Mapping[str, str]) -> Path:

@@ -93,7 +93,8 @@ def load(text: str, report: Report) -> Value | None:
     except yaml.MarkedYAMLError as failure:
         mark = failure.problem_mark or failure.context_mark
         span = places.span(mark.index, mark.index) if mark is not None else None
-        report(error("not-yaml", f"this is not YAML: {_reason(failure)}", span))
+        hint = "indent with spaces" if "'\\t'" in _reason(failure) else ""
+        report(error("not-yaml", f"this is not YAML: {_reason(failure)}", span, hint))
     except yaml.reader.ReaderError as failure:
         span = places.span(failure.position, failure.position + 1)
         report(error("not-yaml", "this is not YAML: it contains a forbidden character", span))

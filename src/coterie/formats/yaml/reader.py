@@ -52,7 +52,9 @@ def read_pattern(
     fields = TableReader(root, "the file", ("pattern", "agents"), report)
     pattern = root.entries["pattern"]
     if not isinstance(pattern, Table) and plain(pattern) is not None:
-        fields.wrong("pattern", pattern, "a table", "write pattern: {type: …, slots: …}")
+        name = str(plain(pattern))
+        near = next((one for one in words() if did_you_mean(name, [one])), "…")
+        fields.wrong("pattern", pattern, "a table", f"write pattern: {{type: {near}, slots: …}}")
         return None
     reader = _Reader(file, folder, fields.table("agents", "write NAME: {model: …, prompt: …}"), report)
     return reader.team(fields.table("pattern"), stem(file), root.keys["pattern"], given)

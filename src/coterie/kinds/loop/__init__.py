@@ -19,7 +19,6 @@ from coterie.kinds.loop import environment, prompt, reload
 from coterie.kinds.loop.projection_file import Projector, journal_file
 from coterie.kinds.loop.waves import WaveFiles
 from coterie.planning.branches import BRANCH, asked_by_loop
-from coterie.planning.coordination import Coordination
 from coterie.planning.loop import LoopPlan
 from coterie.planning.place import RunPlace
 from coterie.planning.plan import AgentPlan, Plan, from_json
@@ -29,7 +28,6 @@ from coterie.workspace.notes import Notes, NoteSettings, ShownNotes
 class LoopKind(Kind):
     """A loop: events route to roles until one completes it."""
 
-    coordination: ClassVar[type[Coordination] | None] = LoopPlan
     prover: ClassVar[str] = "coterie.proofs.loop:prove_loop"
     keeps_guidance = True
     keeps_prompts = True

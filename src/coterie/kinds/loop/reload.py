@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from difflib import unified_diff
 from typing import Any
 
 import msgspec
@@ -120,6 +119,8 @@ def compared(plan: Plan, found: Plan) -> ConfigAnswer:
 
 def difference(plan: Plan, found: Plan) -> str:
     """The difference between two plans as a unified diff."""
+    from difflib import unified_diff
+
     old, new = list(_lines(msgspec.to_builtins(plan), "")), list(_lines(msgspec.to_builtins(found), ""))
     return "\n".join(unified_diff(old, new, "before", "after", n=1, lineterm=""))
 

@@ -21,7 +21,7 @@ from coterie.engines.patterns.shown import as_json
 from coterie.engines.patterns.structured import Answered
 from coterie.journal.records import TurnFinished
 from coterie.patterns.builtin.chain_jobs import CUT, Strategy, Subtask, SubtaskResult, failures, leaves, parts, tree
-from coterie.patterns.constructors import Filler, make_team
+from coterie.patterns.constructors import Filler, called_as, make_team
 from coterie.planning.plan import Wanted
 from coterie.topology.model import ArrowGroup, Topology
 from coterie.topology.patterns import faults
@@ -132,6 +132,7 @@ class ChainResult(PatternResult, frozen=True, kw_only=True):
     parts: tuple[SubtaskResult, ...]
 
 
+@called_as('chain_of_command({"commander": …, "worker_1": …})')
 def chain_of_command(
     slots: Mapping[str, Filler], /, *, name: str = "chain", description: str = "", **config: Any
 ) -> Topology:

@@ -20,7 +20,7 @@ from coterie.engines.patterns.result import PatternResult, SlotFailure, failure,
 from coterie.engines.patterns.shown import as_json, request
 from coterie.journal.records import TurnFinished
 from coterie.patterns.builtin.pipeline import PipelineResult
-from coterie.patterns.constructors import Filler, make_team
+from coterie.patterns.constructors import Filler, called_as, make_team
 from coterie.topology.model import ArrowGroup, Topology
 from coterie.topology.patterns import faults
 from coterie.topology.patterns.configs import (
@@ -167,6 +167,7 @@ class ConditionalResult(PatternResult, frozen=True, kw_only=True):
     output: dict[str, Any]
 
 
+@called_as('compound({"first": …, "second": …})')
 def compound(
     teams: Mapping[str, Filler], /, *, name: str = "compound", description: str = "", **config: Any
 ) -> Topology:

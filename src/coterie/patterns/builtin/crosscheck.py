@@ -17,7 +17,7 @@ from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind
 from coterie.engines.patterns.structured import REPAIRS, Answered, ask, ask_all, confidence
 from coterie.journal.records import TurnFinished
-from coterie.patterns.constructors import Filler, make_team
+from coterie.patterns.constructors import Filler, called_as, make_team
 from coterie.planning.plan import Wanted
 from coterie.topology.model import ArrowGroup, Topology
 from coterie.topology.patterns import faults
@@ -162,6 +162,7 @@ class CrossCheckResult(PatternResult, frozen=True, kw_only=True):
     revisions: int = 0
 
 
+@called_as("cross_check(PRIMARY, CHECKER, …)")
 def cross_check(
     primary: Filler,
     /,

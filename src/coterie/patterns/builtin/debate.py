@@ -22,7 +22,7 @@ from coterie.engines.patterns.result import PatternResult
 from coterie.engines.patterns.sections import sections
 from coterie.journal.records import TurnFinished
 from coterie.patterns.builtin.stance import agreement
-from coterie.patterns.constructors import Filler, make_team
+from coterie.patterns.constructors import Filler, called_as, make_team
 from coterie.planning.plan import Wanted
 from coterie.topology.model import ArrowGroup, Topology
 from coterie.topology.patterns import faults
@@ -263,6 +263,7 @@ class DebateResult(PatternResult, frozen=True, kw_only=True):
     tie: bool = False
 
 
+@called_as("debate(proponent=…, opponent=…, mediator=…)")
 def debate(
     *,
     proponent: Filler,

@@ -14,7 +14,7 @@ from coterie.engines.patterns import structured
 from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternResult, SlotFailure, loss, one_kind, said
 from coterie.engines.patterns.structured import Answered
-from coterie.patterns.constructors import Filler, make_team
+from coterie.patterns.constructors import Filler, called_as, make_team
 from coterie.planning.plan import Wanted
 from coterie.topology.model import ArrowGroup, Topology
 from coterie.topology.patterns import faults
@@ -194,6 +194,7 @@ class _Order(Struct, frozen=True):
 _Routing = Generator[Question | Together | Tell, Any, list[_Order]]
 
 
+@called_as('delegation({"worker": …}, coordinator=…)')
 def delegation(
     slots: Mapping[str, Filler],
     /,

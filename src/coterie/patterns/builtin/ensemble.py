@@ -17,7 +17,7 @@ from coterie.engines.patterns.diversity import spread
 from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind
 from coterie.journal.records import TurnFinished
-from coterie.patterns.constructors import Filler, make_team
+from coterie.patterns.constructors import Filler, called_as, make_team
 from coterie.planning.plan import Wanted
 from coterie.topology.model import ArrowGroup, Topology
 from coterie.topology.patterns import faults
@@ -158,6 +158,7 @@ class EnsembleResult(PatternResult, frozen=True, kw_only=True):
     tie: bool = False
 
 
+@called_as("ensemble(MEMBER, MEMBER, …)")
 def ensemble(
     *members: Filler, aggregator: Filler | None = None, name: str = "ensemble", description: str = "", **config: Any
 ) -> Topology:

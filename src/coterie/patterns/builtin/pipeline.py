@@ -15,7 +15,7 @@ from coterie.engines.patterns.registry import Calls, Team, pattern
 from coterie.engines.patterns.result import PatternResult, said
 from coterie.engines.patterns.shown import as_json
 from coterie.journal.records import TurnFinished
-from coterie.patterns.constructors import Filler, make_team
+from coterie.patterns.constructors import Filler, called_as, make_team
 from coterie.topology.model import ArrowGroup, Topology
 from coterie.topology.patterns import faults
 from coterie.topology.patterns.configs import (
@@ -108,6 +108,7 @@ class PipelineResult(PatternResult, frozen=True, kw_only=True):
     final_output: dict[str, Any]
 
 
+@called_as('pipeline({"first": …, "second": …})')
 def pipeline(
     slots: Mapping[str, Filler], /, *, name: str = "pipeline", description: str = "", **config: Any
 ) -> Topology:

@@ -10,7 +10,7 @@ from pathlib import Path
 from coterie import files
 from coterie.diagnostics import did_you_mean, error, warning
 from coterie.formats import bounds
-from coterie.formats.settings.layers import scope_folder
+from coterie.formats.settings_locations import scope_folder
 from coterie.planning.loops.texts import Report, TextLocation, joined
 
 SCOPES = ("repo", "user")

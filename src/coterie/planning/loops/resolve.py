@@ -13,7 +13,7 @@ from coterie.formats.folders import AGENTS, TOPOLOGY, is_folder
 from coterie.formats.settings import Settings
 from coterie.formats.settings import resolve as resolve_settings
 from coterie.formats.settings.keys import DEFAULT
-from coterie.formats.settings.layers import project_file
+from coterie.formats.settings_locations import project_file
 from coterie.planning.loop import LoopGiven, LoopPlan, ParallelPlan, ReviewPlan, RolePlan
 from coterie.planning.loops import checks
 from coterie.planning.loops.agents import BackendSources, loop_agents

@@ -5,6 +5,7 @@ Each fault is reported once: a rule skips what another rule reports.
 """
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from types import FunctionType, ModuleType
 
 from coterie.diagnostics import Diagnostic
@@ -23,12 +24,11 @@ from coterie.topology.checks import (
     reach,
     roles,
     shape,
-    systems,
 )
 from coterie.topology.checks.facts import Facts
 from coterie.topology.model import Topology
 
-__all__ = ["RULES", "Facts", "Rule", "check"]
+__all__ = ["Facts", "Rule", "check", "rules"]
 
 Rule = Callable[[Facts], Iterator[Diagnostic]]
 
@@ -47,9 +47,8 @@ MODULES = (
     operation,
     roles,
     patterns,
-    systems,
 )
-"""The modules with rules, in the order in which diagnostics at one place are reported."""
+"""The modules with rules for every topology, in the order in which diagnostics at one place are reported."""
 
 
 def _rules(module: ModuleType) -> Iterator[Rule]:
@@ -61,11 +60,19 @@ def _rules(module: ModuleType) -> Iterator[Rule]:
                 yield found
 
 
-RULES: tuple[Rule, ...] = tuple(rule for module in MODULES for rule in _rules(module))
+@cache
+def rules(of_system: bool) -> tuple[Rule, ...]:
+    """All rules; those for supervised systems only if *of_system*, since few files are such systems."""
+    modules = [*MODULES]
+    if of_system:
+        from coterie.topology.checks import systems
+
+        modules.append(systems)
+    return tuple(rule for module in modules for rule in _rules(module))
 
 
 def check(topology: Topology) -> list[Diagnostic]:
     """All diagnostics for *topology*, in file order."""
     facts = Facts(topology)
-    found = [diagnostic for rule in RULES for diagnostic in rule(facts)]
+    found = [diagnostic for rule in rules(topology.system is not None) for diagnostic in rule(facts)]
     return sorted(found, key=lambda diagnostic: diagnostic.span.offset if diagnostic.span is not None else -1)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from coterie.diagnostics import Diagnostic, error, warning
+from coterie.diagnostics import Diagnostic, did_you_mean, error, warning
 from coterie.topology.checks.facts import Facts, title
 from coterie.topology.model import Agent, Gate, Orchestrator
 
@@ -26,7 +26,18 @@ def somebody_thinks(facts: Facts) -> Iterator[Diagnostic]:
             hint = 'write model: NAME, or extensions { coterie { command: ["program"] } }'
             if facts.topology.pattern is not None:
                 hint = 'write model: NAME, command: ["program"], type: human, or pattern: {type: …}'
-            yield error("no-model", f"{title(node)} has no model", node.span, hint)
+            own = [word for word in node.kept.get("extensions", ()) if did_you_mean(word, ["coterie"])]
+            hint = f"write coterie in place of {own[0]}" if own else hint
+            near = ((key, did_you_mean(key, SAYS_WHO_THINKS)) for key in (*node.extension, *node.kept))
+            key, close = next((pair for pair in near if pair[1]), ("", ""))
+            if close and key in node.extension:
+                message = f"{title(node)} has no model: its extension has {key!r}"
+                yield error("no-model", message, node.spans.get(f"extension.{key}", node.span), close)
+            elif key in SAYS_WHO_THINKS:
+                hint = f"write it in its extension: extensions {{ coterie {{ {key}: … }} }}"
+                yield error("no-model", f"{title(node)} has no model: {key!r} is not a field of it", node.span, hint)
+            else:
+                yield error("no-model", f"{title(node)} has no model", node.span, hint)
 
 
 def outputs_declared_once(facts: Facts) -> Iterator[Diagnostic]:

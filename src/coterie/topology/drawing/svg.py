@@ -67,9 +67,16 @@ def svg(graph: Graph) -> str:
     return document(graph.name, _in_words(graph), _STYLE, width, height, lines)
 
 
-def placed(graph: Graph) -> Placed:
-    """The boxes and arrows of *graph* where the picture has them; nested teams are not part of it."""
+def placed(graph: Graph, *, least: float = 0.0) -> Placed:
+    """The boxes and arrows of *graph* where the picture has them; nested teams are not part of it.
+
+    Args:
+        least: The width of a box beyond its name that is left for what a reader adds, and twice its width at least.
+    """
     sizes = {name: _size(name, notes) for name, notes in _all_notes(graph).items()}
+    sizes = {
+        name: (max(width, 2 * least, _wide(name, _NAME) + least), height) for name, (width, height) in sizes.items()
+    }
     labels = {arrow.label: (_wide(_cut(arrow.label), _LABEL) + 8, 16.0) for arrow in graph.arrows}
     return place(graph, sizes, labels)
 

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from coterie.diagnostics import Severity, did_you_mean
 
+_SLOTS = ("proponent", "opponent", "mediator", "coordinator", "primary", "commander")
+"""Slots that patterns require: none of them is a misspelling of another."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -25,7 +28,8 @@ class Fault:
 
 def missing(message: str, slot: str, names: Sequence[str]) -> Fault:
     """A required slot is missing."""
-    return Fault("missing-slot", message, "slots", hint=did_you_mean(slot, names))
+    near = did_you_mean(slot, [name for name in names if name not in _SLOTS])
+    return Fault("missing-slot", message, "slots", hint=near or f"write {slot}: {{model: …}}")
 
 
 def no_such(where: str, name: str, known: Sequence[str]) -> Fault:

@@ -1,10 +1,11 @@
 """A supervised system as its file describes it, with spans."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from coterie.diagnostics import Span
 from coterie.topology.system.fields import SUPERVISORS, NodeFields, PluginsFields, TransportFields
+from coterie.values import dataclass
 
 _TRANSPORT, _PLUGINS = TransportFields(), PluginsFields()
 

@@ -1,9 +1,10 @@
 """A team whose result has a type of Python."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, TypeVar
 
 from coterie.topology.model import Topology
+from coterie.values import dataclass
 
 T = TypeVar("T")
 

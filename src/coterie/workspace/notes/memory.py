@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from coterie.formats.settings.durations import seconds
 from coterie.workspace.notes.base import NoteChange
 from coterie.workspace.notes.collection import Collection, InvalidChange, checked_text, indented, timestamp
 from coterie.workspace.notes.entries import Entry
@@ -83,6 +82,8 @@ class Memory(Collection):
         return repeated
 
     def _older(self, age: str, now: float) -> list[tuple[Entry, bool]]:
+        from coterie.formats.settings.durations import seconds  # its package reads all settings
+
         most = seconds(age, most=now)
         if most is None:
             raise InvalidChange(f"{age!r} is not a duration: write 30d, 12h or 1d12h")

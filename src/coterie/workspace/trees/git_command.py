@@ -17,7 +17,6 @@ from pathlib import Path
 
 from coterie.backends.base import Request
 from coterie.backends.processes import unmarked
-from coterie.backends.sandbox.choice import working
 from coterie.backends.sandbox.policy import Access, policy_of
 from coterie.backends.sandbox.restoring import remember, restore
 from coterie.backends.secrets import without_secrets
@@ -78,7 +77,13 @@ def prepared_call(
     if words[0] == "fetch":  # from a bundle
         env["GIT_ALLOW_PROTOCOL"] = "file"
     argv = _argv(words)
-    if words[0] in _WITHOUT_FILES or not _names_programs(folder, env) or (sandbox := working()) is None:
+    if words[0] in _WITHOUT_FILES or not _names_programs(folder, env):
+        yield argv, env
+        return
+    from coterie.backends.sandbox.choice import working  # few repositories name programs
+
+    sandbox = working()
+    if sandbox is None:
         yield argv, env
         return
     with tempfile.TemporaryDirectory(prefix="coterie-") as temporary:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from coterie import files
 from coterie.backends.needs import sandbox_of
-from coterie.backends.sandbox.choice import working
 from coterie.errors import CoterieError, shortage
 from coterie.journal.records import TreeAttested, TreeMade, TreePosition, TreeSaved, TreesJoined
 from coterie.options.backends import CODING
@@ -75,6 +74,8 @@ class GitWorkspace(Workspace):
         """Whether *agent* runs in a sandbox, or is a model without programs."""
         if agent.backend == "model":
             return "Bash" not in agent.options.get("built_in_tools", ()) and not agent.options.get("mcp_servers")
+        from coterie.backends.sandbox.choice import working  # it loads ctypes, and most runs save files without it
+
         return sandbox_of(agent) != "off" and working() is not None
 
     async def saved(self, run: str, turn: str, attempt: int, *, cut_off: bool = False) -> TreeSaved | None:

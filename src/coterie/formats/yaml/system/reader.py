@@ -45,6 +45,10 @@ _HINT = "write supervision: {name: root, children: [...]}"
 _NODE_HINT = f"write KIND: {{name: …}} with one of {', '.join(WRAPPED)}, or {{type: {', '.join(FLAT)}, name: …}}"
 
 
+_AGENTS = ("agents", "agent", "children", "nodes")
+_AGENTS_HINT = "write agents as children: supervision: {name: root, children: [{agent: {name: …, type: …}}]}"
+
+
 def is_system(root: Value, file: str) -> bool:
     """Whether *root*, the content of *file*, is a supervised system rather than a pattern."""
     if isinstance(root, Table) and not root.entries.keys().isdisjoint(("pattern", *PARTS)):
@@ -71,8 +75,8 @@ def read_system(
             report(wrong.found)
     for key, span in root.keys.items():
         if key not in PARTS:
-            hint = did_you_mean(key, PARTS) or f"known entries: {', '.join(PARTS)}"
-            report(error("unknown-entry", f"the file has no entry {key!r}", span, hint))
+            known = _AGENTS_HINT if key in _AGENTS else f"known entries: {', '.join(PARTS)}"
+            report(error("unknown-entry", f"the file has no entry {key!r}", span, did_you_mean(key, PARTS) or known))
     return _SystemReader(root, file, folder, report).topology()
 
 
@@ -114,7 +118,9 @@ class _SystemReader:
             return read
         if value is not None and plain(value) is not None:
             code = "bad-transport" if name == "transport" else "bad-value"
-            self._report(error(code, f"{name!r} must be a table, not {shown(value)}", value.span))
+            text = value.value if isinstance(value, Leaf) and isinstance(value.value, str) else "zmq"
+            hint = f"write {name}: {{type: {text}}}" if name == "transport" else f"write {name}: {{…}}"
+            self._report(error(code, f"{name!r} must be a table, not {shown(value)}", value.span, hint))
         return cls()
 
     def _entry(self) -> str:
@@ -125,13 +131,15 @@ class _SystemReader:
         if isinstance(value, Leaf) and isinstance(value.value, str) and value.value:
             return value.value
         message = f"'entry' must be the name of an agent, not {shown(value)}"
-        self._report(error("bad-value", message, value.span))
+        self._report(error("bad-value", message, value.span, "write entry: NAME"))
         return ""
 
     def _supervisor(self, table: Table, where: Span, *, is_root: bool = False) -> SystemNode:
         reader = self._reader("supervisor", table, where)
         fields = reader.read(table, SupervisorFields, also=("children",), but=_NOT_OF_THE_ROOT if is_root else {})
-        children = table.entries.get("children", Leaf(None, where))
+        misspelt = [key for key in table.entries if not is_field(SupervisorFields, key)]
+        near = next((key for key in misspelt if did_you_mean(key, ["children"]) or key in _AGENTS), "children")
+        children = table.entries.get("children") or table.entries.get(near, Leaf(None, where))
         if not isinstance(children, Sequence) and plain(children) is not None:
             message = f"the children of {_title('supervisor', fields)} must be a list, not {shown(children)}"
             self._report(error("bad-node", message, children.span, "write each child behind a dash: - agent: {…}"))
@@ -187,7 +195,9 @@ class _SystemReader:
             message = f"{_named('the node', table)} has no 'type'"
             self._report(error("missing-type", message, table.keys["name"], _NODE_HINT))
             return None
-        hint = next((found for key in table.entries if (found := did_you_mean(key, WRAPPED))), _NODE_HINT)
+        flat = next((key for key in table.entries if key in FLAT), "")
+        near = next((found for key in table.entries if (found := did_you_mean(key, WRAPPED))), _NODE_HINT)
+        hint = f"write - type: {flat}, and its entries below type" if flat else near
         what = listing(table.entries) or "nothing"
         message = f"a child of {_title('supervisor', parent)} is no known node: it has {what}"
         self._report(error("bad-node", message, next(iter(table.keys.values()), table.span), hint))

@@ -15,13 +15,17 @@ from coterie.formats.yaml.fields import entry_span
 from coterie.topology.checks.facts import UNREADABLE
 from coterie.topology.system.fields import (
     IGNORING_CASE,
+    WRAPPED,
+    AgentFields,
     FunctionPath,
     Name,
     Path,
     ProcessName,
     RoutePath,
     StreamName,
+    SupervisorFields,
     Text,
+    TransportFields,
     TurnName,
     ZmqAddress,
 )
@@ -34,6 +38,21 @@ _CODES = {
 """Codes of fields whose invalid values have one."""
 _MISSING = {"name": "missing-name", "type": "missing-type", "": "missing-entry"}
 """Codes of missing fields."""
+
+_ALSO_CALLED = {
+    "url": "servers",
+    "urls": "servers",
+    "nats_url": "servers",
+    "class": "type",
+    "agents": "children",
+    "workers": "children",
+    "restarts": "max_restarts",
+    "intensity": "max_restarts",
+    "period": "restart_window",
+    "window": "restart_window",
+    "timeout": "handle_timeout",
+}
+"""Entries that other systems have, and what they are called here."""
 
 Spans = dict[str, Span]
 _NOWHERE = Span(1, 1)
@@ -70,7 +89,7 @@ class TypedReader:
             but: Fields that are not permitted here, and why.
         """
         fields = {name: field for name, field in _fields(cls).items() if name not in but}
-        self._refuse_unknown(table, fields, path, also, but)
+        self._refuse_unknown(table, fields, path, (cls, also), but)
         found: dict[str, Any] = {}
         for name, field in fields.items():
             place, value, read = _join(path, name), table.entries.get(name), _WRONG
@@ -86,22 +105,38 @@ class TypedReader:
         return cls(**found)
 
     def _refuse_unknown(
-        self, table: Table, fields: Mapping[str, inspect.Field], path: str, also: Iterable[str], but: Mapping[str, str]
+        self,
+        table: Table,
+        fields: Mapping[str, inspect.Field],
+        path: str,
+        entries: tuple[type[msgspec.Struct], Iterable[str]],
+        but: Mapping[str, str],
     ) -> None:
+        cls, also = entries
         for key, span in table.keys.items():
             if key in fields or key in also:
                 continue
-            hint = but.get(key) or did_you_mean(key, fields)
+            hint = but.get(key) or did_you_mean(key, (*fields, *also))
             inner = fields.get("config")
             if not hint and inner is not None and isinstance(inner.type, inspect.StructType):
                 hint = "write it below config:" if key in _fields(inner.type.cls) else ""
-            hint = hint or f"known entries: {', '.join(fields)}"
+            if not hint and _ALSO_CALLED.get(key) in (*fields, *also):
+                value = table.entries[key]
+                hint = f"write {_ALSO_CALLED[key]}: {value.value if isinstance(value, Leaf) else '…'}"
+            hint = hint or _right_place(key, cls) or f"known entries: {', '.join((*fields, *also))}"
             self._report(error("unknown-entry", f"{self._title(path)} has no entry {key!r}", span, hint))
 
     def _missing(self, name: str, path: str, table: Table) -> None:
         code = _MISSING.get(name if not path else "", _MISSING[""])
         span = table.span if path else self._where
-        self._report(error(code, f"{self._title(path)} has no {name!r}", span, f"write {name}: …"))
+        self._report(
+            error(
+                code,
+                f"{self._title(path)} has no {name!r}",
+                span,
+                f"write {name}: {'MODULE.CLASS' if name == 'type' else '…'}",
+            )
+        )
 
     def _value(self, value: Value, type: inspect.Type, place: str) -> Any:
         """*value* as a *type*; if it is none, `_WRONG` after a report."""
@@ -139,12 +174,15 @@ class TypedReader:
         hint = ""
         if isinstance(value, Leaf) and isinstance(value.value, str):
             choices, text = _choices(type), value.value.upper() if name in IGNORING_CASE else value.value
-            same = next((each for each in choices if each.lower() == value.value.lower()), "")
-            hint = f"write {same}: only strategy and backoff ignore case" if same else did_you_mean(text, choices)
+            given = re.sub(r"[ -]", "_", value.value.lower())
+            same = next((each for each in choices if each.lower() == given), "")
+            why = "" if name in IGNORING_CASE else ": only strategy and backoff ignore case"
+            hint = f"write {same}{why}" if same else did_you_mean(text, choices)
             if place == "name":
                 hint = "write letters, digits, - and _, and begin with a letter"
         elif isinstance(value, Leaf) and isinstance(type, inspect.StrType) and value.value is not None:
             hint = "write it in quotes"
+        hint = hint or _example(name, type)
         code = "bad-transport" if self._owner == "the transport" else _CODES.get(place, "bad-value")
         message = f"{name!r} of {self._title(of)} must be {_wanted(type, value)}, not {shown(value)}"
         self._report(error(code, message, value.span, hint))
@@ -155,11 +193,41 @@ class TypedReader:
         return f"{indexed!r} of {self._owner}" if path else self._owner
 
 
+def _right_place(key: str, cls: type[msgspec.Struct]) -> str:
+    """Where the entry *key* belongs, if it is not one of *cls* but of another part of the file."""
+    owners = {"the transport": TransportFields, "a supervisor": SupervisorFields, "an agent": AgentFields, **WRAPPED}
+    owner = next((name for name, other in owners.items() if other is not cls and key in _fields(other)), "")
+    if owner in WRAPPED:
+        return f"{key} is an entry of a child of the kind {owner}: write - {owner}: {{name: …, {key}: …}}"
+    return f"{key} is an entry of {owner}: move it there" if owner else ""
+
+
+def _example(name: str, type: inspect.Type) -> str:
+    """A line that sets *name* to a value of *type*; empty if no value is typical."""
+    if "[" in name:
+        return ""
+    match type:
+        case inspect.IntType(ge=low, le=high):
+            return f"write {name}: {8080 if high == 65_535 else max(int(low or 0), 3)}"
+        case inspect.FloatType():
+            return f"write {name}: 1.5"
+        case inspect.BoolType():
+            return f"write {name}: true"
+        case inspect.LiteralType(values=values):
+            return f"write {name}: {values[0]}"
+        case inspect.VarTupleType():
+            return f"write {name}: [FIRST, SECOND]"
+        case inspect.StructType() | inspect.DictType():
+            return f"write {name}: {{NAME: VALUE}}"
+    return ""
+
+
 def value_faults(values: Mapping[str, Any], cls: type[msgspec.Struct], owner: str) -> list[str]:
     """What is wrong with *values*, given in Python, as the fields of a *cls*, in the words of a file's diagnostics."""
     found: list[Diagnostic] = []
     TypedReader(owner, _NOWHERE, found.append).read(_table(values), cls)
-    return [one.message + (f"; {one.hint}" if one.hint else "") for one in found]
+    hints = ("" if re.match(r"write [a-z_]+: ", one.hint) else one.hint for one in found)  # lines of YAML
+    return [one.message + (f"; {hint}" if hint else "") for one, hint in zip(found, hints, strict=True)]
 
 
 def _table(values: Mapping[str, Any]) -> Table:

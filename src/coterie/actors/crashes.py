@@ -1,0 +1,28 @@
+"""What is reported of an agent's crash."""
+
+import traceback
+
+from coterie import errors
+from coterie.actors.process import AgentProcess, not_async
+
+TRACE = 4000
+"""Characters of a traceback that are kept."""
+
+
+def error_line(error: BaseException | None) -> str:
+    """As `coterie.errors.error_line`, with what to write if a hook of an agent is not `async def`."""
+    line = errors.error_line(error)
+    if isinstance(error, TypeError) and "'await' expression" in line:
+        frames = (frame.f_locals.get("agent") for frame, _ in traceback.walk_tb(error.__traceback__))
+        hints = (not_async(agent) for agent in frames if isinstance(agent, AgentProcess))
+        if hint := next(filter(None, hints), ""):
+            error.add_note(hint)
+            line = f"{line}; {hint}"
+    return line
+
+
+def trace(error: BaseException, caller: str) -> str:
+    """Where *error* was raised, without the frame of the file *caller*, from which the agent was called."""
+    first = error.__traceback__
+    own = first.tb_next if first is not None and first.tb_frame.f_code.co_filename == caller else None
+    return "".join(traceback.format_exception(type(error), error, own or first))[-TRACE:]

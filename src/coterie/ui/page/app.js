@@ -1,0 +1,64 @@
+// The page: its head, and the view that the address names.
+import { html, render, useErrorBoundary, useRef } from "./base.js";
+import { go, here, takeLinks, useAddress, withQuery } from "./address.js";
+import { Problem } from "./parts.js";
+import { begin } from "./session.js";
+import { Keys } from "./keys.js";
+import { about, api, connect, useStatus } from "./store.js";
+import { clock } from "./words.js";
+import { Compare } from "./views/compare.js";
+import { Home } from "./views/home.js";
+import { Run } from "./views/run.js";
+import { TeamFile } from "./views/team.js";
+
+function App() {
+  const { path, query } = useAddress();
+  const [first = "", key = "", view = ""] = path;
+  return html`<a class="skip" href="#main">Skip to the content</a>
+    <header><a class="brand" href="/"><b>Coterie</b></a>
+      <nav aria-label="Page"><a href="/" aria-current=${first === "" ? "page" : null}>Runs</a>
+        ${about.team && html`<a href="/team" aria-current=${first === "team" ? "page" : null}>Team</a>`}</nav>
+      <${Search} query=${query.get("q") ?? ""} isHome=${first === ""} /><${Live} /></header>
+    <main id="main" tabindex="-1"><${Guarded} key=${here().pathname}>${
+      first === "runs" && key ? html`<${Run} key=${key} runKey=${key} view=${view} />` : first === "compare" ? html`<${Compare} />` : first === "team" ? html`<${TeamFile} />` : html`<${Home} />`}<//></main>
+    <${Keys} /><div id="announcer" class="unseen" role="status" aria-live="polite"></div>`;
+}
+
+/** @param {{query: string, isHome: boolean}} given */
+function Search({ query, isHome }) {
+  const waiting = useRef(/** @type {any} */ (0));
+  const typed = (/** @type {Event} */ event) => {
+    const { value } = /** @type {HTMLInputElement} */ (event.target);
+    clearTimeout(waiting.current);
+    waiting.current = setTimeout(() => go(isHome ? withQuery({ q: value, limit: "" }) : `/?q=${encodeURIComponent(value)}`, isHome), 200);
+  };
+  return html`<input id="search" type="search" aria-label="Search runs" placeholder="Search runs, teams, prompts   /" value=${query} onInput=${typed} />`;
+}
+
+/** Whether what is shown is live, and if not since when. */
+function Live() {
+  const { staleSince, refused, began } = useStatus();
+  if (refused) return html`<span class="live" role="alert"><span class="state fail">session over</span> run <code>coterie ui</code> again</span>`;
+  if (staleSince) return html`<span class="live" role="alert"><span class="state wait">not connected since ${clock(staleSince / 1000, Date.now() / 1000)}</span></span>`;
+  return html`<span class="live"><span class="state ${began ? "done" : "next"}">${began ? "live" : "connecting"}</span></span>`;
+}
+
+/** Shows why a view failed, and keeps the rest of the page. @param {{children?: any}} given */
+function Guarded({ children }) {
+  const [error] = useErrorBoundary((found) => console.error(found));
+  if (error) return html`<${Problem} text=${`this view failed: ${error.message}; please report it as a bug`} />`;
+  return children;
+}
+
+const place = /** @type {HTMLElement} */ (document.getElementById("app"));
+begin().then(async (problem) => {
+  const found = problem ? null : await api("/api/about").catch((error) => void (problem = error.message));
+  if (found) Object.assign(about, found);
+  if (problem) {
+    render(html`<main><h1>Coterie</h1><${Problem} text=${problem} /><p>Type <code>coterie ui</code>, or press Enter in its terminal for a new address.</p></main>`, place);
+    return;
+  }
+  takeLinks();
+  connect();
+  render(html`<${App} />`, place);
+});

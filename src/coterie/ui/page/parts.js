@@ -1,0 +1,73 @@
+// The small parts that all views are made of.
+import { html, useEffect, useState } from "./base.js";
+import { absolute, ago, duration, stateWords, visible } from "./words.js";
+
+/** @type {Set<() => void>} */
+const ticking = new Set();
+setInterval(() => {
+  if (!document.hidden) ticking.forEach((one) => one());
+}, 1000);
+
+/** The time now, in Unix seconds, again each second. */
+export function useNow() {
+  const [now, set] = useState(Date.now() / 1000);
+  useEffect(() => {
+    const one = () => set(Date.now() / 1000);
+    ticking.add(one);
+    return () => void ticking.delete(one);
+  }, []);
+  return now;
+}
+
+/** @param {{state: string, words?: string}} given */
+export function State({ state, words }) {
+  const [look, word] = stateWords(state);
+  return html`<span class="state ${look}">${visible(words || word)}</span>`;
+}
+
+/** A time, relative; the absolute one is its title. @param {{at: number}} given */
+export function Ago({ at }) {
+  const now = useNow();
+  return html`<time datetime=${new Date(at * 1000).toISOString()} title=${absolute(at)}>${ago(at, now)}</time>`;
+}
+
+/** How long something takes or took. @param {{from: number, to?: number|null}} given */
+export function Lasted({ from, to }) {
+  return to === null || to === undefined ? html`<${Running} from=${from} />` : html`<span title=${absolute(from)}>${duration(to - from)}</span>`;
+}
+
+/** @param {{from: number}} given */
+function Running({ from }) {
+  const now = useNow();
+  return html`<span title=${absolute(from)}>${duration(now - from)}</span>`;
+}
+
+/** Text of an agent, as text. @param {{children?: any, text?: string}} given */
+export const Text = ({ text }) => html`<bdi>${visible(text ?? "")}</bdi>`;
+
+/** A command line to copy. @param {{line: string}} given */
+export function Command({ line }) {
+  const [copied, set] = useState(false);
+  const copy = () => navigator.clipboard?.writeText(line).then(() => {
+    set(true);
+    setTimeout(() => set(false), 1500);
+  });
+  return html`<span class="command"><code>${visible(line)}</code>
+    <button class="small" onClick=${copy} aria-label="Copy the command">${copied ? "copied" : "copy"}</button></span>`;
+}
+
+/** What to do where there is nothing to show. @param {{children?: any}} given */
+export const Empty = ({ children }) => html`<p class="empty">${children}</p>`;
+
+/** Why something cannot be shown. @param {{text: string}} given */
+export const Problem = ({ text }) => html`<p class="problem" role="alert"><span class="state fail">${visible(text)}</span></p>`;
+
+/** A share as a bar; its text stands beside it. @param {{part: number, of: number}} given */
+export const Bar = ({ part, of }) =>
+  html`<span class="bar" aria-hidden="true"><i style=${{ width: `${Math.min(100, (100 * part) / Math.max(of, 1))}%` }}></i></span>`;
+
+/** Say `text` to a screen reader. @param {string} text */
+export function announce(text) {
+  const place = document.getElementById("announcer");
+  if (place) place.textContent = text;
+}

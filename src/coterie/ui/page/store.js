@@ -1,0 +1,198 @@
+// What this tab shows, and its newest state: topics of the stream, and values that are fetched once.
+import { useEffect, useMemo, useState } from "./base.js";
+import { embedded, topicOf, valueOf } from "./embedded.js";
+import { Hub } from "./hub.js";
+import { append, merge } from "./merge.js";
+import { onSecret, refuse, secret } from "./session.js";
+
+/**
+ * @typedef {object} Topic
+ * @property {any} state null until it came
+ * @property {number} version grows with each change
+ * @property {string} problem why it cannot be shown
+ * @property {boolean} gone it will not come back
+ */
+
+/** @type {Map<string, Topic>} */
+const topics = new Map();
+/** @type {Map<string, Set<() => void>>} */
+const readers = new Map();
+/** @type {Set<() => void>} */
+const onStatus = new Set();
+/** The state of the stream: since when it is stale (0: it is not), and whether the session is over. */
+export const status = { staleSince: 0, refused: false, began: false };
+
+/** What is known of the server. @type {{read_only: boolean, is_file?: boolean, version: string, homes: string[], cwd: string, team?: string}} */
+export const about = { read_only: true, version: "", homes: [], cwd: "", team: "" };
+
+/** @type {(message: any) => void} */
+let send = () => undefined;
+let framed = 0;
+/** @type {Set<string>} */
+const dirty = new Set();
+
+/** Connect this tab with the hub. */
+export function connect() {
+  if (typeof SharedWorker === "function") {
+    const worker = new SharedWorker("/worker.js", { type: "module", name: "coterie" });
+    worker.port.onmessage = (event) => take(event.data);
+    send = (message) => worker.port.postMessage(message);
+  } else {
+    const hub = new Hub();
+    send = (message) => hub.receive("tab", message, (answer) => take(structuredClone(answer)));
+  }
+  onSecret((value) => {
+    status.refused = false;
+    send({ do: "session", secret: value });
+    rewatch();
+    changedStatus();
+  });
+  send({ do: "session", secret: secret() });
+  document.addEventListener("visibilitychange", rewatch);
+  addEventListener("pagehide", () => send({ do: "bye" }));
+  addEventListener("pageshow", (event) => {
+    if (!event.persisted) return;
+    send({ do: "session", secret: secret() });
+    rewatch();
+  });
+  setInterval(() => {
+    if (!document.hidden) send({ do: "here" });
+  }, 20_000);
+}
+
+/** Tell the hub what this tab shows; a hidden one shows nothing. */
+function rewatch() {
+  send({ do: "watch", topics: document.hidden ? [] : [...readers.keys()] });
+}
+
+/** @param {any} message of the hub */
+function take(message) {
+  if (message.kind === "stale" || message.kind === "live" || message.kind === "refused") {
+    status.staleSince = message.kind === "live" ? 0 : message.since ?? (status.staleSince || Date.now());
+    status.refused = message.kind === "refused";
+    status.began ||= message.kind === "live";
+    if (status.refused) refuse();
+    changedStatus();
+    return;
+  }
+  const topic = topics.get(message.topic);
+  if (!topic) return;
+  if (message.kind === "problem") {
+    topic.problem = message.data.error;
+    topic.gone = Boolean(message.data.gone);
+  } else {
+    topic.problem = "";
+    if (message.kind === "output") append((topic.state ??= {}), message.data);
+    else if (message.kind === "state") topic.state = message.data;
+    else if (topic.state) merge(topic.state, message.data);
+  }
+  topic.version += 1;
+  dirty.add(message.topic);
+  if (!framed) framed = requestAnimationFrame(show);
+}
+
+function show() {
+  framed = 0;
+  for (const name of [...dirty]) for (const one of readers.get(name) ?? []) one();
+  dirty.clear();
+}
+
+function changedStatus() {
+  for (const one of onStatus) one();
+}
+
+/** @returns {typeof status} */
+export function useStatus() {
+  const [, again] = useState(0);
+  useEffect(() => {
+    const one = () => again((n) => n + 1);
+    onStatus.add(one);
+    one(); // it may have changed since this was rendered
+    return () => void onStatus.delete(one);
+  }, []);
+  return status;
+}
+
+/**
+ * The newest state of a topic.
+ * @param {string} name empty: none
+ * @returns {Topic}
+ */
+export function useTopic(name) {
+  const [, again] = useState(0);
+  if (name && !topics.has(name) && embedded.data) topics.set(name, { state: topicOf(name), version: 1, problem: "", gone: false });
+  if (name && !topics.has(name)) topics.set(name, { state: null, version: 0, problem: "", gone: false });
+  useEffect(() => {
+    if (!name) return undefined;
+    const one = () => again((n) => n + 1);
+    const all = readers.get(name) ?? new Set();
+    all.add(one);
+    readers.set(name, all);
+    one(); // it may have come since this was rendered
+    rewatch();
+    return () => {
+      all.delete(one);
+      if (all.size) return;
+      readers.delete(name);
+      rewatch();
+      setTimeout(() => readers.has(name) || topics.delete(name), 30_000);
+    };
+  }, [name]);
+  return topics.get(name) ?? { state: null, version: 0, problem: "", gone: false };
+}
+
+export class ApiError extends Error {}
+
+/**
+ * Ask the server.
+ * @param {string} path
+ * @param {any} [body] sent by POST
+ * @returns {Promise<any>}
+ */
+export async function api(path, body) {
+  if (embedded.data) {
+    const { value, problem } = valueOf(path);
+    if (problem) throw new ApiError(problem);
+    return value;
+  }
+  /** @type {Record<string, string>} */ const headers = { authorization: `Bearer ${secret()}` };
+  if (body !== undefined) Object.assign(headers, { "content-type": "application/json", "x-coterie": "1" });
+  let response;
+  try {
+    response = await fetch(path, body === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(body) });
+  } catch {
+    throw new ApiError("the server does not answer: is `coterie ui` still running?");
+  }
+  const value = await response.json().catch(() => ({ error: `the server answered ${response.status}` }));
+  if (response.status === 401) {
+    status.refused = true;
+    refuse();
+    changedStatus();
+  }
+  if (!response.ok) throw new ApiError(value.error);
+  return value;
+}
+
+/**
+ * A value that is fetched, and again when `sign` changes; the earlier one is shown until then.
+ * @param {string} path empty: nothing
+ * @param {any} [sign]
+ * @returns {{value: any, problem: string, path: string}}
+ */
+export function useFetched(path, sign) {
+  const [found, set] = useState(/** @type {{value: any, problem: string, path: string}} */ ({ value: null, problem: "", path: "" }));
+  useEffect(() => {
+    if (!path || embedded.data) return undefined;
+    let left = false;
+    api(path).then(
+      (value) => left || set({ value, problem: "", path }),
+      (error) => left || set((now) => ({ value: now.path === path ? now.value : null, problem: error.message, path })),
+    );
+    return () => {
+      left = true;
+    };
+  }, [path, sign]);
+  const given = useMemo(() => (embedded.data && path ? { ...valueOf(path), path } : null), [path]);
+  if (given) return given;
+  return found.path === path ? found : { value: null, problem: "", path };
+}

@@ -1,0 +1,10 @@
+import type { Context } from "./preact.js";
+export function useState<T>(first: T | (() => T)): [T, (next: T | ((now: T) => T)) => void];
+export function useEffect(effect: () => void | (() => void), on?: any[]): void;
+export function useLayoutEffect(effect: () => void | (() => void), on?: any[]): void;
+export function useRef<T>(first: T): { current: T };
+export function useMemo<T>(make: () => T, on: any[]): T;
+export function useCallback<T extends Function>(make: T, on: any[]): T;
+export function useContext<T>(context: Context<T>): T;
+export function useId(): string;
+export function useErrorBoundary(handle?: (error: any) => void): [any, () => void];

@@ -1,0 +1,306 @@
+"""The JSON API of the page, which others may use: values as `--json` prints them."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from coterie import __version__
+from coterie.errors import CoterieError, NoSuchRun, NoSuchTurn, UsageError, error_line
+from coterie.planning.plan import Plan
+from coterie.proofs.worst_case import WorstCase, worst_case
+from coterie.runs.changed_files import changed_files
+from coterie.runs.comparison import compare
+from coterie.runs.repository import Runs
+from coterie.runs.turn_detail import detail
+from coterie.ui.access import SessionAccess
+from coterie.ui.actions import ANY, PageAction, act, preview
+from coterie.ui.places import ServedRun
+from coterie.ui.single_file import page_of
+from coterie.ui.stream import Feeds, events
+from coterie.views.costs import costs, dearest
+from coterie.views.failure import first_failure
+from coterie.views.live import LiveRun
+from coterie.views.rows import run_row
+from coterie.views.timeline import Line, Timeline
+
+PAGE: Final = Path(__file__).parent / "page"
+KINDS: Final = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+VIEWS: Final = ("", "runs", "compare", "team")
+"""The first parts of addresses that the page itself reads."""
+LARGEST: Final = 1 << 20
+"""Bytes of a request's body."""
+LINES: Final = 200
+"""Records that a page of them has, unless another number is wanted; *MOST* at most."""
+MOST: Final = 2000
+
+Value = Callable[[Request], Awaitable[Any]]
+MayAct = Callable[[Any], str]
+
+
+class Api:
+    """The routes of one server.
+
+    Args:
+        may_act: Why the connection with this scope may not act; empty: it may. None: the server is read-only.
+        about: What the page should know of the server.
+    """
+
+    def __init__(self, feeds: Feeds, access: SessionAccess, about: dict[str, Any], may_act: MayAct | None) -> None:
+        self._feeds, self._access = feeds, access
+        self._about = about | {"version": __version__, "read_only": may_act is None}
+        self._may_act = may_act
+        self._worst: dict[str, WorstCase] = {}
+        self._times: dict[str, Timeline] = {}
+
+    def app(self) -> Starlette:
+        """The application, without its guard."""
+        read: dict[str, Value] = {
+            "/api/about": self._of_server,
+            "/api/home": lambda request: self._feeds.home.shown(request.url.query),
+            "/api/runs/{key}": self._run,
+            "/api/runs/{key}/turn": self._turn,
+            "/api/runs/{key}/files": self._files,
+            "/api/runs/{key}/records": self._records,
+            "/api/runs/{key}/record": self._record,
+            "/api/runs/{key}/cost": self._cost,
+            "/api/runs/{key}/failure": self._failure,
+            "/api/runs/{key}/html": self._html,
+            "/api/diff": self._diff,
+            "/api/team": self._team,
+        }
+        acts: dict[str, Value] = {"/api/runs/{key}/preview": self._preview, "/api/runs/{key}/act": self._act}
+        if self._may_act is None:
+            acts = {}
+        return Starlette(
+            routes=[
+                *(Route(path, partial(_answer, value)) for path, value in read.items()),
+                Route("/api/session", partial(_answer, self._session), methods=["POST"]),
+                Route("/api/stream", self._stream, methods=["POST"]),
+                *(Route(path, partial(_answer, value), methods=["POST"]) for path, value in acts.items()),
+                Route(
+                    "/api/{rest:path}", partial(_answer, _unknown), methods=["GET", "POST", "PUT", "DELETE", "PATCH"]
+                ),
+                Route("/{path:path}", _static),
+            ],
+            exception_handlers={404: _problem, 405: _problem},
+        )
+
+    async def _of_server(self, request: Request) -> Any:
+        return self._about | {"streams": self._feeds.streams}
+
+    async def _session(self, request: Request) -> Any:
+        secret = self._access.trade(str((await body_of(request)).get("code", "")))
+        if not secret:
+            raise HTTPException(401, "this address was used before or is older than a minute: run `coterie ui` again")
+        return {"secret": secret}
+
+    async def _stream(self, request: Request) -> Response:
+        try:
+            topics = msgspec.convert((await body_of(request)).get("topics"), dict[str, str])
+        except msgspec.ValidationError:
+            return _json({"error": "a stream needs `topics`: texts by topic"}, 422)
+        return StreamingResponse(events(self._feeds, topics), media_type="text/event-stream")
+
+    async def _run(self, request: Request) -> Any:
+        feed = await self._feeds.run(request.path_params["key"])
+        state = await feed.with_live(lambda live: live.state())
+        return state | {"here": {"run": feed.place.about()}}
+
+    async def _turn(self, request: Request) -> Any:
+        runs, run, turn = await self._named(request)
+        return (await asyncio.to_thread(detail, runs, run, turn)).data()
+
+    async def _files(self, request: Request) -> Any:
+        return await asyncio.to_thread(changed_files, *await self._named(request))
+
+    async def _records(self, request: Request) -> Any:
+        """A page of the records of a run as sentences, those that fit; and how many fit."""
+        query = request.query_params
+        runs, run = await self._place(request)
+        text, turn, topic = query.get("q", "").lower(), query.get("turn", ""), query.get("topic", "")
+        begin, most = _number(query.get("from"), 1), min(_number(query.get("limit"), LINES), MOST)
+
+        def fits(line: Line) -> bool:
+            return turn in ("", line.turn) and line.topic.startswith(topic) and text in line.text.lower()
+
+        def read() -> Any:
+            lines = self._lines(runs, run)
+            found = [line for line in lines if fits(line)]
+            shown = found[begin - 1 : begin - 1 + most]
+            return {"lines": shown, "of": len(found), "topics": sorted({line.topic for line in lines})}
+
+        return await asyncio.to_thread(read)
+
+    def _lines(self, runs: Runs, run: str) -> list[Line]:
+        """The records of *run* as sentences; what was read before is kept."""
+        name = str(runs.folder(run))
+        view = self._times.pop(name, None) or Timeline()
+        self._times[name] = view
+        while len(self._times) > 4:
+            del self._times[next(iter(self._times))]
+        for record in runs.read(run, len(view.lines) + 1):
+            view.apply(record)
+        return view.lines
+
+    async def _record(self, request: Request) -> Any:
+        runs, run = await self._place(request)
+        seq = _number(request.query_params.get("seq"), 1)
+        found = await asyncio.to_thread(lambda: list(islice(runs.read(run, seq), 1)))
+        if not found:
+            raise HTTPException(404, f"run {run} has no record {seq}")
+        return found[0]
+
+    async def _cost(self, request: Request) -> Any:
+        feed = await self._feeds.run(request.path_params["key"])
+
+        def of(live: LiveRun) -> Any:
+            known = live.runs[live.run]
+            found = costs(live.costs.values(), live.run, run_row(known).max_cost)
+            plan = known.plan.plan
+            worst = self._worst_of(known.view.plan, plan, dearest(found)) if plan is not None else None
+            return {**structs.asdict(found), "worst": worst}
+
+        return await feed.with_live(of)
+
+    def _worst_of(self, text: str, plan: Plan, prices: Any) -> WorstCase:
+        key = f"{text}{sorted(prices.items())}"
+        if key not in self._worst:
+            self._worst = {key: worst_case(plan, prices)}
+        return self._worst[key]
+
+    async def _failure(self, request: Request) -> Any:
+        return await (await self._feeds.run(request.path_params["key"])).with_live(first_failure)
+
+    async def _html(self, request: Request) -> Any:
+        """The run as one page that opens without a server."""
+        place = await asyncio.to_thread(self._feeds.places.find, request.path_params["key"])
+        return {"html": await asyncio.to_thread(page_of, place.runs, place.run)}
+
+    async def _diff(self, request: Request) -> Any:
+        sides = []
+        for name in ("a", "b"):
+            place = await asyncio.to_thread(self._feeds.places.find, request.query_params.get(name, ""))
+            sides.append((place.runs, place.run))
+        return await asyncio.to_thread(compare, *sides)
+
+    async def _team(self, request: Request) -> Any:
+        try:
+            event, _ = await (await self._feeds.open("team")).state("")
+        except LookupError:
+            raise HTTPException(404, "no team's file is shown: run `coterie ui FILE`") from None
+        assert event is not None
+        return msgspec.Raw(event.data)
+
+    async def _preview(self, request: Request) -> Any:
+        """What an action would do, and the command that does the same."""
+        place, action = await self._action(request)
+        return await asyncio.to_thread(preview, place, action)
+
+    async def _act(self, request: Request) -> Any:
+        """Do an action, if the process behind the connection may."""
+        assert self._may_act is not None
+        place, action = await self._action(request)
+        if why := await asyncio.to_thread(self._may_act, request.scope):
+            command = await asyncio.to_thread(action.command, place)
+            raise HTTPException(403, f"{why}; in a terminal: {command}")
+        feed = await self._feeds.run(place.key)
+        epoch = await feed.with_live(lambda live: live.runs[live.run].view.epoch)
+        return await asyncio.to_thread(act, place, action, epoch)
+
+    async def _action(self, request: Request) -> tuple[ServedRun, PageAction]:
+        place = await asyncio.to_thread(self._feeds.places.find, request.path_params["key"])
+        try:
+            action: PageAction = msgspec.convert(await body_of(request), ANY)
+        except msgspec.ValidationError as error:
+            raise HTTPException(422, f"this is no action: {error}") from None
+        return place, action
+
+    async def _place(self, request: Request) -> tuple[Runs, str]:
+        """The run of a request; `run` names one below the root run as `TURN.ATTEMPT/…`."""
+        place = await asyncio.to_thread(self._feeds.places.find, request.path_params["key"])
+        below = request.query_params.get("run", "")
+        return place.runs, f"{place.run}/{below}" if below else place.run
+
+    async def _named(self, request: Request) -> tuple[Runs, str, str]:
+        """The turn of a request, by its address in the root run."""
+        place = await asyncio.to_thread(self._feeds.places.find, request.path_params["key"])
+        below, _, turn = request.query_params.get("turn", "").rpartition("/")
+        return place.runs, f"{place.run}/{below}" if below else place.run, turn
+
+
+async def body_of(request: Request) -> dict[str, Any]:
+    """The JSON object of the body.
+
+    Raises:
+        HTTPException: There is none, or it is too large.
+    """
+    data = b""
+    async for part in request.stream():
+        data += part
+        if len(data) > LARGEST:
+            raise HTTPException(413, "the body is too large")
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise HTTPException(422, "the body is not JSON") from None
+    if not isinstance(value, dict):
+        raise HTTPException(422, "the body must be a JSON object")
+    return value
+
+
+async def _answer(value: Value, request: Request) -> Response:
+    """The response with *value*, or with the reason why there is none."""
+    try:
+        return _json(await value(request))
+    except HTTPException as error:
+        return _json({"error": error.detail}, error.status_code)
+    except (NoSuchRun, NoSuchTurn) as error:
+        return _json({"error": str(error)}, 404)
+    except UsageError as error:
+        return _json({"error": str(error)}, 409)
+    except (OSError, CoterieError) as error:
+        return _json({"error": str(error)}, 500)
+    except Exception as error:  # a defect, which the page shows as one
+        if os.environ.get("COTERIE_DEBUG"):
+            sys.excepthook(type(error), error, error.__traceback__)
+        return _json({"error": f"this is a bug in coterie: {error_line(error)}; please report it"}, 500)
+
+
+async def _unknown(request: Request) -> Any:
+    raise HTTPException(404, f"nothing is at {request.url.path}")
+
+
+async def _problem(request: Request, error: Any) -> Response:
+    return _json({"error": str(error.detail)}, error.status_code)
+
+
+async def _static(request: Request) -> Response:
+    """A file of the page, or the page itself."""
+    name = request.path_params["path"]
+    known = {str(one.relative_to(PAGE)): one for one in PAGE.rglob("*") if one.suffix in KINDS}
+    file = known.get("index.html" if name.partition("/")[0] in VIEWS else name)
+    if file is None:
+        return _json({"error": f"nothing is at {request.url.path}"}, 404)
+    data = await asyncio.to_thread(file.read_bytes)
+    return Response(data, media_type=KINDS[file.suffix])
+
+
+def _number(text: str | None, usual: int) -> int:
+    return max(int(text), 1) if text is not None and text.isdecimal() else usual
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value, enc_hook=str), status, media_type="application/json")

@@ -1,0 +1,170 @@
+"""The one stream: a state, then only what changes; it goes on where a page was, also on another server."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from command_line import Place
+from page_stage import ACTS, client_of, event, events_of, serving
+
+from coterie.runs.repository import Runs
+from coterie.ui import feeds
+from coterie.views.live import fold, merge
+
+pytestmark = pytest.mark.slow
+
+
+class Growing:
+    """A finished run of *place*, copied to another state directory line by line."""
+
+    def __init__(self, place: Place, lines: int) -> None:
+        place.call("run", "loop.at", "Write")
+        made = Runs((place.folder / ".coterie").rename(place.folder / "made"))
+        [self.run] = made.list()
+        self.made, self.state_dir = made, place.folder / "copy"
+        self._lines = made.file(self.run).read_bytes().splitlines(keepends=True)
+        self._file = Runs(self.state_dir).file(self.run)
+        self._file.parent.mkdir(parents=True)
+        self._file.write_bytes(b"")
+        self._grown = 0
+        self.grow(lines)
+
+    def grow(self, lines: int = 1000) -> str:
+        """Write so many lines more; the position then."""
+        with self._file.open("ab") as file:
+            file.writelines(self._lines[self._grown : self._grown + lines])
+        self._grown = min(self._grown + lines, len(self._lines))
+        return str(max(record.seq for record in Runs(self.state_dir).read(self.run)))
+
+    def state(self) -> dict[str, Any]:
+        """The whole run as tables."""
+        live = fold(self.made.history(self.run), self.run)
+        whole: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(live.state(), enc_hook=str))
+        return whole
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at runs without an owner often."""
+    monkeypatch.setattr(feeds, "IDLE", 0.02)
+
+
+def tables(state: dict[str, Any]) -> dict[str, Any]:
+    """*state* without what no journal has."""
+    return {name: table for name, table in state.items() if name != "here"}
+
+
+async def changed(events: Any, state: dict[str, Any], wanted: str) -> str:
+    """Merge changes into *state* until the position is *wanted*; that position."""
+    last = ""
+    while last != wanted:
+        one = await event(events)
+        assert one["kind"] == "changes"
+        assert one["id"] != last
+        merged = merge({"here": {}, **state}, one["data"])
+        state.clear()
+        state.update(merged)
+        last = one["id"]
+    return last
+
+
+async def test_a_page_gets_the_state_and_then_only_changes(place: Place) -> None:
+    """Merged they are the state of everything; the id of an event is a position in the journal."""
+    run = Growing(place, 6)
+    topic = f"run/{run.run}"
+    begin, whole = run.grow(0), run.state()
+    async with serving(run.state_dir) as server, client_of(server) as client, events_of(client, {topic: ""}) as events:
+        first = await event(events)
+        state = first["data"]
+        await changed(events, state, run.grow())
+    assert (first["kind"], first["id"], first["topic"]) == ("state", begin, topic)
+    assert tables(state) == tables(whole)
+
+
+async def test_a_page_goes_on_where_it_was_without_gap_or_repetition(place: Place) -> None:
+    """On the same server, and on another one that is started after a kill."""
+    run = Growing(place, 6)
+    topic = f"run/{run.run}"
+    begin, whole = run.grow(0), run.state()
+    async with serving(run.state_dir) as server, client_of(server) as client:
+        async with events_of(client, {topic: ""}) as events:
+            state = (await event(events))["data"]
+        middle = run.grow(4)
+        async with events_of(client, {topic: begin}) as events:
+            assert await changed(events, state, middle) == middle
+        async with events_of(client, {topic: middle, "home?": ""}) as events:
+            assert (await event(events))["topic"] == "home?"
+    end = run.grow()
+    async with (
+        serving(run.state_dir) as server,
+        client_of(server) as client,
+        events_of(client, {topic: middle}) as events,
+    ):
+        assert await changed(events, state, end) == end
+    assert tables(state) == tables(whole)
+
+
+async def test_pages_share_what_is_folded_and_one_bad_topic_spoils_no_other(place: Place) -> None:
+    """Ten streams of one run read it once."""
+    run = Growing(place, 6)
+    topic = f"run/{run.run}"
+    bad = {"run/none": "", "nothing": ""}
+    async with serving(run.state_dir) as server, client_of(server) as client:
+        async with events_of(client, {topic: "", **bad}) as events:
+            every = [await event(events) for _ in range(3)]
+        found = {one["topic"]: one for one in every}
+        for _ in range(9):
+            async with events_of(client, {topic: ""}) as more:
+                assert (await event(more))["kind"] == "state"
+        feeds_of_runs = [name for name in server.feeds._feeds if name.startswith("run/")]
+    assert found[topic]["kind"] == "state"
+    assert found["run/none"]["kind"] == found["nothing"]["kind"] == "problem"
+    assert "no run 'none'" in found["run/none"]["data"]["error"]
+    assert feeds_of_runs == [topic]
+
+
+async def test_an_older_page_gets_the_whole_state(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a feed has forgotten is not sent in part."""
+    monkeypatch.setattr(feeds, "KEPT", 1)
+    run = Growing(place, 6)
+    topic, begin = f"run/{run.run}", run.grow(0)
+    async with serving(run.state_dir) as server, client_of(server) as client:
+        async with events_of(client, {topic: ""}) as events:
+            state = (await event(events))["data"]
+            await changed(events, state, run.grow(2))
+            await changed(events, state, last := run.grow(2))
+        async with events_of(client, {topic: begin}) as events:
+            again = await event(events)
+    assert (again["kind"], again["id"]) == ("state", last)
+
+
+async def test_the_api_gives_what_the_commands_print(place: Place) -> None:
+    """Records with filters, the raw record, cost, a turn, and a comparison."""
+    run = Growing(place, 1000)
+    async with serving(run.state_dir) as server, client_of(server) as client:
+
+        async def get(path: str) -> Any:
+            response = await client.get(f"/api/{path}")
+            assert response.status_code == 200, response.text
+            return response.json()
+
+        records = await get(f"runs/{run.run}/records?limit=3&from=2")
+        some = await get(f"runs/{run.run}/records?topic=turn.&q=writer")
+        raw = await get(f"runs/{run.run}/record?seq=2")
+        whole = await get(f"runs/{run.run}")
+        turn = next(iter(whole["turns"].values()))["id"]
+        detail = await get(f"runs/{run.run}/turn?turn={turn.replace('#', '%23')}")
+        cost = await get(f"runs/{run.run}/cost")
+        same = await get(f"diff?a={run.run}&b={run.run}")
+        missing = await client.get(f"/api/runs/{run.run}/turn?turn=nobody%231")
+        unknown = await client.post(f"/api/runs/{run.run}/act", json={"do": "dance"}, headers=ACTS)
+    assert [one["seq"] for one in records["lines"]] == [2, 3, 4]
+    assert records["of"] == whole["position"][run.run]
+    assert some["lines"]
+    assert all(one["topic"].startswith("turn.") and "writer" in one["text"] for one in some["lines"])
+    assert raw["seq"] == 2
+    assert detail["turn"] == turn
+    assert set(cost) >= {"total", "by_agent", "by_model", "points", "worst"}
+    assert same["first"] == ""
+    assert missing.status_code == 404
+    assert unknown.status_code == 422
