@@ -114,7 +114,7 @@ def test_every_command_says_what_it_does() -> None:
     assert all((one.__doc__ or "").split("\n")[0].endswith(".") for one in commands)
     names = """run resume fork replay simulate runs inspect logs emit init presets mock-backend doctor completion
                cluster watch attention stats submit serve zmq-proxy topology control memory task worktree state
-               config explain validate check graph fmt diff"""
+               config explain validate check graph fmt diff ui"""
     assert app.command().commands.keys() == set(names.split())
 
 

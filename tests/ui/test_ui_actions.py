@@ -70,3 +70,17 @@ async def test_the_command_of_an_action_does_what_the_action_does(at_rest: tuple
                 found[shown["command"]] = (done.returncode, out, err)
     assert found == {}
     assert len(Runs(state_dir).list()) == 2
+
+
+async def test_what_failed_is_retried_from_the_page(place: Place) -> None:
+    """The run is reopened in another process; a resume without `retry` is refused, since the run is over."""
+    place.call("run", "broken.at", status=1)
+    [run] = Runs(state_dir := place.folder / ".coterie").list()
+    before = len(list(Runs(state_dir).read(run)))
+    async with serving(state_dir) as server, client_of(server) as client:
+        over = await post(client, run, "act", {"do": "resume"})
+        again = await post(client, run, "act", {"do": "resume", "retry": True})
+    assert (over["status"], "failed" in over["detail"]) == ("refused", True)
+    assert again["status"] == "accepted"
+    assert again["command"].startswith(f"coterie resume {run} --no-park --retry")
+    assert len(list(Runs(state_dir).read(run))) > before

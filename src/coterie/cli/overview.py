@@ -25,6 +25,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "logs": "Show what the agents of a run print, and the tools they use",
         "inspect": "Inspect a run, or with RUN/TURN.ATTEMPT a child run.",
         "attention": "List what needs a person in runs and child runs, or answer it.",
+        "ui": "Show all runs in the browser, live, and act on them.",
         "stats": "Summarize all runs: turns, cost and time in total",
         "replay": "Check that this version decides as a run's journal says.",
     },

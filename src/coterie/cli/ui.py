@@ -18,9 +18,7 @@ def ui(
         ),
     ] = None,
     host: Annotated[str, Opt("--host", metavar="H", help="Listen there.")] = "127.0.0.1",
-    port: Annotated[
-        int, Opt(min=0, max=65535, metavar="N", help="By default that of the last start.", show_default=False)
-    ] = 0,
+    port: Annotated[int, Opt(min=0, max=65535, metavar="N", help="By default that of the last start.")] = 0,
     no_open: Annotated[bool, Opt("--no-open", help="Do not open the browser.")] = False,
     read_only: Annotated[bool, Opt("--read-only", help="Show runs only; serve no action.")] = False,
     tls_cert: Annotated[
@@ -31,7 +29,7 @@ def ui(
     *,
     home: HomeOptions,
 ) -> int:
-    """Show all runs of this user in the browser, live, and act on them from there.
+    """Show all runs in the browser, live, and act on them.
 
     Prints the address; Ctrl-C ends the server. It does not drive runs: they go on without it. The page shows what needs
     you, what is at work and what ended; of a run its plan, timeline, tree, records and cost; of a turn its prompt,

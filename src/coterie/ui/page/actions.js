@@ -17,10 +17,27 @@ export const mayAct = () => !about.read_only && !about.is_file;
  * @param {{runKey: string, epoch: number, plan: Plan, label: string, hotkey?: string}} given
  */
 export function ActionButton({ runKey, epoch, plan, label, hotkey }) {
-  const [open, setOpen] = useState(false);
   if (!mayAct()) return null;
-  return html`<button data-hotkey=${hotkey} onClick=${() => setOpen(true)}>${label}${hotkey && html` <kbd>${hotkey}</kbd>`}</button>
-    ${open && html`<${ActionDialog} runKey=${runKey} epoch=${epoch} plan=${plan} close=${() => setOpen(false)} />`}`;
+  return html`<button data-hotkey=${hotkey} onClick=${() => show({ runKey, epoch, plan })}>${label}${hotkey && html` <kbd>${hotkey}</kbd>`}</button>`;
+}
+
+/** The open dialog; it stays while its button goes, as when the run has stopped. @type {{runKey: string, epoch: number, plan: Plan}|null} */
+let shown = null;
+let again = () => {};
+
+/** @param {typeof shown} next */
+function show(next) {
+  shown = next;
+  again();
+}
+
+/** The place of the dialog, once on a page. */
+export function ActionPlace() {
+  const [, set] = useState(0);
+  useEffect(() => {
+    again = () => set((n) => n + 1);
+  }, []);
+  return html`${shown && html`<${ActionDialog} ...${shown} close=${() => show(null)} />`}`;
 }
 
 /** @param {{runKey: string, epoch: number, plan: Plan, close: () => void}} given */

@@ -3,6 +3,7 @@ import { html, render, useErrorBoundary, useRef } from "./base.js";
 import { go, here, takeLinks, useAddress, withQuery } from "./address.js";
 import { Problem } from "./parts.js";
 import { begin } from "./session.js";
+import { ActionPlace } from "./actions.js";
 import { Keys } from "./keys.js";
 import { about, api, connect, useStatus } from "./store.js";
 import { clock } from "./words.js";
@@ -21,7 +22,7 @@ function App() {
       <${Search} query=${query.get("q") ?? ""} isHome=${first === ""} /><${Live} /></header>
     <main id="main" tabindex="-1"><${Guarded} key=${here().pathname}>${
       first === "runs" && key ? html`<${Run} key=${key} runKey=${key} view=${view} />` : first === "compare" ? html`<${Compare} />` : first === "team" ? html`<${TeamFile} />` : html`<${Home} />`}<//></main>
-    <${Keys} /><div id="announcer" class="unseen" role="status" aria-live="polite"></div>`;
+    <${Keys} /><${ActionPlace} /><div id="announcer" class="unseen" role="status" aria-live="polite"></div>`;
 }
 
 /** @param {{query: string, isHome: boolean}} given */
