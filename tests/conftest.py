@@ -1,6 +1,7 @@
 """What every test gets: a home of its own, so that no test reads or writes the user's."""
 
 import asyncio
+import gc
 import os
 import re
 import signal
@@ -27,6 +28,7 @@ sys.path[:] = [folder for folder in sys.path if folder not in ("", os.getcwd())]
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell started the tests in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+gc.set_threshold(20_000, 20, 50)  # what the tests have loaded is large, and a look through all of it finds nothing
 unsynced.apply()
 settings.register_profile(  # the same examples every time, on any machine
     "coterie", derandomize=True, deadline=None, max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", "40"))

@@ -331,7 +331,7 @@ def test_the_topology_of_a_flow_is_looked_into(place: Place) -> None:
     shown = place.look("inspect", "last", "topology").out
 
     assert "writer -> broken" in shown
-    assert "agent.py" in shown
+    assert "agent.sh" in shown
 
 
 def test_all_runs_are_added_up(loop: Place) -> None:

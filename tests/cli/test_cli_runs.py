@@ -393,11 +393,11 @@ def test_resume_can_take_the_file_as_it_is_now(place: Place) -> None:
     """With --reload; an ordinary resume obeys the plan that was recorded."""
     place.call("run", "slow.at", "--max-turns", "1", status=3)
     team = place.folder / "slow.at"
-    team.write_text(team.read_text().replace("/agent.py", "/gone.py"))
+    team.write_text(team.read_text().replace("/agent.sh", "/gone.sh"))
     place.call("resume", "last", "--max-turns", "1", status=3)
 
     place.call("resume", "last", "--max-turns", "1", "--reload", "slow.at", status=3)
-    assert "gone.py" in place.call("resume", "last", "--max-turns", "none", status=1).err
+    assert "gone.sh" in place.call("resume", "last", "--max-turns", "none", status=1).err
 
 
 def test_a_terminal_shows_the_tree_and_asks(place: Place) -> None:

@@ -318,10 +318,12 @@ def test_the_kept_prompt_of_an_iteration_has_parts_too(tmp_path: Path) -> None:
 # -- lists --------------------
 
 
-def test_only_what_is_new_is_read(tmp_path: Path) -> None:
-    """Of a run and the child runs that begin meanwhile; the journal of an attempt that was no run is not awaited."""
+@pytest.mark.parametrize("is_here", [True, False])
+def test_only_what_is_new_is_read(tmp_path: Path, is_here: bool) -> None:
+    """Of files by their bytes, elsewhere by number; child runs that begin meanwhile come, too."""
     store = write(tmp_path, "r", r.TurnStarted(turn="a#1", agent="a"), keep=True)
-    news = NewRecords(Runs(tmp_path), "r")
+    runs = Runs(tmp_path) if is_here else Runs(tmp_path / "node", archive=JsonlStore(tmp_path))
+    news = NewRecords(runs, "r")
     first = [(run, record.seq) for run, record in news.read()]
     store.claim("r/a#1.1")
     add(store, "r/a#1.1", r.RunStarted(run="r/a#1.1", engine="flow"))

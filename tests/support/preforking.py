@@ -190,5 +190,5 @@ if __name__ == "__main__":
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever the tests themselves ignore
     load()
     unsynced.apply()
-    gc.freeze()  # what is loaded stays, in memory that the children share
+    gc.collect()  # what is loaded counts as old, which no child lives long enough to look through
     Server(socket.socket(fileno=int(sys.argv[1]))).serve()

@@ -1,8 +1,12 @@
 """Real git repositories for tests, and what they hold."""
 
+import atexit
 import os
+import shutil
 import stat
 import subprocess
+import tempfile
+from functools import cache
 from pathlib import Path
 
 
@@ -16,9 +20,21 @@ def git(folder: Path, *words: str) -> str:
 
 def repository(folder: Path, **files: str) -> Path:
     """A repository in *folder* on the branch `main`, with one commit that holds *files* (`a__txt` is `a.txt`)."""
-    folder.mkdir(parents=True, exist_ok=True)
+    held = {"a__txt": "one\n"} | files
+    shutil.copytree(_template(tuple(held.items())) / ".git", folder / ".git")
+    for name, text in held.items():
+        put(folder, name.replace("__", "."), text)
+    git(folder, "update-index", "--refresh")  # the files' times are new
+    return folder
+
+
+@cache
+def _template(files: tuple[tuple[str, str], ...]) -> Path:
+    """A repository with one commit of *files*, made once in each process: every other is a copy of it."""
+    folder = Path(tempfile.mkdtemp(prefix="coterie-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     git(folder, "init", "--quiet", "--initial-branch=main")
-    return commit(folder, "first", **({"a__txt": "one\n"} | files))
+    return commit(folder, "first", **dict(files))
 
 
 def commit(folder: Path, message: str, **files: str) -> Path:

@@ -43,7 +43,7 @@ from coterie.views.live import (
 )
 
 HISTORIES = sorted((Path(__file__).parent.parent / "histories" / "0.1").glob("*.jsonl"))
-PLAYED = 24
+PLAYED = 16
 """Random teams of which the journals are folded beside the histories."""
 Log = list[tuple[str, r.Record]]
 
@@ -394,7 +394,7 @@ def test_what_a_turn_waits_for(name: str, said: list[r.Record], waits: list[tupl
 
 def test_a_run_that_was_reopened_is_running_again() -> None:
     """What ended it counts no longer: not the failed turn, not the first failure, not the end."""
-    stage = Stage(flow("a -> b"), Cast({"b": [Failure(kind="exit", reason="no")]}))
+    stage = Stage(flow("a -> b -> c"), Cast({"b": [Failure(kind="exit", reason="no")]}))
     stage.start()
     records: Log = [("r", record) for record in stage.store.read("r")]
     live = fold(records, "r")
@@ -406,9 +406,12 @@ def test_a_run_that_was_reopened_is_running_again() -> None:
         seq = live.position["r"] + 1
         live.apply("r", msgspec.structs.replace(record, seq=seq, at=last.at + seq))
 
+    since = next(one.seq for _, one in records if isinstance(one, r.TurnFailed))
+    tell(r.RunReopened(turns=("b#1",), since=since))
+    waiting = live.state()
     tell(r.RunOwned(epoch=2))
     tell(r.TurnStarted(turn="b#1", agent="b", attempt=2))
-    again = merge(failed, live.changes())
+    again = merge(waiting, live.changes())
     assert first_failure(live) is None
     tell(r.TurnFinished(turn="b#1", attempt=2, text="done"))
     tell(r.RunFinished(outcome="completed"))
@@ -430,6 +433,9 @@ def test_a_run_that_was_reopened_is_running_again() -> None:
     assert [halt["reason"] for halt in ended["runs"]["r"]["halts"]] == ["failed", "completed"]
     assert ended["runs"]["r"]["words"] == "completed"
     assert ended["runs"]["r"]["done"] == 2
+    assert {key: row["fired"] for key, row in ended["arrows"].items()} == {"r/0": 1, "r/1": 1}
+    assert [wait["end"] is None for wait in waiting["turns"]["r/b#1"]["waits"]] == [False, True]
+    assert (waiting["turns"]["r/b#1"]["state"], waiting["nodes"]["r/b"]["failed"]) == ("waiting", 0)
 
 
 def test_long_texts_of_agents_do_not_travel_with_each_change() -> None:

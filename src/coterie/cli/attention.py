@@ -30,7 +30,7 @@ def attention(
     everywhere: Annotated[
         bool, Opt("--all", help="Look at the runs of other directories of this machine, too.")
     ] = False,
-    message: Annotated[str, Opt("--message", "-m", metavar="TEXT", help="With `deny`: what the agent is told.")] = "",
+    message: Annotated[str, Opt("--message", "-m", metavar="TEXT", help="With `deny`: a message to the agent.")] = "",
     wide: Wide = False,
     as_json: AsJson = False,
     *,

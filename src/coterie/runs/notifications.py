@@ -1,6 +1,6 @@
 """Tell people who do not watch a run that it needs them, or has ended: by a program, a webhook, or the desktop.
 
-A process of its own sends each message (`coterie.runs.notify_process`), so that nothing delays or fails the run. That
+A separate process sends each message (`coterie.runs.notify_process`), so that nothing delays or fails the run. That
 process claims the message by a file in `notified/` of the run's folder first: an owner that was killed and its next one
 send it once. What is sent comes from the operator's own settings; of a loop's files only `notify.command` counts.
 """

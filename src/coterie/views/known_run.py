@@ -69,6 +69,9 @@ class KnownRun:
                 self.limits = record.limits.after(self.limits)
                 self.owners.append(Owner(epoch=record.epoch, at=record.at))
                 self.warnings += record.warnings
+            case r.RunReopened():
+                for turn in set(record.asked) & {turn.id for turn in self.view.turns if turn.state == "waiting"}:
+                    self.waits[turn].append(TurnWait(begin=record.at, why="retry"))
             case r.RunStopped(reason=reason) | r.RunFinished(outcome=reason):
                 self.halts.append(RunHalt(at=record.at, reason=reason))
         if (turn := getattr(record, "turn", "")) and self.view.turn(turn) is not None:

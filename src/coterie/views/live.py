@@ -70,6 +70,9 @@ class LiveRun:
         match record:
             case r.RunStarted() | r.ConfigChanged() | r.PlanReloaded():
                 self._draw(known)
+            case r.RunReopened():
+                for asked in record.asked:
+                    self._mark("turns", f"{run}/{asked}", known, asked)
             case r.ActorCrashed() | r.ActorStarted() | r.ActorStopped() | r.SupervisorFailed():
                 self._mark_actor(known, record.name)
             case r.RestartPlanned():

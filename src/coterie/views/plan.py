@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from coterie.engines.flow import FlowEngine
 from coterie.journal import records as r
-from coterie.planning.on_max import human_agent
-from coterie.planning.plan import Plan, from_json
+from coterie.planning.on_max import ON_MAX, human_agent
+from coterie.planning.plan import FlowPlan, Plan, from_json
 from coterie.topology.events import matches
 from coterie.views.team import TeamPicture, children_of, team
 
@@ -121,6 +121,8 @@ class PlanView:
             self._heard.append(record)
             self._step(record)
         match record:
+            case r.RunReopened():
+                self._reopen(record)
             case r.IterationStarted():
                 self._iterate(record)
             case r.TurnStarted():
@@ -144,14 +146,37 @@ class PlanView:
             self.nodes.setdefault(box.name, NodeState())
             self.changed[box.name] = None
         if plan.flow is not None:
-            agents = dict(plan.agents)
-            for human in (human_agent(f"on-max:{one.source}", plan.flow.groups) for one in plan.flow.groups):
-                agents.setdefault(human.name, human)
-            self._engine = FlowEngine(plan.flow, agents)
+            self._engine = self._flow_engine(plan, plan.flow)
             if again:
-                self.arrows.clear()
-                for record in self._heard:
-                    self._step(record)
+                self._step_again()
+
+    def _flow_engine(self, plan: Plan, flow: FlowPlan) -> FlowEngine:
+        agents = dict(plan.agents)
+        for human in (human_agent(f"{ON_MAX}{group.source}", flow.groups) for group in flow.groups):
+            agents.setdefault(human.name, human)
+        return FlowEngine(flow, agents)
+
+    def _step_again(self) -> None:
+        """Have the flow, which begins anew, decide all that it has decided."""
+        for index in self.arrows:
+            self.arrows[index], self.changed[index] = ArrowState(), None
+        for record in self._heard:
+            self._step(record)
+
+    def _reopen(self, record: r.RunReopened) -> None:
+        """Void the failure that ended the run, and what followed from it; its turns are open again."""
+        asked = record.asked
+        for turn in (turn for turn in asked if turn in self._node_of):
+            node = self.nodes[self._node_of[turn]]
+            node.open.add(turn)
+            node.failed -= turn in node.lost
+            node.lost.discard(turn)
+            node.cost -= record.reported.get(turn, r.NO_USAGE).cost
+            self.changed[self._node_of[turn]] = None
+        self._heard = [one for one in self._heard if one.seq < record.since or getattr(one, "turn", "") not in asked]
+        if self._engine is not None and self.plan is not None and self.plan.flow is not None:
+            self._engine = self._flow_engine(self.plan, self.plan.flow)
+            self._step_again()
 
     def _step(self, record: r.Record) -> None:
         """Have the flow decide, and see which arrows fire."""
@@ -197,9 +222,6 @@ class PlanView:
                 self._join_stage(record, name, record.cause[0])
         name = self._node_of[record.turn]
         node = self.nodes[name]
-        if record.turn in node.lost:  # it is asked again after the run had failed
-            node.lost.remove(record.turn)
-            node.failed -= 1
         node.open.add(record.turn)
         self.changed[name] = None
 

@@ -279,7 +279,7 @@ class RunView:
                 if self._iteration is not None and fresh.id == f"iteration#{self._iteration.n}":
                     fresh.iteration = self._iteration
                 started = self._turns.setdefault(record.turn, fresh)
-                started.state, started.finished = "running", None  # also of one that is asked again after a failed run
+                started.state = "running"
                 prompt_hash = record.prompt if "tool" not in record.used else ""
                 started.attempts.append(AttemptView(record.attempt, record.at, prompt_hash=prompt_hash))
             case r.AttemptLaunched() if attempt := self._attempt(record.turn, record.attempt):

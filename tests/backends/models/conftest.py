@@ -1,20 +1,31 @@
 """Nothing here reaches further than this machine."""
 
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 
 @pytest.fixture(autouse=True, scope="session")
-def libraries() -> None:
-    """They take seconds to be loaded, which is no test's time."""
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One certificate instead of the world's 150, which every client reads anew; and the libraries, which take seconds
+    to be loaded: no test's time.
+    """
+    import certifi
+
     from coterie.backends.models import anthropic, openai, servers  # noqa: F401
+
+    end = "-----END CERTIFICATE-----\n"
+    file = tmp_path_factory.mktemp("authority") / "one.pem"
+    file.write_text(Path(certifi.where()).read_text().partition(end)[0] + end)
+    return file
 
 
 @pytest.fixture(autouse=True)
-def loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def loopback_only(monkeypatch: pytest.MonkeyPatch, authority: Path) -> None:
     """A connection to anywhere else fails, and no name is looked up; no key of the user's is in reach."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
     connect, look_up = socket.socket.connect, socket.getaddrinfo
 
     def connected(self: socket.socket, address: Any) -> None:

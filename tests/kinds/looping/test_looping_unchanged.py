@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -119,12 +120,16 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
                 opened.append(os.fspath(arguments[0]))
 
 
-sys.addaudithook(_hook)
+@cache
+def _hooked() -> None:
+    """Hook this process on for good, as late as can be: what a process does afterwards costs more."""
+    sys.addaudithook(_hook)
 
 
 @contextmanager
 def watched(top: Path, opened: list[str]) -> Iterator[None]:
     """Note in *opened* what this process opens and lists below *top*."""
+    _hooked()
     WATCHED.append((str(top), opened))
     try:
         yield

@@ -23,7 +23,7 @@ _PLAIN = re.compile(
     re.DOTALL,
 )
 _UNKNOWN = "\0"
-"""Stands for a word whose text depends on a shell."""
+"""In place of a word whose text depends on a shell."""
 
 
 def commands_of(text: str) -> list[list[str]]:

@@ -59,7 +59,7 @@ class AttentionAsked(Record, frozen=True, kw_only=True, tag="attention.asked", g
 class AttentionAnswered(Record, frozen=True, kw_only=True, tag="attention.answered", gc=False):
     """An `attention.asked` was answered, by an operator's *message* or, at its deadline, by the policy.
 
-    *answer* is one of `ATTENTION_ANSWERS` for its kind, and *text* what the agent is told with it.
+    *answer* is one of `ATTENTION_ANSWERS` for its kind, and *text* the message to the agent.
     """
 
     id: str

@@ -89,7 +89,7 @@ class RunReopened(Record, frozen=True, kw_only=True, tag="run.reopened", gc=Fals
     Attributes:
         turns: The turns that are retried: those whose failure ended the run, and those that this failure cancelled.
             `team#1.1/coder#2` is the turn `coder#2` of the child run of the attempt `team#1.1`.
-        below: The child runs that are reopened, too, each with the *since* of its own record; 0: it had completed.
+        below: The child runs that are reopened, too, each with its *since*; 0: it had completed.
         since: The first record that no longer counts for what is decided: it ended the run. What was used up to its
             end still counts.
         reported: Usage that turns whose child runs are reopened had reported; they report it again.
