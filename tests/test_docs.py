@@ -413,7 +413,7 @@ def test_the_glossary_explains_each_word_once() -> None:
     assert len(glossary()) == len(set(glossary())) == len(re.findall(r"^- ", text, re.MULTILINE))
 
 
-MOST_WORDS = 47_800
+MOST_WORDS = 48_800
 """Of prose that people write; blocks of code are run or compared, references and tables of settings are generated."""
 
 _GENERATED = re.compile(r"<!-- Settings: .*?<!-- End of settings -->", re.DOTALL)

@@ -38,6 +38,7 @@ COMMANDS = {
     "run -t zmq.yaml": "zmq",
     "run -t nats.yaml": "nats",
     "run -t http.yaml": "http",
+    "ui --no-open": "ui",
     "state letters -t nats.yaml": "nats",
     "run team.at hi -b claude-sdk": "claude",
     "run team.at hi -b kiro": "acp",

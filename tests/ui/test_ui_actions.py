@@ -9,6 +9,7 @@ import httpx
 import pytest
 from command_line import Place
 from page_stage import ACTS, client_of, serving
+from until import until
 
 from coterie.runs.repository import Runs
 
@@ -83,4 +84,4 @@ async def test_what_failed_is_retried_from_the_page(place: Place) -> None:
     assert (over["status"], "failed" in over["detail"]) == ("refused", True)
     assert again["status"] == "accepted"
     assert again["command"].startswith(f"coterie resume {run} --no-park --retry")
-    assert len(list(Runs(state_dir).read(run))) > before
+    until(lambda: len(list(Runs(state_dir).read(run))) > before)

@@ -40,6 +40,7 @@ EXTRAS: Mapping[str, Extra] = {
         "to serve agents by HTTP (`type: http_gateway`)",
         {"granian": "granian", "starlette": "starlette", "jwt": "pyjwt", "prometheus_client": "prometheus-client"},
     ),
+    "ui": Extra("to see runs in the browser (`coterie ui`)", {"granian": "granian", "starlette": "starlette"}),
     "http3": Extra("to serve agents by HTTP/3", {"hypercorn": "hypercorn", "aioquic": "aioquic"}),
     "cluster": Extra("to run on a cluster (`coterie submit`)", {"temporalio": "temporalio", "asyncpg": "asyncpg"}),
 }
