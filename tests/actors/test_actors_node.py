@@ -12,7 +12,7 @@ from until import soon
 
 from coterie.actors import dead_letters, registry
 from coterie.actors.child import AgentChild
-from coterie.actors.life import TRACE
+from coterie.actors.crashes import TRACE
 from coterie.actors.message import Message
 from coterie.actors.node import ActorNode
 from coterie.actors.owned_work import leaves_loop

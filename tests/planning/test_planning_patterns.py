@@ -14,7 +14,7 @@ from coterie.planning.changes import AgentChange, change
 from coterie.planning.pattern import PatternPlan, SlotPlan
 from coterie.planning.plan import Plan, from_json, to_json
 from coterie.planning.teams import as_topology
-from coterie.runs.backend_setup import _asked
+from coterie.runs.backend_setup import agents_of
 
 
 def planned(text: str, folder: Path | None = None, **more: Any) -> tuple[Plan | None, list[Diagnostic]]:
@@ -253,7 +253,7 @@ def test_all_who_may_be_asked_must_be_there() -> None:
         pipeline("{command: [cat], fallback: ada}", f"{{{ensemble('{model: m}')}}}", agents="{ada: {model: m}}")
     )
 
-    assert [name for name, agent in _asked(plan, "") if not agent.backend] == ["s1/ensemble_1", "ada"]
+    assert [name for name, agent in agents_of(plan) if not agent.backend] == ["s1/ensemble_1", "ada"]
 
 
 def test_what_is_found_is_told_once() -> None:

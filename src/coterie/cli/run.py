@@ -118,7 +118,8 @@ def run(
         home=lambda plan: home(plan, loop.state_dir),
         replan=replan,
     )
-    check_start(plan, given)
+    with locating_plugins(found):
+        check_start(plan, given)
     plan, before = beginning.ready(plan, is_preset=is_preset(target))
     state_dir = home(plan, loop.state_dir)
 
