@@ -22,7 +22,7 @@ from coterie.runs.attention import open_in
 from coterie.runs.outcome import Outcome
 from coterie.runs.replay import replay
 from coterie.runs.repository import LocalRuns, Runs
-from coterie.runs.turn_detail import detail
+from coterie.runs.turn_detail import detail, details
 from coterie.views import attention, run, timeline, tree, usage, why
 from coterie.views.spans import RunSpans
 
@@ -96,6 +96,15 @@ def test_views_of_a_reopened_run_show_it_as_it_is_now(reopened: Runs) -> None:
         "an operator reopened the run; retried: leaf#1"
     ] * 2
     assert "leaf#1 answered" in " ".join(one.text for one in found)
+
+
+def test_the_details_of_all_turns_of_a_reopened_run_are_those_of_each(reopened: Runs) -> None:
+    """Though they are found in one fold, in which a failure counts until the run is reopened."""
+    for name in ("r", "r/team#1.1", INNER):
+        every = {one.data()["turn"]: one.data() for one in details(reopened, name)}
+        turns = [turn.id for turn in run.fold(records(reopened, name)).turns]
+
+        assert every == {turn: detail(reopened, name, turn).data() for turn in turns}
 
 
 def test_what_needs_a_person_in_a_reopened_run_is_found() -> None:

@@ -14,7 +14,7 @@ from coterie.backends.base import Tool
 from coterie.engines.commands import Ask
 from coterie.errors import NoSuchTurn
 from coterie.ids import child_run_id
-from coterie.journal.records import AttemptSession, GateChecked, PlanReloaded, TurnStarted
+from coterie.journal.records import AttemptSession, GateChecked, PlanReloaded, RunReopened, TurnStarted
 from coterie.journal.runs import Journal
 from coterie.kernel.commands import Gather, NextAttempt, Part, Turn
 from coterie.kernel.fold import Fold
@@ -170,7 +170,7 @@ def details(runs: Runs, run: str) -> Iterator[TurnDetail]:
             question = TurnPrompt(turn=record.turn, attempt=record.attempt, prompt=prompt, same=same, parts=parts)
             if (found := facts.view.turn(record.turn)) is not None:
                 yield facts.detail(found, question)
-        if isinstance(record, PlanReloaded):
+        if isinstance(record, PlanReloaded | RunReopened):  # what came before it counts otherwise
             kind = kind_of(journal.plan(record.seq))
             before = Fold(run, kind)
             before.fold(journal.records[: record.seq])
