@@ -380,3 +380,19 @@ def test_a_constructor_of_a_plugin_that_fails_is_shown_where_the_file_names_it(
     assert f"topology.yaml:3:7: error[bad-plugin]: {wanted}" in capsys.readouterr().err
     assert app.main(["runs", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_plugin_is_made_to_be_checked_and_for_the_run(capfd: pytest.CaptureFixture[str]) -> None:
+    """And not once more, since a constructor may open a connection."""
+    Path("topology.yaml").write_text(
+        "plugins:\n  exporters:\n    - type: shop_counted.Counted\nentry: clerk\nsupervision:\n  name: root\n"
+        "  children:\n    - agent: {name: clerk, type: shop_agents.Clerk}\n"
+    )
+    Path("shop_counted.py").write_text(
+        "class Counted:\n  def __init__(self): print('made')\n  def export(self, spans): ...\n"
+    )
+
+    app.main(["run", "topology.yaml", "hello"])
+    said = capfd.readouterr()
+    assert said.out.count("made") == 2, said

@@ -132,6 +132,6 @@ def test_in_a_terminal_of_60_columns_the_rows_show_the_mistakes(place: Place) ->
         shown = screen.until("tidy.txt has no doubled word left.\r")
     finally:
         screen.close()
-    assert "iteration#1 of 30  finder  after loop.start  → word.fou" in shown
+    assert "iteration#1 of 30  finder  after loop.…  finished" in shown
     assert "! iteration#2 emitted task.complete, which was not allo" in shown
     assert "! its promise did not count: before completion, these e" in shown

@@ -262,12 +262,12 @@ def test_a_turn_that_was_cut_off_goes_on_in_its_session(
 
 @pytest.mark.parametrize("kind", ["acp", "claude-sdk"])
 def test_a_permission_is_asked_and_answered(real: RealAgents, provider: Provider, tmp_path: Path, kind: str) -> None:
-    """By an operator; the agent goes on with the tool."""
+    """By an operator; the agent goes on with the tool. The command that emits needs nobody."""
     folder = alone(tmp_path / "project", real, kind, f"DO write: {tmp_path}/project/a.txt = built",
                    'backend.attention = "ask"\n')  # fmt: skip
     loop = start(folder, real)
     allowed = set[str]()
-    while loop.poll() is None and len(allowed) < 2:  # the tool, and the command that emits
+    while loop.poll() is None:
         for asked in [one for one in records(folder) if isinstance(one, r.AttentionAsked) and one.id not in allowed]:
             coterie(folder, real, "attention", "last", asked.id, "allow")
             allowed.add(asked.id)
@@ -275,7 +275,7 @@ def test_a_permission_is_asked_and_answered(real: RealAgents, provider: Provider
     _, err = loop.communicate(timeout=300)
 
     assert loop.returncode == 0, err
-    assert len(allowed) == 2
+    assert len(allowed) == 1
     assert (folder / "a.txt").read_text() == "built"
 
 

@@ -252,7 +252,7 @@ def test_a_refused_resume_leaves_the_owners_doorbell_alone(place: Place) -> None
 
 def test_a_state_directory_that_cannot_be_used_is_named(place: Place) -> None:
     """A file in its place, or a name too long for the disk; the list of runs does not suffer from it."""
-    for name, why in (("agent.py", "File exists"), ("x" * 300, "File name too long")):
+    for name, why in (("agent.sh", "File exists"), ("x" * 300, "File name too long")):
         assert why in one_error(place.look("run", "loop.at", "--state-dir", name, status=1))
     assert "no runs yet" in place.look("runs").out
 

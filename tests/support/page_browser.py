@@ -25,7 +25,7 @@ SWITCHES = (
     "--disable-component-update",
     "--disable-sync",
 )
-WITHIN = 15_000
+WITHIN = 60_000
 """Milliseconds within which the page gets into a state that a test waits for."""
 
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 TOP = Path(__file__).parents[2]
 FAILING = """
 topology outer : [pipeline] {
-  agent writer { extensions { coterie { command: ["{python}", "{here}/agent.py"] } } }
+  agent writer { extensions { coterie { command: ["sh", "{here}/agent.sh"] } } }
   agent inner { extensions { coterie { topology: "broken.at" } } }
   flow { writer -> inner }
 }

@@ -118,7 +118,7 @@ def run(
         home=lambda plan: home(plan, loop.state_dir),
         replan=replan,
     )
-    with locating_plugins(found):
+    if not found.is_system:  # whose plugins would be made once more to be checked
         check_start(plan, given)
     plan, before = beginning.ready(plan, is_preset=is_preset(target))
     state_dir = home(plan, loop.state_dir)

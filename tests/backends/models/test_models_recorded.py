@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from coterie.journal import records
 from coterie.runs.repository import find
 
 TEAM = """topology notes : [pipeline] {
-  agent writer { model: sonnet  prompt: "Write."  extensions { coterie { tools: ["counting:count"]  price-in: 3 } } }
+  agent writer { model: sonnet  prompt: "Write."  extensions { coterie { tools: ["tallying:count"]  price-in: 3 } } }
   agent critic { model: gpt-5  prompt: "Judge."  outputs { verdict: approve | revise } }
   flow {
     writer -> critic
@@ -85,7 +86,9 @@ def test_a_cassette_gives_the_same_answers_without_the_library(
     place = Place(tmp_path)
     (tmp_path / "team.at").write_text(TEAM if api == "anthropic" else SWAPPED)
     team.__dict__.pop("refused", None)
-    (tmp_path / "counting.py").write_text(COUNTING)
+    (tmp_path / "tallying.py").write_text(COUNTING)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "tallying", raising=False)
     with FakeModels(choose=team) as models, pytest.MonkeyPatch.context() as patch:
         for name, value in models.environment.items():
             patch.setenv(name, value)
