@@ -23,11 +23,13 @@ export function ActionButton({ runKey, epoch, plan, label, hotkey }) {
 
 /** The open dialog; it stays while its button goes, as when the run has stopped. @type {{runKey: string, epoch: number, plan: Plan}|null} */
 let shown = null;
+let opened = 0;
 let again = () => {};
 
 /** @param {typeof shown} next */
 function show(next) {
   shown = next;
+  opened += 1;
   again();
 }
 
@@ -37,7 +39,8 @@ export function ActionPlace() {
   useEffect(() => {
     again = () => set((n) => n + 1);
   }, []);
-  return html`${shown && html`<${ActionDialog} ...${shown} close=${() => show(null)} />`}`;
+  const own = shown; // a dialog tells later that it was closed: the next may be open by then
+  return html`${own && html`<${ActionDialog} key=${opened} ...${own} close=${() => own === shown && show(null)} />`}`;
 }
 
 /** @param {{runKey: string, epoch: number, plan: Plan, close: () => void}} given */
