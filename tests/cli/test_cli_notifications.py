@@ -14,6 +14,7 @@ from command_line import Place
 from msgspec.structs import replace
 from until import until
 
+from coterie.backends.processes import alive, started
 from coterie.formats.settings_locations import own_file, user_file
 from coterie.journal import records as r
 from coterie.planning.plan import Plan
@@ -260,6 +261,20 @@ def test_two_processes_send_a_message_once(tmp_path: Path) -> None:
     assert claim is not None
     os.close(claim)
     assert notify_process.claimed(one) is None
+
+
+def test_what_a_program_of_notify_leaves_behind_is_ended(tmp_path: Path) -> None:
+    """It ends well, fails, or takes too long: its background processes go with it."""
+    for then, within in (("true", 30.0), ("exit 3", 30.0), ("sleep 600", 0.2)):
+        left = tmp_path / "left"
+        script = f"sleep 600 >{os.devnull} 2>&1 & echo $! > part && mv part left; {then}"
+        notify_process.call(("sh", "-c", script), b"", tmp_path, within)
+        if left.exists():  # else the shell was ended before it had started anything
+            pid = int(left.read_text())
+            until(lambda pid=pid: not alive(pid, started(pid)))
+            left.unlink()
+        else:
+            assert then == "sleep 600", then
 
 
 def test_the_desktop_shows_plain_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

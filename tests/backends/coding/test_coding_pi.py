@@ -128,8 +128,10 @@ def test_a_process_that_does_not_begin_anew_is_replaced(
         short = {"new_session": 0.5}
         monkeypatch.setattr(pi_process, "in_time", lambda work, what, time: awaits(work, what, short.get(what, time)))
 
+    root = tmp_path / "runs" / "r"
+
     async def work(turns: Turns) -> None:
-        values = {"env": {"FAKE_MOOD": mood}}
+        values: dict[str, Any] = {"env": {"FAKE_MOOD": mood}, "root": root}
         session, before = await turns.start("busy", **values)
         await before.until(lambda heard: heard.said() == "on it")
         steering = asyncio.create_task(session.steer("earlier guidance"))
@@ -141,6 +143,7 @@ def test_a_process_that_does_not_begin_anew_is_replaced(
         assert pid(played[1]) != pid(before)
         assert not started(pid(before))
         assert "is replaced" in played[1].said("log")
+        assert len(list(root.glob("agents/*/**/tmp-*"))) == (choice.working() is not None)  # one's sandbox
 
     playing(tmp_path, work)
 

@@ -59,6 +59,8 @@ def test_the_newest_is_kept_when_the_budget_cuts() -> None:
     assert "old 8 " in shown
     assert "entries left out, the oldest first; the budget is 300 characters" in shown
     assert "old 1 " in memory.render(0)
+    turned = Memory([*reversed(project)], [learning("mem-old", "first, too", day=1)])
+    assert [text in turned.render(300) for text in ("old 8 ", "old 1 ", "first, too")] == [True, False, False]
 
 
 @given(st.lists(st.text(min_size=1, max_size=80), max_size=12), st.integers(1, 600))
