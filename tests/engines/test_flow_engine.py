@@ -182,7 +182,7 @@ def test_the_forced_group_is_the_first_that_is_neither_loop_nor_spent() -> None:
         group("a -> d", "a.n == 3"),
     )
     after(flow, "a#1", n=1)
-    flow.step(finished("a#2", n=1))
+    assert asked(flow.step(finished("a#2", n=1))) == ["z#1", "b#1", "c#1"], "c is forced, d is not"
     assert flow.decision is not None
     assert flow.decision.exhausted == (("a", ("a", "z")), ("a", ("b",)))
     assert flow.decision.forced == ("a", ("c",))

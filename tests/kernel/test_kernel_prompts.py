@@ -1,5 +1,6 @@
 """What an agent is asked, word for word."""
 
+import json
 from itertools import pairwise
 
 from stage import Cast, Stage, flow
@@ -46,6 +47,16 @@ def test_what_marked_an_agent_is_not_shown_again_because_it_reads_it() -> None:
     plan = flow("a -> b", b=AgentPlan(name="b", reads=("a",)))
 
     assert asked(Stage(plan), "b#1").count("a#1 done") == 1
+
+
+def test_of_an_answer_with_a_text_only_declared_outputs_are_shown() -> None:
+    """What an agent gave beside them stands in its text; without a text all that it gave is shown."""
+    plan = flow("a -> b", a=AgentPlan(name="a", outputs=(VERDICT,)))
+    given = {"verdict": "approve", "aside": 1}
+
+    for text, shown in (("Fine.", {"verdict": "approve"}), ("", given)):
+        prompt = asked(Stage(plan, Cast({"a": [Answer(text=text, outputs=given)]})), "b#1")
+        assert f"Outputs: {json.dumps(shown)}" in prompt, text
 
 
 def test_a_human_is_not_asked_for_json() -> None:

@@ -86,6 +86,13 @@ def test_this_cycle_is_bounded(flow: str) -> None:
     assert "implied-max" not in found
 
 
+def test_a_scope_without_a_count_bounds_nothing() -> None:
+    """It has no effect, also where a count would last."""
+    found = codes(letters("a -> b -> a [per phase]", **PHASES))
+
+    assert {"unbounded-cycle", "scope-without-max"} <= set(found)
+
+
 @pytest.mark.parametrize(
     ("flow", "scope"),
     [

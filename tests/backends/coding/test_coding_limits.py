@@ -25,6 +25,8 @@ HOUR, DAY = 3_600.0, 86_400.0
         ("limit resets at 1795370400000", 1795370400 - NOW),
         ("quota exceeded until 2026-11-22T20:00:00Z", 2 * HOUR),
         ("You've hit your limit · resets 3am (UTC)", 9 * HOUR),
+        ("You've hit your limit · resets 12am (UTC)", 6 * HOUR),
+        ("You've hit your limit · resets 12:30pm (UTC)", 18.5 * HOUR),
         ("You've hit your session limit · resets 10:30pm (Europe/Berlin)", 3.5 * HOUR),
         ("You've hit your weekly limit · resets Nov 25 at 1pm (UTC)", 2 * DAY + 19 * HOUR),
         ("You've hit your usage limit. Try again at Jan 2nd, 2027 3:05 PM (UTC)", 0.0),

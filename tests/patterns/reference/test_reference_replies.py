@@ -93,3 +93,15 @@ def test_nobody_is_told_of_a_call_that_was_dropped() -> None:
         return [second.turn]
 
     assert VirtualClock().run(main()) == ["b#1"]
+
+
+def test_who_gave_up_is_not_told_but_who_asks_later() -> None:
+    """A caller that was called off while it waited; what came is kept."""
+
+    async def main() -> list[str]:
+        replies = Replies([asked("a#1")])
+        replies.of("a#1").cancel()
+        replies.came(ended("a#1"))
+        return [(await replies.of("a#1")).turn]
+
+    assert VirtualClock().run(main()) == ["a#1"]
