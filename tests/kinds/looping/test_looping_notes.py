@@ -112,11 +112,12 @@ def test_promoting_moves_an_entry_to_the_project() -> None:
 
 def test_compacting_forgets_what_was_said_again_later() -> None:
     """The same learning, and the earlier values of a key; each where it lies."""
-    values = [{"id": f"meta-{n}", "type": "meta", "key": "k", "value": str(n)} for n in (1, 2)]
-    memory = Memory([learning("mem-1", "a"), learning("mem-2", "a"), *values], [learning("mem-3", "a")])
+    values = [{"id": f"meta-{key}{n}", "type": "meta", "key": key, "value": str(n)} for key in "jk" for n in (1, 2)]
+    learned = [learning("mem-0", "b"), learning("mem-1", "a"), learning("mem-2", "a")]
+    memory = Memory([*learned, *values], [learning("mem-3", "a")])
 
     after = applied(memory, memory.change({"do": "compact"}, "b" * 16, NOW))
-    assert [one["id"] for one in after.find()] == ["mem-2", "meta-2", "mem-3"]
+    assert [one["id"] for one in after.find()] == ["mem-0", "mem-2", "meta-j2", "meta-k2", "mem-3"]
 
 
 def test_pruning_forgets_what_is_older_than_said() -> None:
