@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,11 +18,13 @@ from temporalio.service import RPCError, RPCStatusCode
 from coterie.backends.base import Answer, Failure
 from coterie.clock import SystemClock
 from coterie.cluster.relay import tell
+from coterie.cluster.runs import ClusterRuns
 from coterie.cluster.submit import done, ended, restart, submit
 from coterie.cluster.wire import RunDone
+from coterie.errors import RunIsFinished
 from coterie.ids import new_message_id
 from coterie.journal.memory import MemoryStore
-from coterie.journal.records import AttemptInterrupted, TurnFinished, TurnStarted
+from coterie.journal.records import AttemptInterrupted, RunFinished, TurnFinished, TurnStarted
 from coterie.journal.runs import RunReader, RunRecord
 from coterie.kernel.owner import OwnerOptions, RunPorts
 from coterie.kernel.run_exit import RunExit
@@ -130,6 +132,27 @@ def test_a_node_that_ends_drops_the_runs_it_drives(
     asyncio.run(main())
     gc.collect()
     assert not left
+
+
+def test_what_a_terminated_workflow_has_not_exported_is_read_before_its_run_goes_on() -> None:
+    """So a run that had ended is not begun anew."""
+    exported: list[Any] = [TurnStarted(seq=1, turn="a#1", agent="a", attempt=1)]
+
+    async def catch_up(run: str) -> None:
+        exported.append(RunFinished(seq=2, outcome="completed"))
+
+    async def wait(work: Awaitable[object]) -> object:
+        return await work
+
+    class Cluster(ClusterRuns):
+        def __init__(self) -> None:
+            self.server: Any = SimpleNamespace(wait=wait, catch_up=catch_up, is_driven=lambda run: False)
+
+        async def load_tree(self, run: str) -> AsyncIterator[Any]:
+            yield SimpleNamespace(run=run, records=list(exported))
+
+    with pytest.raises(RunIsFinished):
+        asyncio.run(Cluster().resume("r"))
 
 
 def test_who_waits_for_a_run_outlasts_a_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
