@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import coterie
-from coterie.views.words import dollars, number, pairs
+from coterie.views.words import answer, dollars, number, pairs
 
 SOURCES = Path(coterie.__file__).parent
 FIXED = {"engines/generator.py", "topology/patterns/as_flow.py"}
@@ -34,6 +34,14 @@ def test_values_of_agents_are_rounded_in_sentences() -> None:
     assert pairs(values) == (
         'score = 0.667, near = [0.3, 7], by = {"a": 0.143}, text = "0.123456", n = 12345678901, no = true'
     )
+
+
+def test_an_answer_is_its_outputs_or_the_text_that_says_the_same() -> None:
+    """A pattern gives back a dozen outputs, among them its answer as a text."""
+    assert answer({"verdict": "revise"}, "Not yet.") == 'verdict = "revise"'
+    assert answer({"text": "42", "votes": {"42": 2}, "failures": []}, "42") == answer({}, "42") == "“42”"
+    assert answer({"text": "41"}, "42") == 'text = "41"'
+    assert answer({}, "") == ""
 
 
 def test_no_message_formats_money_by_itself() -> None:

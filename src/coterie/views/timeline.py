@@ -12,6 +12,7 @@ from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import from_json
 from coterie.topology.patterns.inputs import task_of
 from coterie.views.words import (
+    answer,
     arrow,
     dollars,
     duration,
@@ -191,7 +192,7 @@ def _attempt_interrupted(record: r.AttemptInterrupted) -> str:
 
 
 def _turn_finished(record: r.TurnFinished) -> str:
-    said = pairs(record.outputs) or (quoted(record.text) if record.text else "nothing")
+    said = answer(record.outputs, record.text) or "nothing"
     return "; ".join(filter(None, (f"{record.turn} answered {said}", _folded(promise_refused(record.promise_refused)))))
 
 

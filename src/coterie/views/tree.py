@@ -12,7 +12,7 @@ from coterie.views.actors import ActorView
 from coterie.views.attention import attention_of
 from coterie.views.run import RunView, TurnView
 from coterie.views.timeline import cause, sentence
-from coterie.views.words import pairs, plural, promise_refused, quoted, respond_command, without_causes, worker_command
+from coterie.views.words import answer, plural, promise_refused, respond_command, without_causes, worker_command
 from coterie.waits import SILENCE
 
 _COUNTED = ("finished", "failed", "cancelled", "running", "waiting", "pending")
@@ -229,6 +229,5 @@ def detail_of(turn: TurnView) -> str:
         case "waiting" if last is not None:
             return f"attempt {last.n} {last.state}: {last.reason}"
         case "finished":
-            answer = pairs(turn.outputs) or (quoted(turn.text) if turn.text else "")
-            return "; ".join(filter(None, (turn.note, answer)))
+            return "; ".join(filter(None, (turn.note, answer(turn.outputs, turn.text))))
     return "; ".join(filter(None, (f"attempt {turn.attempt}" if turn.attempt > 1 else "", turn.note)))

@@ -27,6 +27,13 @@ def pairs(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {_short(value)}" for name, value in values.items())
 
 
+def answer(outputs: Mapping[str, Any], text: str) -> str:
+    """What an answer says in short: its outputs, or its text if there are none or they hold it, as a pattern's do."""
+    if outputs and outputs.get("text") != text:
+        return pairs(outputs)
+    return quoted(text) if text else ""
+
+
 def number(value: float) -> str:
     """A number with at most three decimals: `0.25`, `12`; below a thousandth `under 0.001`."""
     if 0 < value < 0.0005:
