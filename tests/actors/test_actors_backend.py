@@ -138,9 +138,12 @@ def test_guidance_reaches_the_agent_while_it_works(people: Path) -> None:
     async def main() -> None:
         backend = ActorBackend()
         session = await backend.start(request(people, "wait"), lambda event: None)
-        while not await session.steer("faster"):  # noqa: ASYNC110
-            await asyncio.sleep(0)  # the message is not in its hand yet
-        assert await session.result() == Answer(text="faster")
+        assert not await session.steer("too early")
+        waiting = asyncio.ensure_future(session.result())
+        async with asyncio.timeout(30):
+            while not await session.steer("faster"):  # noqa: ASYNC110
+                await asyncio.sleep(0)  # the message is not in its hand yet
+        assert await waiting == Answer(text="faster")
         assert not await session.steer("too late")
         await backend.close()
 

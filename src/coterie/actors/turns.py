@@ -95,7 +95,8 @@ class ActorBackend:
             node, ready, around = self._around(request.run, name)
             await asyncio.shield(ready)  # of a resumed run, a turn may be there before the actors
             return ActorTurn(node, str(name), request, on_event, waiting=around)
-        system = await asyncio.shield(self._started(request))
+        starting = self._started(request)
+        system = starting.result() if starting.done() else await asyncio.shield(starting)
         return ActorTurn(system.node, request.agent.name, request, on_event)
 
     async def close(self) -> None:
@@ -147,14 +148,28 @@ class ActorTurn:
         self._node, self._name, self._request, self._on_event = node, name, request, on_event
         self._waiting = waiting
         self._turn = request.ref.marker
-        self._interrupted = False
+        self._interrupted = self._works = False
         self._reaching: asyncio.Task[None] | None = None
         self._used = NO_USAGE
-        self._task = asyncio.get_running_loop().create_task(self._ask())
 
     async def result(self) -> Result:
-        """Wait for the reply. Cancelling this wait ends the actor's work on the turn."""
-        return await self._task
+        """Ask, and wait for the reply; with what the actor used of models for it.
+
+        Cancelling this wait ends the actor's work on the turn.
+        """
+        if self._interrupted:
+            return Failure(kind="interrupted", reason="interrupted before the agent was asked")
+        meters = self._node.plugins.models.meters
+        meters[self._turn], self._works = self._count, True
+        try:
+            result = await self._reply()
+        except asyncio.CancelledError:
+            await self.interrupt()
+            raise
+        finally:
+            self._works = False
+            meters.pop(self._turn, None)
+        return result if self._used is NO_USAGE else replace(result, usage=self._used)
 
     async def interrupt(self) -> None:
         """End the actor's work on the turn; the actor lives."""
@@ -166,7 +181,7 @@ class ActorTurn:
 
     async def steer(self, text: str) -> bool:
         """Call the actor's `on_guidance` with *text*; False if it does not work on the turn any more."""
-        return not self._task.done() and await self._control(STEER, text=text)
+        return self._works and await self._control(STEER, text=text)
 
     async def _control(self, kind: str, **payload: str) -> bool:
         try:
@@ -174,19 +189,6 @@ class ActorTurn:
         except ActorError:
             return False
         return bool(reply.payload.get("phase") == "working")
-
-    async def _ask(self) -> Result:
-        """The reply, with what the actor used of models for it."""
-        meters = self._node.plugins.models.meters
-        meters[self._turn] = self._count
-        try:
-            result = await self._reply()
-        except asyncio.CancelledError:
-            await self.interrupt()
-            raise
-        finally:
-            meters.pop(self._turn, None)
-        return result if self._used is NO_USAGE else replace(result, usage=self._used)
 
     def _count(self, usage: Usage) -> None:
         self._used += usage
@@ -206,12 +208,11 @@ class ActorTurn:
             "reads": context.get("reads", []),
         }
         try:
-            async with asyncio.timeout(agent.timeout):
-                if not await self._reach():
-                    return Failure(kind="interrupted", reason="interrupted before the agent was there")
-                reply = await self._node.ask(
-                    self._name, payload, TURN, timeout=None, waiting=self._waiting, origin=self._request.key
-                )
+            if agent.timeout is None:
+                reply = await self._asked(payload)
+            else:
+                async with asyncio.timeout(agent.timeout):
+                    reply = await self._asked(payload)
         except TimeoutError:
             await self._control(INTERRUPT)
             return Failure(kind="timeout", reason=f"no answer within {agent.timeout:g} s")
@@ -221,11 +222,20 @@ class ActorTurn:
             return Failure(kind="lost", reason=str(lost))
         except ActorError as refused:
             return Failure(kind="failed", reason=str(refused))
+        if reply is None:
+            return Failure(kind="interrupted", reason="interrupted before the agent was there")
         return self._read(reply)
+
+    async def _asked(self, payload: dict[str, Any]) -> Message | None:
+        """The reply; None if the turn was interrupted before the worker of the agent was there."""
+        if self._name in self._node.remote_agents and not await self._reach():
+            return None
+        origin = self._request.key
+        return await self._node.ask(self._name, payload, TURN, timeout=None, waiting=self._waiting, origin=origin)
 
     async def _reach(self) -> bool:
         """Wait for the worker of the agent, which an earlier attempt may have lost; False if interrupted meanwhile."""
-        if self._name not in self._node.remote_agents or self._node.reach is None:
+        if self._node.reach is None:
             return True
         self._reaching = asyncio.get_running_loop().create_task(self._node.reach(self._name))  # type: ignore[arg-type]
         try:

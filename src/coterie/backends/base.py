@@ -273,7 +273,10 @@ class Session(Protocol):
     """A running attempt."""
 
     async def result(self) -> Result:
-        """Wait for the one result. Cancelling this wait ends the attempt and everything it started."""
+        """Wait for the one result, once; some backends begin the agent's work only here.
+
+        Cancelling this wait ends the attempt and everything it started.
+        """
 
     async def interrupt(self) -> None:
         """End the attempt now, with its children; `result` then gives a `Failure` of kind `interrupted`."""

@@ -21,6 +21,8 @@ RESULT = "result"
 """The output of an agent whose type has no fields."""
 
 _PLAIN: Mapping[Any, str] = {str: "text", int: "integer", float: "number", bool: "boolean", Any: "any", object: "any"}
+_SCALARS = (str, int, float, bool)
+"""Values of these types are JSON as they are."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ def converted(value: Any, type_: Any) -> Any:
     Raises:
         ValueError: If it does not fit.
     """
-    if type_ in (Any, object) or type_ is None:
+    if type_ in (Any, object) or type_ is None or (type(value) is type_ and type_ in _SCALARS):
         return value
     if _is_pydantic(type_):
         return type_.model_validate(value)
@@ -146,6 +148,8 @@ def as_outputs(value: Any) -> dict[str, Any]:
     """
     if value is None:
         return {}
+    if type(value) in _SCALARS:
+        return {RESULT: value}
     if _is_pydantic(type(value)):
         return dict(value.model_dump(mode="json"))
     is_named_tuple = isinstance(value, tuple) and hasattr(value, "_asdict")
