@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jsonschema
 import msgspec
 import pytest
 from command_line import Place
@@ -168,3 +169,42 @@ async def test_the_api_gives_what_the_commands_print(place: Place) -> None:
     assert same["first"] == ""
     assert missing.status_code == 404
     assert unknown.status_code == 422
+
+
+async def test_the_api_describes_itself(place: Place) -> None:
+    """Each answer fits its schema in the OpenAPI document, and each request of the document is served."""
+    place.call("run", "broken.at", status=1)
+    [run] = Runs(place.folder / ".coterie").list()
+    turn = "broken%231"
+    asked = {
+        f"/api/runs/{{key}}{rest}": f"/api/runs/{run}{rest}{query}"
+        for rest, query in (
+            *(("", ""), ("/turn", f"?turn={turn}"), ("/files", f"?turn={turn}"), ("/records", "?limit=2")),
+            *(("/record", "?seq=2"), ("/cost", ""), ("/failure", ""), ("/html", "")),
+        )
+    }
+    asked |= {f"/api/{name}": f"/api/{name}" for name in ("openapi.json", "about", "home")}
+    asked["/api/diff"] = f"/api/diff?a={run}&b={run}"
+    async with serving(place.folder / ".coterie") as server, client_of(server) as client:
+        document = (await client.get("/api/openapi.json")).json()
+        wrong = []
+        for path, address in asked.items():
+            answer = await client.get(address)
+            schema = document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+            whole = {**schema, "components": document["components"]}
+            wrong += [
+                f"{path}: {error.json_path}: {error.message[:200]}"
+                for error in jsonschema.Draft202012Validator(whole).iter_errors(answer.json())
+            ]
+        previewed = await client.post(f"/api/runs/{run}/preview", json={"do": "stop"}, headers=ACTS)
+        refused = await client.post("/api/session", json={"code": 1}, headers=ACTS)
+    assert wrong == []
+    posted = {"/api/session", "/api/stream", "/api/runs/{key}/preview", "/api/runs/{key}/act"}
+    assert set(document["paths"]) == {*asked, *posted, "/api/team"}
+    assert all("post" in document["paths"][path] for path in posted)
+    actions = document["paths"]["/api/runs/{key}/act"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert set(actions["discriminator"]["mapping"]) == {"answer", "guide", "interrupt", "stop", "resume", "fork"}
+    assert previewed.json().keys() == {"what", "command"}
+    assert (refused.status_code, refused.json()["error"]) == (
+        *(422, "the body is not what /api/session takes: Expected `str`, got `int` - at `$.code`"),
+    )

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,19 +19,33 @@ from starlette.routing import Route
 
 from coterie import __version__
 from coterie.errors import CoterieError, NoSuchRun, NoSuchTurn, UsageError, error_line
+from coterie.journal.records import Record
 from coterie.planning.plan import Plan
 from coterie.proofs.worst_case import WorstCase, worst_case
-from coterie.runs.changed_files import changed_files
+from coterie.runs.changed_files import ChangedFiles, changed_files
 from coterie.runs.comparison import compare
 from coterie.runs.repository import Runs
 from coterie.runs.turn_detail import detail
 from coterie.ui.access import SessionAccess
-from coterie.ui.actions import ANY, PageAction, act, preview
+from coterie.ui.actions import ANY, ActionResult, PageAction, act, preview
+from coterie.ui.home import GROUPS
+from coterie.ui.openapi import (
+    ActionPreview,
+    CostsAndBound,
+    Endpoint,
+    LiveState,
+    RecordLines,
+    RunList,
+    SessionCode,
+    StreamTopics,
+    document,
+)
 from coterie.ui.places import ServedRun
 from coterie.ui.single_file import page_of
 from coterie.ui.stream import Feeds, events
+from coterie.views.compare import RunComparison
 from coterie.views.costs import costs, dearest
-from coterie.views.failure import first_failure
+from coterie.views.failure import FirstFailure, first_failure
 from coterie.views.live import LiveRun
 from coterie.views.rows import run_row
 from coterie.views.timeline import Line, Timeline
@@ -67,29 +81,13 @@ class Api:
 
     def app(self) -> Starlette:
         """The application, without its guard."""
-        read: dict[str, Value] = {
-            "/api/about": self._of_server,
-            "/api/home": lambda request: self._feeds.home.shown(request.url.query),
-            "/api/runs/{key}": self._run,
-            "/api/runs/{key}/turn": self._turn,
-            "/api/runs/{key}/files": self._files,
-            "/api/runs/{key}/records": self._records,
-            "/api/runs/{key}/record": self._record,
-            "/api/runs/{key}/cost": self._cost,
-            "/api/runs/{key}/failure": self._failure,
-            "/api/runs/{key}/html": self._html,
-            "/api/diff": self._diff,
-            "/api/team": self._team,
-        }
-        acts: dict[str, Value] = {"/api/runs/{key}/preview": self._preview, "/api/runs/{key}/act": self._act}
-        if self._may_act is None:
-            acts = {}
+        self._endpoints = [*self._reads(), *(self._acts() if self._may_act is not None else ())]
         return Starlette(
             routes=[
-                *(Route(path, partial(_answer, value)) for path, value in read.items()),
-                Route("/api/session", partial(_answer, self._session), methods=["POST"]),
-                Route("/api/stream", self._stream, methods=["POST"]),
-                *(Route(path, partial(_answer, value), methods=["POST"]) for path, value in acts.items()),
+                *(
+                    Route(one.path, partial(_answer, one.value), methods=["GET" if one.takes is None else "POST"])
+                    for one in self._endpoints
+                ),
                 Route(
                     "/api/{rest:path}", partial(_answer, _unknown), methods=["GET", "POST", "PUT", "DELETE", "PATCH"]
                 ),
@@ -98,20 +96,97 @@ class Api:
             exception_handlers={404: _problem, 405: _problem},
         )
 
+    def _reads(self) -> Iterator[Endpoint]:
+        """What only reads."""
+        yield Endpoint(path="/api/openapi.json", value=self._openapi, what="This document.")
+        yield Endpoint(path="/api/about", value=self._of_server, what="The server: its version, and what it serves.")
+        yield Endpoint(
+            path="/api/home",
+            value=lambda request: self._feeds.home.shown(request.url.query),
+            what="All runs, and what needs a person.",
+            returns=RunList,
+            query={"q": "Words that a run has.", "state": f"One of {', '.join(GROUPS)}.", "limit": "Rows at most."},
+        )
+        run, turn = "/api/runs/{key}", {"turn": "A turn by its address in the root run, `team#1.1/writer#2`."}
+        below = {"run": "A child run, as `TURN.ATTEMPT/…` below the root run."}
+        yield Endpoint(path=run, value=self._run, what="The run, as `inspect RUN live` prints it.", returns=LiveState)
+        yield Endpoint(path=f"{run}/turn", value=self._turn, what="A turn.", query=turn, required=frozenset(turn))
+        yield Endpoint(
+            path=f"{run}/files",
+            value=self._files,
+            what="The files that a turn changed.",
+            returns=ChangedFiles,
+            query=turn,
+            required=frozenset(turn),
+        )
+        yield Endpoint(
+            path=f"{run}/records",
+            value=self._records,
+            what="The records of a run as sentences.",
+            returns=RecordLines,
+            query={"from": "The first, from 1.", "limit": f"Lines, {LINES} unless said, {MOST} at most."}
+            | {"q": "A text that a line has.", "turn": "A turn that it is about.", "topic": "How its topic begins."}
+            | below,
+        )
+        yield Endpoint(
+            path=f"{run}/record",
+            value=self._record,
+            what="A record.",
+            returns=Record,
+            query={"seq": "Its number, from 1."} | below,
+        )
+        yield Endpoint(path=f"{run}/cost", value=self._cost, what="What the run cost.", returns=CostsAndBound)
+        yield Endpoint(
+            path=f"{run}/failure", value=self._failure, what="What failed first.", returns=FirstFailure | None
+        )
+        yield Endpoint(path=f"{run}/html", value=self._html, what="The run as one file.", returns=dict[str, str])
+        yield Endpoint(
+            path="/api/diff",
+            value=self._diff,
+            what="Two runs, aligned by turn.",
+            returns=RunComparison,
+            query={"a": "A run.", "b": "A run."},
+            required=frozenset("ab"),
+        )
+        yield Endpoint(path="/api/team", value=self._team, what="The team's file that is shown, with its findings.")
+        yield Endpoint(
+            path="/api/session",
+            value=self._session,
+            what="The secret of a session, for a code.",
+            returns=dict[str, str],
+            takes=SessionCode,
+        )
+        yield Endpoint(
+            path="/api/stream",
+            value=self._stream,
+            what="The state of each topic, then its changes.",
+            returns=str,
+            takes=StreamTopics,
+            media_type="text/event-stream",
+        )
+
+    def _acts(self) -> Iterator[Endpoint]:
+        """What acts on runs."""
+        for word, value, what, returns in (
+            ("preview", self._preview, "What an action would do.", ActionPreview),
+            ("act", self._act, "Do an action.", ActionResult),
+        ):
+            yield Endpoint(path=f"/api/runs/{{key}}/{word}", value=value, what=what, returns=returns, takes=ANY)
+
+    async def _openapi(self, request: Request) -> Any:
+        return document(self._endpoints)
+
     async def _of_server(self, request: Request) -> Any:
         return self._about | {"streams": self._feeds.streams}
 
     async def _session(self, request: Request) -> Any:
-        secret = self._access.trade(str((await body_of(request)).get("code", "")))
+        secret = self._access.trade((await body_of(request, SessionCode)).code)
         if not secret:
             raise HTTPException(401, "this address was used before or is older than a minute: run `coterie ui` again")
         return {"secret": secret}
 
     async def _stream(self, request: Request) -> Response:
-        try:
-            topics = msgspec.convert((await body_of(request)).get("topics"), dict[str, str])
-        except msgspec.ValidationError:
-            return _json({"error": "a stream needs `topics`: texts by topic"}, 422)
+        topics = (await body_of(request, StreamTopics)).topics
         return StreamingResponse(events(self._feeds, topics), media_type="text/event-stream")
 
     async def _run(self, request: Request) -> Any:
@@ -171,7 +246,7 @@ class Api:
             found = costs(live.costs.values(), live.run, run_row(known).max_cost)
             plan = known.plan.plan
             worst = self._worst_of(known.view.plan, plan, dearest(found)) if plan is not None else None
-            return {**structs.asdict(found), "worst": worst}
+            return CostsAndBound(**structs.asdict(found), worst=worst)
 
         return await feed.with_live(of)
 
@@ -222,10 +297,7 @@ class Api:
 
     async def _action(self, request: Request) -> tuple[ServedRun, PageAction]:
         place = await asyncio.to_thread(self._feeds.places.find, request.path_params["key"])
-        try:
-            action: PageAction = msgspec.convert(await body_of(request), ANY)
-        except msgspec.ValidationError as error:
-            raise HTTPException(422, f"this is no action: {error}") from None
+        action: PageAction = await body_of(request, ANY)
         return place, action
 
     async def _place(self, request: Request) -> tuple[Runs, str]:
@@ -241,11 +313,11 @@ class Api:
         return place.runs, f"{place.run}/{below}" if below else place.run, turn
 
 
-async def body_of(request: Request) -> dict[str, Any]:
-    """The JSON object of the body.
+async def body_of(request: Request, type_: Any) -> Any:
+    """The JSON of the body as a *type_*.
 
     Raises:
-        HTTPException: There is none, or it is too large.
+        HTTPException: It is none, or it is too large.
     """
     data = b""
     async for part in request.stream():
@@ -253,18 +325,18 @@ async def body_of(request: Request) -> dict[str, Any]:
         if len(data) > LARGEST:
             raise HTTPException(413, "the body is too large")
     try:
-        value = msgspec.json.decode(data)
+        return msgspec.json.decode(data, type=type_)
+    except msgspec.ValidationError as error:
+        raise HTTPException(422, f"the body is not what {request.url.path} takes: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise HTTPException(422, "the body is not JSON") from None
-    if not isinstance(value, dict):
-        raise HTTPException(422, "the body must be a JSON object")
-    return value
 
 
 async def _answer(value: Value, request: Request) -> Response:
     """The response with *value*, or with the reason why there is none."""
     try:
-        return _json(await value(request))
+        found = await value(request)
+        return found if isinstance(found, Response) else _json(found)
     except HTTPException as error:
         return _json({"error": error.detail}, error.status_code)
     except (NoSuchRun, NoSuchTurn) as error:
