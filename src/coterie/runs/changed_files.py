@@ -1,6 +1,7 @@
 """The files that a turn changed, as a diff between two snapshots."""
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -9,6 +10,7 @@ from coterie.errors import GitFailed
 from coterie.journal.rules import root_of
 from coterie.runs.repository import Runs
 from coterie.views.files import TurnSnapshots, snapshots_of
+from coterie.views.words import listed
 from coterie.workspace.trees import worktree
 from coterie.workspace.trees.git import Repository, find
 
@@ -30,6 +32,7 @@ class ChangedFiles(Struct, frozen=True, kw_only=True):
 
     Attributes:
         snapshots: The commits before and after it, and the turns whose changes are in it, too.
+        notes: What else is in the diff than what the turn did, in sentences without full stop.
         diff: As git writes it; *is_cut*: its end is left out.
         take: The command line that applies these changes to a checkout, in its folder.
         problem: Why there is no diff.
@@ -37,6 +40,7 @@ class ChangedFiles(Struct, frozen=True, kw_only=True):
 
     turn: str
     snapshots: TurnSnapshots
+    notes: tuple[str, ...] = ()
     files: tuple[ChangedFile, ...] = ()
     diff: str = ""
     is_cut: bool = False
@@ -70,8 +74,21 @@ def changed_files(runs: Runs, run: str, turn: str) -> ChangedFiles:
     take = f"{git} diff --binary --no-color --no-ext-diff {before} {found.after} | git apply --3way"
     cut = diff[:LONGEST]
     return ChangedFiles(
-        turn=turn, snapshots=found, files=files, diff=cut, is_cut=len(cut) < len(diff), take=take if files else ""
+        turn=turn,
+        snapshots=found,
+        notes=tuple(_notes(found, worktree.read(runs.root, root) is not None)),
+        files=files,
+        diff=cut,
+        is_cut=len(cut) < len(diff),
+        take=take if files else "",
     )
+
+
+def _notes(found: TurnSnapshots, in_work_tree: bool) -> Iterator[str]:
+    if found.shared_with:
+        yield f"{listed(found.shared_with)} worked on the same files meanwhile: their changes are in it, too"
+    if not found.before and not in_work_tree:  # which begins with what is committed
+        yield "no turn before it left a snapshot: what was not committed by then is in it, too"
 
 
 def _repository(runs: Runs, root: str) -> Repository | None:

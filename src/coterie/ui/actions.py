@@ -182,13 +182,14 @@ class ResumeAction(PageAction, frozen=True, kw_only=True, tag="resume"):
     """Carry the run on, in a process that outlives this server.
 
     Attributes:
-        retry: Try what failed again, of a run that has failed.
+        retry: Try what failed again, of a run that has failed; *turn*: this one only.
         try_now: Try what waits for a quota at once.
         max_cost: Another budget, in US dollars; *max_turns* likewise.
     """
 
     ends: ClassVar[bool] = True
     retry: bool = False
+    turn: str = ""
     try_now: bool = False
     max_cost: float | None = None
     max_turns: int | None = None
@@ -196,14 +197,15 @@ class ResumeAction(PageAction, frozen=True, kw_only=True, tag="resume"):
     @property
     def what(self) -> str:
         """What it will do."""
-        begin = "tries what failed again and goes on" if self.retry else "goes on from the end of the journal"
+        again = f"tries {self.turn or 'what failed'} again and goes on"
+        begin = again if self.retry else "goes on from the end of the journal"
         return f"{begin}, in a process that does not depend on this page; finished turns are not repeated"
 
     def words(self, place: ServedRun) -> list[str]:
         """The command."""
         return [
             *("resume", place.run, "--no-park"),
-            *(["--retry"] if self.retry else []),
+            *(["--retry", self.turn][: 1 + bool(self.turn)] if self.retry else []),
             *(["--try-now"] if self.try_now else []),
             *([f"--max-cost={self.max_cost:g}"] if self.max_cost is not None else []),
             *([f"--max-turns={self.max_turns}"] if self.max_turns is not None else []),

@@ -135,10 +135,8 @@ def files(found: ChangedFiles) -> str:
         return f"no diff: {found.problem}"
     if not found.files:
         return f"{found.turn} changed no files"
-    shared = found.snapshots.shared_with
-    lines = [found.diff + ("\n… (cut)" if found.is_cut else ""), ""]
-    lines += [f"{listed(shared)} worked on the same files meanwhile: their changes are in it, too"] if shared else []
-    return "\n".join([*lines, "to take these changes:", f"  {found.take}"])
+    diff = found.diff + ("\n… (cut)" if found.is_cut else "")
+    return "\n".join([diff, "", *found.notes, "to take these changes:", f"  {found.take}"])
 
 
 def comparison(found: RunComparison) -> str:

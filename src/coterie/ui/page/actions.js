@@ -9,6 +9,9 @@ import { about, api } from "./store.js";
  * @typedef {{title: string, verb: string, fields: Field[], action: (values: Record<string, any>) => any}} Plan
  */
 
+/** Whether what failed a run can be retried: a system or a program is started again. @param {any} root the row of the run */
+export const mayRetry = (root) => root.state === "failed" && !["system", "program"].includes(root.kind);
+
 /** Whether the server acts at all. */
 export const mayAct = () => !about.read_only && !about.is_file;
 
@@ -127,16 +130,16 @@ export const interrupting = (turn) => ({
 /** @returns {Plan} */
 export const stopping = () => ({ title: "Stop the run", verb: "Stop", fields: [], action: () => ({ do: "stop" }) });
 
-/** @param {boolean} retry @param {any} root the row of the run @returns {Plan} */
-export const resuming = (retry, root) => ({
-  title: retry ? "Retry what failed" : "Resume the run", verb: retry ? "Retry" : "Resume",
+/** @param {boolean} retry @param {any} root the row of the run @param {string} [turn] the only turn to retry @returns {Plan} */
+export const resuming = (retry, root, turn = "") => ({
+  title: retry ? `Retry ${turn || "what failed"}` : "Resume the run", verb: retry ? "Retry" : "Resume",
   fields: [
     { name: "max_cost", label: "Budget in US dollars", type: "number", hint: root.max_cost ? `now ${root.max_cost}; what was used counts` : "none now; empty keeps that" },
     { name: "max_turns", label: "Turns at most", type: "number", hint: root.max_turns ? `now ${root.max_turns}; those so far count` : "no limit now; empty keeps that" },
     { name: "try_now", label: "try at once what waits for a quota", type: "check", value: false },
   ],
   action: ({ max_cost, max_turns, try_now }) => ({
-    do: "resume", retry, try_now: Boolean(try_now), max_cost: max_cost === "" ? null : Number(max_cost), max_turns: max_turns === "" ? null : Number(max_turns),
+    do: "resume", retry, turn, try_now: Boolean(try_now), max_cost: max_cost === "" ? null : Number(max_cost), max_turns: max_turns === "" ? null : Number(max_turns),
   }),
 });
 

@@ -6,7 +6,7 @@ export const KEYS = /** @type {[string, string][]} */ ([
   ["?", "this list"], ["/", "search"], ["g h", "all runs"], ["g p", "plan"], ["g t", "timeline"], ["g e", "tree"], ["g r", "records"], ["g c", "cost"],
   ["j  k", "next, previous row or node"], ["Enter", "open it"], ["Esc", "close, go back"], ["f", "the first failure"],
   ["a  r  p  d", "allow once, always in the run, always in the project, deny: what is focused, else the first"],
-  ["G  I  F", "guide, interrupt, fork from the open turn"], ["S", "stop, resume or retry the run"],
+  ["G  I  R  F", "guide, interrupt, retry the open turn, fork from it"], ["S", "stop, resume or retry the run"],
 ]);
 const VIEWS = /** @type {Record<string, string>} */ ({ p: "plan", t: "timeline", e: "tree", r: "records", c: "cost" });
 

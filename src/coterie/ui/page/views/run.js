@@ -1,7 +1,7 @@
 // One run: its head, and its views with one selection.
 import { html, useEffect } from "../base.js";
 import { go, runPath, useAddress, withQuery } from "../address.js";
-import { ActionButton, forking, guiding, interrupting, resuming, stopping } from "../actions.js";
+import { ActionButton, forking, guiding, interrupting, mayRetry, resuming, stopping } from "../actions.js";
 import { Ago, announce, Lasted, Problem, State, Text } from "../parts.js";
 import { about, api, useTopic } from "../store.js";
 import { money } from "../words.js";
@@ -78,7 +78,7 @@ function Actions({ state, root, runKey }) {
     ${owned && html`<${ActionButton} ...${given} label="Guide…" plan=${guiding("")} /><${ActionButton} ...${given} label="Interrupt…" plan=${interrupting("")} />
       <${ActionButton} ...${given} label="Stop…" hotkey="S" plan=${stopping()} />`}
     ${!owned && !isOver && html`<${ActionButton} ...${given} label="Resume…" hotkey="S" plan=${resuming(false, root)} />`}
-    ${!owned && root.state === "failed" && html`<${ActionButton} ...${given} label="Retry…" hotkey="S" plan=${resuming(true, root)} />`}
+    ${!owned && mayRetry(root) && html`<${ActionButton} ...${given} label="Retry…" hotkey="S" plan=${resuming(true, root)} />`}
     <${ActionButton} ...${given} label="Fork…" plan=${forking({ agents })} />
     ${!about.is_file && html`<a class="button" href=${`/compare?a=${encodeURIComponent(runKey)}`}>Compare…</a><button onClick=${() => save(runKey)}>Save as a file</button>`}</span>`;
 }

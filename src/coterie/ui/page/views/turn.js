@@ -1,7 +1,7 @@
 // One turn: why it ran, what it was asked, what it prints and does, what came of it, what it changed.
 import { html, useEffect, useRef, useState } from "../base.js";
 import { withQuery } from "../address.js";
-import { ActionButton, forking, guiding, interrupting } from "../actions.js";
+import { ActionButton, forking, guiding, interrupting, mayRetry, resuming } from "../actions.js";
 import { Command, Empty, Lasted, Problem, State, Text } from "../parts.js";
 import { useFetched, useTopic } from "../store.js";
 import { count, duration, money, visible } from "../words.js";
@@ -47,6 +47,7 @@ export function Turn({ state, runKey, turn, select }) {
     <div class="actions foot">
       ${isLive && html`<${ActionButton} label="Guide…" hotkey="G" runKey=${runKey} epoch=${epoch} plan=${guiding(turn)} />
         <${ActionButton} label="Interrupt…" hotkey="I" runKey=${runKey} epoch=${epoch} plan=${interrupting(turn)} />`}
+      ${row.state === "failed" && mayRetry(state.runs[root]) && html`<${ActionButton} label="Retry…" hotkey="R" runKey=${runKey} epoch=${epoch} plan=${resuming(true, state.runs[root], turn)} />`}
       ${run === root && html`<${ActionButton} label="Fork from here…" hotkey="F" runKey=${runKey} epoch=${epoch} plan=${forking({ turn, agent: row.agent, agents })} />`}</div>
   </aside>`;
 }
@@ -147,6 +148,6 @@ function Files({ runKey, query, isOver }) {
   if (value.problem) return html`<h3>Files</h3><p class="quiet"><${Text} text=${value.problem} /></p>`;
   if (!value.files.length) return html`<h3>Files</h3><${Empty}>It changed no file.<//>`;
   return html`<h3>Files · ${value.files.length}</h3>
-    ${value.snapshots.shared_with.length > 0 && html`<p class="quiet">Changes of ${value.snapshots.shared_with.join(", ")}, at work at the same time, are in it too.</p>`}
+    ${value.notes.map((/** @type {string} */ one) => html`<p key=${one} class="quiet"><${Text} text=${one} />.</p>`)}
     <${Diff} text=${value.diff} files=${value.files} isCut=${value.is_cut} />${value.take && html`<${Command} line=${value.take} />`}`;
 }
