@@ -18,6 +18,7 @@ from coterie.journal.records import (
     TurnStarted,
 )
 from coterie.runs.attention import with_prompt
+from coterie.runs.news import JournalNews
 from coterie.runs.repository import Runs
 from coterie.views.attention import AttentionView
 from coterie.views.timeline import sentence
@@ -70,7 +71,7 @@ class StreamReader:
         self._seen: dict[str, int] = {}
         """How far the output of an attempt was read, by its mark."""
         self._attempts: dict[str, list[TurnStarted]] = {}
-        self._read: dict[str, int] = {}
+        self._news_of: dict[str, JournalNews] = {}
         self._attention = AttentionView()
         self._questions: dict[tuple[str, str], int] = {}
         """The open questions to humans: the attempt, by run and turn."""
@@ -100,8 +101,9 @@ class StreamReader:
         known = self._attempts.setdefault(run, [])
         attended: dict[tuple[str, int], list[Heard]] = {}
         over = set[tuple[str, int]]()
-        for record in self._runs.read(run, self._read.get(run, 0) + 1):
-            self._read[run] = record.seq
+        if run not in self._news_of:
+            self._news_of[run] = JournalNews(self._runs, run)
+        for record in self._news_of[run].read():
             if isinstance(record, TurnStarted):
                 known.append(record)
             if isinstance(record, TurnFinished | AttemptFailed | AttemptInterrupted):

@@ -11,6 +11,26 @@ from coterie.runs.repository import Runs
 _OVER = (r.AttemptFailed, r.AttemptInterrupted, r.TurnFinished, r.TurnFailed, r.TurnCancelled)
 
 
+class JournalNews:
+    """Reads the records of *run* alone that came since the last call: a file from where it ended, others by number."""
+
+    def __init__(self, runs: Runs, run: str) -> None:
+        self._runs, self._run = runs, run
+        path = runs.file(run)
+        self._file = Reading(path) if runs.is_here and path.exists() else None
+        self._last = 0
+
+    def read(self) -> list[r.Record]:
+        """What is new now."""
+        if self._file is not None:
+            self._file.go_on()
+            found, self._file.records = self._file.records, []
+        else:
+            found = list(self._runs.read(self._run, self._last + 1))
+            self._last = found[-1].seq if found else self._last
+        return found
+
+
 class NewRecords:
     """Reads the records of *run* and its child runs that came since the last call, each run's in order.
 
@@ -23,7 +43,7 @@ class NewRecords:
 
     def __init__(self, runs: Runs, run: str) -> None:
         self._runs = runs
-        self._read: dict[str, Reading | int] = {run: self._reading(run)}
+        self._read = {run: JournalNews(runs, run)}
         self._attempts: dict[str, bool] = {}
         """The attempts that may be child runs, by the id that these have, and whether they are over."""
 
@@ -32,27 +52,12 @@ class NewRecords:
         left = list(self._read)
         while left:
             for run in left:
-                for record in self._news(run):
+                for record in self._read[run].read():
                     self._note(run, record)
                     yield run, record
             left = [child for child in self._attempts if self._runs.has(child)]
-            self._read |= {child: self._reading(child) for child in left}
+            self._read |= {child: JournalNews(self._runs, child) for child in left}
             self._attempts = {id: over for id, over in self._attempts.items() if id not in left and not over}
-
-    def _reading(self, run: str) -> Reading | int:
-        """How *run* is read on: a file from where it ended, other journals by number."""
-        path = self._runs.file(run)
-        return Reading(path) if self._runs.is_here and path.exists() else 0
-
-    def _news(self, run: str) -> list[r.Record]:
-        reading = self._read[run]
-        if isinstance(reading, Reading):
-            reading.go_on()
-            found, reading.records = reading.records, []
-            return found
-        records = list(self._runs.read(run, reading + 1))
-        self._read[run] = records[-1].seq if records else reading
-        return records
 
     def _note(self, run: str, record: r.Record) -> None:
         if isinstance(record, r.TurnStarted):

@@ -5,7 +5,6 @@ one, or none, gets the whole state first.
 """
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -44,7 +43,13 @@ class FeedEvent(NamedTuple):
 
 
 class Feed:
-    """Events in order, and the pages that wait for them."""
+    """Events in order, and the pages that wait for them.
+
+    Attributes:
+        is_over: Nothing comes any more; who asks again needs another one.
+    """
+
+    is_over = False
 
     def __init__(self) -> None:
         self.watchers: set[asyncio.Event] = set()
@@ -199,6 +204,7 @@ class RunFeed(Feed):
                     continue
                 gone = not self.runs.has(self.run)
                 why = f"run {self.run} was removed" if gone else str(error)
+                self.is_over = True
                 self.put(FeedEvent("problem", self.id, _encoded({"error": why, "gone": gone})))
                 self.wake()
                 return
@@ -225,13 +231,16 @@ class OutputFeed(Feed):
 
     def __init__(self, runs: Runs, run: str, turn: str) -> None:
         super().__init__()
-        self._runs, self._run = runs, run
+        self._runs, self._run, self._turn = runs, run, turn
         self._reader = StreamReader(runs, run, turn)
         self._count = 0
         self._task: asyncio.Task[None] | None = None
 
     async def state(self, last: str) -> tuple[FeedEvent | None, int]:
         """What was printed after the event *last*."""
+        if self._task is not None:  # asked again, from the beginning
+            self._task.cancel()
+            self._reader, self._count = await asyncio.to_thread(StreamReader, self._runs, self._run, self._turn), 0
         found = await self._read()
         left = found[int(last) if last.isdecimal() else 0 :]
         size, first = 0, len(left)
@@ -249,13 +258,9 @@ class OutputFeed(Feed):
 
     async def _follow(self) -> None:
         with suppress(OSError, CoterieError):
-            took = 0.0
             while True:
-                await asyncio.sleep(max(EVERY, 10 * took))  # a long journal is read each time
-                begin = time.monotonic()
-                found = await self._read()
-                took = time.monotonic() - begin
-                if found:
+                await asyncio.sleep(EVERY)
+                if found := await self._read():
                     self.put(FeedEvent("output", str(self._count), _listed(found)))
                     self.wake()
 

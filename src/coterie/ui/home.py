@@ -138,14 +138,15 @@ class HomeFeed(Feed):
         self._runs, self._query = runs, query
         self._shown: dict[str, Any] | None = None
         self._task: asyncio.Task[None] | None = None
+        self._opening = asyncio.Lock()
         self._n = 0
 
     async def state(self, last: str) -> tuple[FeedEvent | None, int]:
         """The whole list; it is not long."""
-        if self._shown is None:
-            self._shown = await self._runs.shown(self._query)
-        if self._task is None:
-            self._task = asyncio.create_task(self._follow())
+        async with self._opening:  # a second page must not replace what the first has without its changes
+            if self._shown is None:
+                self._shown = await self._runs.shown(self._query)
+                self._task = asyncio.create_task(self._follow())
         return FeedEvent("state", str(self._n), msgspec.json.encode(self._shown)), self.end
 
     def close(self) -> None:

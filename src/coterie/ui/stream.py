@@ -46,7 +46,8 @@ class Feeds:
         """
         feed = await self._feed(f"run/{key}")
         assert isinstance(feed, RunFeed)
-        self._unread.setdefault(f"run/{key}", time.monotonic())
+        if not feed.watchers:
+            self._unread.setdefault(f"run/{key}", time.monotonic())
         return feed
 
     async def open(self, topic: str) -> Feed:
@@ -85,7 +86,7 @@ class Feeds:
 
     async def _feed(self, topic: str) -> Feed:
         async with self._opening:
-            if topic not in self._feeds:
+            if topic not in self._feeds or self._feeds[topic].is_over:
                 name, _, rest = topic.partition("/")
                 if name == "run":
                     self._feeds[topic] = RunFeed(await asyncio.to_thread(self.places.find, unquote(rest)))

@@ -1,6 +1,6 @@
 // Actions: each says what it will do, shows the command that does the same, and shows the verdict that the run gave.
 import { html, useEffect, useRef, useState } from "./base.js";
-import { go, runPath } from "./address.js";
+import { go, runPath, useAddress } from "./address.js";
 import { announce, Command, Problem, Text } from "./parts.js";
 import { about, api } from "./store.js";
 
@@ -42,6 +42,10 @@ export function ActionPlace() {
   useEffect(() => {
     again = () => set((n) => n + 1);
   }, []);
+  const { path } = useAddress();
+  useEffect(() => {
+    if (shown && path[1] !== shown.runKey) show(null); // it is about a run that is not shown any more
+  }, [path[1]]);
   const own = shown; // a dialog tells later that it was closed: the next may be open by then
   return html`${own && html`<${ActionDialog} key=${opened} ...${own} close=${() => own === shown && show(null)} />`}`;
 }
@@ -54,6 +58,7 @@ function ActionDialog({ runKey, epoch, plan, close }) {
   const [problem, setProblem] = useState("");
   const [verdict, setVerdict] = useState(/** @type {any} */ (null));
   const [busy, setBusy] = useState(false);
+  const isSent = useRef(false); // at once: a second Enter can come before the first has disabled the button
   const path = `/api/runs/${encodeURIComponent(runKey)}`;
   const body = { ...plan.action(values), epoch };
   const text = JSON.stringify(body);
@@ -73,6 +78,8 @@ function ActionDialog({ runKey, epoch, plan, close }) {
   }, [text]);
   const perform = async (/** @type {Event} */ event) => {
     event.preventDefault();
+    if (isSent.current) return;
+    isSent.current = true;
     setBusy(true);
     setProblem("");
     try {
@@ -82,6 +89,7 @@ function ActionDialog({ runKey, epoch, plan, close }) {
     } catch (error) {
       setProblem(/** @type {Error} */ (error).message);
     }
+    isSent.current = false;
     setBusy(false);
   };
   const change = (/** @type {Field} */ field) => (/** @type {any} */ event) =>

@@ -1,7 +1,7 @@
 // The page: its head, and the view that the address names.
-import { html, render, useErrorBoundary, useRef } from "./base.js";
+import { html, render, useEffect, useErrorBoundary } from "./base.js";
 import { go, here, takeLinks, useAddress, withQuery } from "./address.js";
-import { Problem } from "./parts.js";
+import { Problem, Typed } from "./parts.js";
 import { begin } from "./session.js";
 import { ActionPlace } from "./actions.js";
 import { Keys } from "./keys.js";
@@ -20,20 +20,15 @@ function App() {
       <nav aria-label="Page"><a href="/" aria-current=${first === "" ? "page" : null}>Runs</a>
         ${about.team && html`<a href="/team" aria-current=${first === "team" ? "page" : null}>Team</a>`}</nav>
       <${Search} query=${query.get("q") ?? ""} isHome=${first === ""} /><${Live} /></header>
-    <main id="main" tabindex="-1"><${Guarded} key=${here().pathname}>${
+    <main id="main" tabindex="-1"><${Guarded} place=${here().pathname}>${
       first === "runs" && key ? html`<${Run} key=${key} runKey=${key} view=${view} />` : first === "compare" ? html`<${Compare} />` : first === "team" ? html`<${TeamFile} />` : html`<${Home} />`}<//></main>
     <${Keys} /><${ActionPlace} /><div id="announcer" class="unseen" role="status" aria-live="polite"></div>`;
 }
 
 /** @param {{query: string, isHome: boolean}} given */
 function Search({ query, isHome }) {
-  const waiting = useRef(/** @type {any} */ (0));
-  const typed = (/** @type {Event} */ event) => {
-    const { value } = /** @type {HTMLInputElement} */ (event.target);
-    clearTimeout(waiting.current);
-    waiting.current = setTimeout(() => go(isHome ? withQuery({ q: value, limit: "" }) : `/?q=${encodeURIComponent(value)}`, isHome), 200);
-  };
-  return html`<input id="search" type="search" aria-label="Search runs" placeholder="Search runs, teams, prompts   /" value=${query} onInput=${typed} />`;
+  const set = (/** @type {string} */ q) => go(isHome ? withQuery({ q, limit: "" }) : `/?q=${encodeURIComponent(q)}`, isHome);
+  return html`<${Typed} value=${query} set=${set} label="Search runs" id="search" placeholder="Search runs, teams, prompts   /" />`;
 }
 
 /** Whether what is shown is live, and if not since when. */
@@ -44,9 +39,12 @@ function Live() {
   return html`<span class="live"><span class="state ${began ? "done" : "next"}">${began ? "live" : "connecting"}</span></span>`;
 }
 
-/** Shows why a view failed, and keeps the rest of the page. @param {{children?: any}} given */
-function Guarded({ children }) {
-  const [error] = useErrorBoundary((found) => console.error(found));
+/** Shows why a view failed, and keeps the rest of the page; at another place it tries again. @param {{place: string, children?: any}} given */
+function Guarded({ place, children }) {
+  const [error, reset] = useErrorBoundary((found) => console.error(found));
+  useEffect(() => {
+    if (error) reset();
+  }, [place]);
   if (error) return html`<${Problem} text=${`this view failed: ${error.message}; please report it as a bug`} />`;
   return children;
 }

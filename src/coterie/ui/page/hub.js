@@ -5,7 +5,7 @@
 import { append, merge } from "./merge.js";
 
 /**
- * @typedef {{state: any, id: string, left: number}} Topic
+ * @typedef {{state: any, id: string, left: number, problem: any}} Topic
  * @typedef {{post: (message: any) => void, topics: Set<string>, seen: number}} Tab
  */
 
@@ -49,7 +49,9 @@ export class Hub {
   watch(tab, topics) {
     for (const name of topics) {
       const topic = this.topics.get(name);
-      if (!tab.topics.has(name) && topic?.state) tab.post({ topic: name, kind: "state", id: topic.id, data: topic.state });
+      if (tab.topics.has(name) || !topic) continue;
+      if (topic.state) tab.post({ topic: name, kind: "state", id: topic.id, data: topic.state });
+      if (topic.problem) tab.post({ topic: name, kind: "problem", id: topic.id, data: topic.problem });
     }
     tab.topics = topics;
   }
@@ -82,7 +84,7 @@ export class Hub {
     if (!names.length || !this.secret) return;
     /** @type {Record<string, string>} */ const topics = {};
     for (const name of names) {
-      const known = this.topics.get(name) ?? { state: null, id: "", left: 0 };
+      const known = this.topics.get(name) ?? { state: null, id: "", left: 0, problem: null };
       known.left = Date.now();
       this.topics.set(name, known);
       topics[name] = known.state ? known.id : "";
@@ -100,15 +102,19 @@ export class Hub {
 
   /** @param {Record<string, string>} topics @param {AbortController} reading */
   async read(topics, reading) {
+    const { secret } = this;
+    const isOld = () => this.reading !== reading; // another stream has begun: what comes here was asked for before it
     const response = await fetch("/api/stream", {
       method: "POST",
-      headers: { authorization: `Bearer ${this.secret}`, "content-type": "application/json", "x-coterie": "1" },
+      headers: { authorization: `Bearer ${secret}`, "content-type": "application/json", "x-coterie": "1" },
       body: JSON.stringify({ topics }),
       signal: reading.signal,
     });
+    if (isOld()) return;
     if (response.status === 401) {
+      if (secret !== this.secret) return; // a newer one has come
       this.secret = "";
-      this.tell({ kind: "refused" });
+      this.tell({ kind: "refused", secret });
       return;
     }
     if (!response.ok || !response.body) return;
@@ -120,7 +126,7 @@ export class Hub {
     let rest = "";
     for (;;) {
       const { done, value } = await reader.read();
-      if (done) return;
+      if (done || isOld()) return;
       const parts = (rest + value).split("\n\n");
       rest = /** @type {string} */ (parts.pop());
       for (const part of parts) this.take(part);
@@ -142,6 +148,7 @@ export class Hub {
     if (kind === "state") topic.state = data;
     else if (kind === "changes" && topic.state) merge(topic.state, data);
     else if (kind === "output") append((topic.state ??= {}), data);
+    topic.problem = kind === "problem" ? data : null;
     if (kind !== "problem") topic.id = id;
     for (const tab of this.tabs.values()) {
       if (tab.topics.has(name)) tab.post({ topic: name, kind, id, data: kind === "state" ? topic.state : data });

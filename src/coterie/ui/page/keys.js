@@ -10,9 +10,12 @@ export const KEYS = /** @type {[string, string][]} */ ([
 ]);
 const VIEWS = /** @type {Record<string, string>} */ ({ p: "plan", t: "timeline", e: "tree", r: "records", c: "cost" });
 
+/** Milliseconds for which what has just come is not answered by a key that was meant for what stood there before. */
+const UNSEEN = 700;
+
 /** Listens to the keys, and shows their list. */
 export function Keys() {
-  const [open, setOpen] = useState(false);
+  const [open, setOpen] = useState(0);
   const place = useRef(/** @type {any} */ (null));
   const began = useRef(0);
   useEffect(() => {
@@ -21,10 +24,10 @@ export function Keys() {
       const typing = target.matches("input, textarea, select") && !target.matches("[type=checkbox]");
       if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
       if (event.key === "Escape") return escape(target, typing);
-      if (typing) return;
+      if (typing || (event.repeat && !"jk".includes(event.key))) return; // a key that is held down acts once
       const afterG = Date.now() - began.current < 1200;
       began.current = event.key === "g" ? Date.now() : 0;
-      const done = afterG ? leave(event.key) : act(event.key, () => setOpen(true));
+      const done = afterG ? leave(event.key) : act(event.key, () => setOpen((n) => n + 1));
       if (done) event.preventDefault();
     };
     addEventListener("keydown", down);
@@ -33,7 +36,7 @@ export function Keys() {
   useEffect(() => {
     if (open) place.current.showModal();
   }, [open]);
-  return html`${open && html`<dialog ref=${place} onClose=${() => setOpen(false)} aria-label="Keys"><h2>Keys</h2>
+  return html`${open > 0 && html`<dialog key=${open} ref=${place} onClose=${() => setOpen((now) => (now === open ? 0 : now))} aria-label="Keys"><h2>Keys</h2>
     <table class="keys"><tbody>${KEYS.map(([key, what]) => html`<tr key=${key}><td>${key.split(/ +/).map((one) => html`<kbd key=${one}>${one}</kbd> `)}</td><td>${what}</td></tr>`)}</tbody></table>
     <div class="actions end"><button onClick=${() => place.current.close()}>Close</button></div></dialog>`}`;
 }
@@ -66,7 +69,9 @@ function act(key, help) {
     const within = document.activeElement?.closest("[data-attention]") ?? document;
     const button = /** @type {HTMLElement|null} */ (within.querySelector(`[data-hotkey="${CSS.escape(key)}"]`));
     if (!button) return false;
-    button.click();
+    const ask = /** @type {HTMLElement|null} */ (button.closest("[data-attention]"));
+    if (ask && within === document && performance.now() - Number(ask.dataset.seen) < UNSEEN) ask.focus(); // it took the place of another
+    else button.click();
   }
   return true;
 }

@@ -1,5 +1,6 @@
 // The small parts that all views are made of.
-import { html, useEffect, useState } from "./base.js";
+import { here } from "./address.js";
+import { html, useEffect, useRef, useState } from "./base.js";
 import { absolute, ago, duration, stateWords, visible } from "./words.js";
 
 /** @type {Set<() => void>} */
@@ -70,4 +71,30 @@ export const Bar = ({ part, of }) =>
 export function announce(text) {
   const place = document.getElementById("announcer");
   if (place) place.textContent = text;
+}
+
+/**
+ * A text that is taken when typing pauses, unless the page shows something else by then.
+ * @param {{value: string, set: (text: string) => void, label: string, id?: string, placeholder?: string}} given
+ */
+export function Typed({ value, set, label, id, placeholder }) {
+  const waiting = useRef(/** @type {any} */ (0));
+  const taken = useRef(value);
+  const [text, setText] = useState(value);
+  if (value !== taken.current) { // set from elsewhere
+    taken.current = value;
+    setText(value);
+  }
+  const typed = (/** @type {any} */ event) => {
+    clearTimeout(waiting.current);
+    const now = event.target.value, at = here().pathname;
+    setText(now); // a render in between must not undo what is typed
+    waiting.current = setTimeout(() => {
+      if (here().pathname !== at) return setText(taken.current);
+      taken.current = now;
+      set(now);
+    }, 200);
+  };
+  useEffect(() => () => clearTimeout(waiting.current), []);
+  return html`<input type="search" id=${id} data-search=${!id} placeholder=${placeholder} value=${text} aria-label=${label} onInput=${typed} />`;
 }

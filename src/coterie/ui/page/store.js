@@ -67,6 +67,10 @@ function rewatch() {
 
 /** @param {any} message of the hub */
 function take(message) {
+  if (message.kind === "refused" && secret() && message.secret !== secret()) { // the hub had an older one, of another tab
+    send({ do: "session", secret: secret() });
+    return;
+  }
   if (message.kind === "stale" || message.kind === "live" || message.kind === "refused") {
     status.staleSince = message.kind === "live" ? 0 : message.since ?? (status.staleSince || Date.now());
     status.refused = message.kind === "refused";
@@ -155,7 +159,8 @@ export async function api(path, body) {
     if (problem) throw new ApiError(problem);
     return value;
   }
-  /** @type {Record<string, string>} */ const headers = { authorization: `Bearer ${secret()}` };
+  const used = secret();
+  /** @type {Record<string, string>} */ const headers = { authorization: `Bearer ${used}` };
   if (body !== undefined) Object.assign(headers, { "content-type": "application/json", "x-coterie": "1" });
   let response;
   try {
@@ -164,7 +169,7 @@ export async function api(path, body) {
     throw new ApiError("the server does not answer: is `coterie ui` still running?");
   }
   const value = await response.json().catch(() => ({ error: `the server answered ${response.status}` }));
-  if (response.status === 401) {
+  if (response.status === 401 && used === secret()) { // else a newer one has come meanwhile
     status.refused = true;
     refuse();
     changedStatus();

@@ -1,5 +1,5 @@
 // What needs a person, answered in place: with its words as buttons, or with the fields of a question as a form.
-import { html, useState } from "../base.js";
+import { html, useRef, useState } from "../base.js";
 import { runPath } from "../address.js";
 import { Input, mayAct, Verdict } from "../actions.js";
 import { Ago, announce, Command, Text } from "../parts.js";
@@ -18,8 +18,12 @@ const HOTKEYS = /** @type {Record<string, string>} */ ({ allow: "a", always: "r"
 export function Attention({ one, inRun = false }) {
   const [verdict, setVerdict] = useState(/** @type {any} */ (null));
   const [busy, setBusy] = useState("");
+  const isSent = useRef(false); // at once: a second click can come before the first has disabled the button
+  const seen = useRef(performance.now());
   const turn = one.turn ? addressOf(one.run, one.turn) : "";
   const send = async (/** @type {string} */ text, /** @type {any} */ outputs = null) => {
+    if (isSent.current) return;
+    isSent.current = true;
     setBusy(text || "…");
     try {
       setVerdict(await api(`/api/runs/${encodeURIComponent(one.key)}/act`, { do: "answer", id: one.id, since: one.since, text, outputs }));
@@ -27,10 +31,11 @@ export function Attention({ one, inRun = false }) {
       setVerdict({ status: "refused", detail: /** @type {Error} */ (error).message });
     }
     announce("answered");
+    isSent.current = false;
     setBusy("");
   };
   const isForm = !one.answers.length && one.kind === "question";
-  return html`<div class="ask" data-row data-attention=${one.id} tabindex="-1">
+  return html`<div class="ask" data-row data-attention=${one.id} data-seen=${seen.current} tabindex="-1">
     <div class="actions"><span class="state wait">${one.kind}</span>
       <span class="grow">${!inRun && html`<a href=${runPath(one.key, "", turn)}><b><${Text} text=${one.team || one.run} /></b></a> `}${one.kind === "question" ? html`<pre class="text question"><${Text} text=${one.text} /></pre>` : html`<${Text} text=${one.text} />`}${
         inRun && turn && html` <a href=${runPath(one.key, "", turn)}>show the turn</a>`}</span>

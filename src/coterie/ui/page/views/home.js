@@ -25,7 +25,7 @@ export function Home() {
   return html`
     <h1 class="unseen">Runs</h1>
     ${found.attention.length > 0 && html`<section aria-label="Needs you"><h2>Needs you · ${found.attention.length}</h2>
-      <div class="asks">${found.attention.map((/** @type {any} */ one) => html`<${Attention} key=${one.key + one.run + one.id} one=${one} />`)}</div></section>`}
+      <div class="asks">${found.attention.map((/** @type {any} */ one) => html`<${Attention} key=${one.key + one.run + one.id + one.since} one=${one} />`)}</div></section>`}
     <${Filters} counts=${found.counts} now=${query.get("state") ?? ""} />
     ${SECTIONS.map(([group, title]) => html`<${Section} key=${group} title=${title} total=${found.counts[group]}
       rows=${found.order.map((/** @type {string} */ key) => found.rows[key]).filter((/** @type {any} */ row) => row?.group === group)} />`)}

@@ -1,7 +1,7 @@
 // Each record of a run as its sentence: filtered by run, turn, kind and text; the raw record is one key away.
 import { html, useEffect, useRef, useState } from "../base.js";
 import { go, useAddress, withQuery } from "../address.js";
-import { Command, Empty, Problem, Text } from "../parts.js";
+import { Command, Empty, Problem, Text, Typed } from "../parts.js";
 import { api, useFetched } from "../store.js";
 import { absolute, count, duration, quoted, visible } from "../words.js";
 import { addressOf } from "./addresses.js";
@@ -74,28 +74,6 @@ function Raw({ runKey, below, run, option, seq, close }) {
     ${problem && html`<${Problem} text=${problem} />`}
     ${value && html`<pre class="text" tabindex="0" data-raw>${visible(JSON.stringify(value, null, 2))}</pre>`}
     <${Command} line=${`coterie inspect ${quoted(run)} journal --from ${seq} --limit 1 --json${option}`} /></section>`;
-}
-
-/** A text that is taken when typing pauses. @param {{value: string, set: (text: string) => void, label: string}} given */
-export function Typed({ value, set, label }) {
-  const waiting = useRef(/** @type {any} */ (0));
-  const taken = useRef(value);
-  const [text, setText] = useState(value);
-  if (value !== taken.current) { // set from elsewhere
-    taken.current = value;
-    setText(value);
-  }
-  const typed = (/** @type {any} */ event) => {
-    clearTimeout(waiting.current);
-    const now = event.target.value;
-    setText(now); // a render in between must not undo what is typed
-    waiting.current = setTimeout(() => {
-      taken.current = now;
-      set(now);
-    }, 200);
-  };
-  useEffect(() => () => clearTimeout(waiting.current), []);
-  return html`<input type="search" data-search value=${text} aria-label=${label} onInput=${typed} />`;
 }
 
 /** Kinds of records, and what they have in common: `turn.`. @param {string[]} topics */

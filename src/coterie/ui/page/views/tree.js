@@ -1,10 +1,9 @@
 // The live tree: a run, its turns, what became of their attempts, and child runs to any depth.
 import { html, useMemo, useState } from "../base.js";
 import { useAddress, withQuery, go } from "../address.js";
-import { Empty, Lasted, State, Text } from "../parts.js";
+import { Empty, Lasted, State, Text, Typed } from "../parts.js";
 import { count, money, visible } from "../words.js";
 import { addressOf } from "./addresses.js";
-import { Typed } from "./records.js";
 import { Windowed } from "./windowed.js";
 
 /**
@@ -51,7 +50,7 @@ export function Tree({ state, version, turn, select }) {
       <button class="small" onClick=${() => setClosed(Object.fromEntries(all.filter((row) => row.below && row.depth > 0).map((row) => [row.key, true])))}>close all</button>
       <span class="push quiet" role="status">${count(all.filter((row) => row.turn).length, "turn")}</span></div>
     ${!rows.length ? html`<${Empty}>Nothing in the tree has this text. <a href=${withQuery({ find: "" })}>Show all</a><//>`
-      : html`<${Windowed} count=${rows.length} height=${28} role="tree" rowRole="treeitem" label="The run as a tree" shown=${chosen} choose=${choose} onKey=${onKey}
+      : html`<${Windowed} count=${rows.length} height=${28} role="tree" rowRole="treeitem" label="The run as a tree" keyOf=${(/** @type {number} */ n) => rows[n].key} shown=${chosen} choose=${choose} onKey=${onKey}
         attributes=${(/** @type {number} */ n) => ({ "aria-level": rows[n].depth + 1, "aria-expanded": rows[n].below ? String(!closed[rows[n].key]) : null, "aria-selected": n === chosen ? "true" : rows[n].turn ? "false" : null,
           class: `line ${n === chosen ? "chosen" : ""}`, "data-turn": rows[n].turn || null })}
         row=${(/** @type {number} */ n) => html`<${Line} row=${rows[n]} isClosed=${closed[rows[n].key]} toggle=${toggle} />`} />`}</div>`;

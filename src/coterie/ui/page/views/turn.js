@@ -74,6 +74,8 @@ function Output({ runKey, query, isLive, value }) {
   const { state, problem, version } = useTopic(`output/${encodeURIComponent(runKey)}?${query}`);
   const place = useRef(/** @type {any} */ (null));
   const atEnd = useRef(true);
+  const shown = useRef(/** @type {any} */ (null));
+  const isSelected = useSelected(place);
   useEffect(() => {
     if (place.current && atEnd.current) place.current.scrollTop = place.current.scrollHeight;
   }, [version]);
@@ -89,9 +91,24 @@ function Output({ runKey, query, isLive, value }) {
     const { scrollTop, scrollHeight, clientHeight } = place.current;
     atEnd.current = scrollHeight - scrollTop - clientHeight < 30;
   };
-  return html`${state.cut && html`<p class="quiet">The beginning is left out; <code>coterie inspect … output</code> has it.</p>`}
+  if (isSelected && shown.current) return shown.current; // another text would undo what is selected
+  return shown.current = html`${state.cut && html`<p class="quiet">The beginning is left out; <code>coterie inspect … output</code> has it.</p>`}
     <pre class="text output" ref=${place} onScroll=${scrolled} tabindex="0" aria-label="Output" data-output>${texts.map((/** @type {any} */ one, /** @type {number} */ n) =>
       html`<span key=${n} class=${one.event.channel}>${visible(one.event.text)}</span>`)}</pre>`;
+}
+
+/** Whether a part of the text in an element is selected. @param {{current: any}} place */
+function useSelected(place) {
+  const [is, set] = useState(false);
+  useEffect(() => {
+    const changed = () => {
+      const found = document.getSelection();
+      set(Boolean(found && !found.isCollapsed && place.current?.contains(found.anchorNode)));
+    };
+    document.addEventListener("selectionchange", changed);
+    return () => document.removeEventListener("selectionchange", changed);
+  }, []);
+  return is;
 }
 
 /** @param {{tools: any[], started: number}} given */

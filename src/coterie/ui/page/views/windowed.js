@@ -7,6 +7,7 @@ const AROUND = 8; // rows above and below those on the screen, so that a key pre
  * @param {object} given
  * @param {number} given.count
  * @param {number} given.height of a row, in pixels
+ * @param {(n: number) => any} [given.keyOf] what a row is about: the focus stays with it while others come before it
  * @param {(n: number) => any} given.row makes the row; its element gets `place(n)` from here around it
  * @param {string} given.label
  * @param {string} [given.role] of the list; its rows have `rowRole`
@@ -18,11 +19,23 @@ const AROUND = 8; // rows above and below those on the screen, so that a key pre
  * @param {(first: number, last: number) => void} [given.onRange] which rows are in the document
  * @param {boolean} [given.atEnd] stay at the end while rows are added there
  */
-export function Windowed({ count, height, row, label, role = "list", rowRole = "listitem", attributes, choose, onKey, shown = -1, onRange, atEnd = false }) {
+export function Windowed({ count, height, keyOf = (n) => n, row, label, role = "list", rowRole = "listitem", attributes, choose, onKey, shown = -1, onRange, atEnd = false }) {
   const box = useRef(/** @type {any} */ (null));
   const [top, setTop] = useState(0);
   const [room, setRoom] = useState(400);
-  const [focused, setFocused] = useState(-1);
+  const held = useRef(/** @type {{n: number, key: any}} */ ({ n: -1, key: null }));
+  const [, again] = useState(0);
+  const setFocused = (/** @type {number} */ n) => {
+    held.current = { n, key: keyOf(n) };
+    again((k) => k + 1);
+  };
+  const { n: was, key } = held.current;
+  if (was >= 0 && (was >= count || keyOf(was) !== key)) {
+    let n = 0;
+    while (n < count && keyOf(n) !== key) n++;
+    held.current.n = n < count ? n : -1;
+  }
+  const focused = held.current.n;
   const wasAtEnd = useRef(true);
   const began = useRef(0);
   useLayoutEffect(() => {
@@ -80,7 +93,7 @@ export function Windowed({ count, height, row, label, role = "list", rowRole = "
   if (focused >= 0 && focused < count && (focused < first || focused >= last)) places.push(focused); // the focus must not be lost
   const stop = focused >= 0 && focused < count ? focused : shown >= first && shown < last ? shown : first;
   return html`<div class="windowed" ref=${box} onScroll=${scrolled} onKeyDown=${keys} role=${role} aria-label=${label} tabindex="-1" style=${{ maxHeight: "var(--tall)", height: `${count * height + 2}px` }}>
-    <div class="whole" role="presentation" style=${{ height: `${count * height}px` }}>${places.map((n) => html`<div key=${n} class="line" data-row data-n=${n} role=${rowRole} tabindex=${n === stop ? 0 : -1}
+    <div class="whole" role="presentation" style=${{ height: `${count * height}px` }}>${places.map((n) => html`<div key=${keyOf(n)} class="line" data-row data-n=${n} role=${rowRole} tabindex=${n === stop ? 0 : -1}
       aria-setsize=${count} aria-posinset=${n + 1} style=${{ top: `${n * height}px`, height: `${height}px` }} onFocus=${() => setFocused(n)}
       onClick=${choose && (() => choose(n))} ...${attributes?.(n)}>${row(n)}</div>`)}</div></div>`;
 }
