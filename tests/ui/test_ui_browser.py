@@ -134,6 +134,7 @@ def test_a_permission_is_allowed_from_the_page(serve: Callable[..., ServedPage],
     ask = page.locator("[data-attention]")
     ask.wait_for()
     assert "permission" in ask.inner_text()
+    ask.focus()
     page.keyboard.press("a")
     ask.wait_for(state="detached")
     assert process.wait(60) == 0

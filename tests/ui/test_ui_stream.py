@@ -1,5 +1,6 @@
 """The one stream: a state, then only what changes; it goes on where a page was, also on another server."""
 
+import asyncio
 from typing import Any
 
 import jsonschema
@@ -7,9 +8,11 @@ import msgspec
 import pytest
 from command_line import Place
 from page_stage import ACTS, client_of, event, events_of, serving
+from until import until
 
 from coterie.runs.repository import Runs
-from coterie.ui import feeds
+from coterie.ui import feeds, stream
+from coterie.ui.home import HomeFeed
 from coterie.views.live import fold, merge
 
 pytestmark = pytest.mark.slow
@@ -208,3 +211,65 @@ async def test_the_api_describes_itself(place: Place) -> None:
     assert (refused.status_code, refused.json()["error"]) == (
         *(422, "the body is not what /api/session takes: Expected `str`, got `int` - at `$.code`"),
     )
+
+
+async def test_a_feed_that_a_page_reads_is_never_closed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though something else asked for it, and feeds that nobody reads go at once."""
+    monkeypatch.setattr(stream, "KEPT", 0.0)
+    place.call("run", "loop.at")
+    [run] = Runs(state_dir := place.folder / ".coterie").list()
+    journal = Runs(state_dir).file(run)
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:6]))
+    async with serving(state_dir) as server, client_of(server) as client:
+        async with events_of(client, {f"run/{run}": ""}) as events:
+            await event(events)
+            assert (await client.get(f"/api/runs/{run}/cost")).status_code == 200
+            async with events_of(client, {"home?": ""}) as others:
+                await event(others)
+            await asyncio.to_thread(until, lambda: "home?" not in server.feeds._feeds, 60)
+            with journal.open("ab") as file:
+                file.writelines(lines[6:])
+            assert (await event(events))["kind"] == "changes"
+        journal.write_bytes(b"".join([*lines[:3], b"this is no record\n", *lines[4:]]))
+        async with events_of(client, {f"run/{run}": ""}) as events:
+            assert (await event(events))["kind"] == "problem"
+        journal.write_bytes(b"".join(lines))
+        async with events_of(client, {f"run/{run}": ""}) as events:
+            assert (await event(events))["kind"] == "state"
+
+
+async def test_a_page_that_was_too_slow_for_an_output_gets_it_whole(place: Place) -> None:
+    """Asked for its state again, the feed begins anew."""
+    place.call("run", "loop.at")
+    [run] = Runs(state_dir := place.folder / ".coterie").list()
+    feed = feeds.OutputFeed(Runs(state_dir), run, "writer#1")
+    first, _ = await feed.state("")
+    again, _ = await feed.state("")
+    nothing, _ = await feed.state(first.id if first is not None else "")
+    feed.close()
+    assert first is not None
+    assert again is not None
+    assert b"writer#1 read" in first.data
+    assert again == first
+    assert nothing is not None
+    assert b'"events":[]' in nothing.data
+
+
+async def test_two_pages_that_open_the_list_at_once_get_one_state() -> None:
+    """What one has is what the next changes are about."""
+    looks = 0
+
+    class List:
+        async def shown(self, query: str) -> dict[str, Any]:
+            nonlocal looks
+            looks += 1
+            mine = looks
+            await asyncio.sleep(0)
+            return {"counts": {}, "order": [str(mine)], "rows": {}, "attention": [], "of": mine}
+
+    feed = HomeFeed(List(), "")  # type: ignore[arg-type]
+    one, other = await asyncio.gather(feed.state(""), feed.state(""))
+    feed.close()
+    assert one == other
+    assert looks == 1

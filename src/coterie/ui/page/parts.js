@@ -96,5 +96,5 @@ export function Typed({ value, set, label, id, placeholder }) {
     }, 200);
   };
   useEffect(() => () => clearTimeout(waiting.current), []);
-  return html`<input type="search" id=${id} data-search=${!id} placeholder=${placeholder} value=${text} aria-label=${label} onInput=${typed} />`;
+  return html`<input type="search" id=${id} data-search=${id ? null : ""} placeholder=${placeholder} value=${text} aria-label=${label} onInput=${typed} />`;
 }
