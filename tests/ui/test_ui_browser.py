@@ -1,5 +1,6 @@
 """The page in a real browser: the six questions, and each action, on real runs."""
 
+import contextlib
 import os
 import signal
 import time
@@ -279,3 +280,42 @@ def test_ten_tabs_share_one_stream(serve: Callable[..., ServedPage], place: Plac
     secret = page.evaluate("() => sessionStorage['coterie.secret']")
     about = httpx.get(f"{served.base}api/about", headers={"authorization": f"Bearer {secret}"}).json()
     assert about["streams"] == 1
+
+
+HIDE = """(hidden) => {
+  Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+def test_a_hidden_tab_rests_and_a_killed_one_takes_nothing_with_it(
+    serve: Callable[..., ServedPage], place: Place
+) -> None:
+    """What is hidden fetches nothing until it is seen again; the tab that began the stream crashes, and it goes on."""
+    process = place.start_slow()
+    run = only_run(place)
+    served = serve()
+    first = served.page(f"runs/{run}")
+    second = served.context.new_page()
+    second.goto(f"{served.base}runs/{run}")
+    second.locator("[data-node=slow].work").wait_for()
+    asked: list[str] = []
+    second.on("request", lambda request: asked.append(request.url))
+    second.evaluate(HIDE, True)
+    process.send_signal(signal.SIGINT)
+    process.wait(60)
+    first.locator("h1 + .state", has_text="stopped").wait_for()
+    assert second.locator("h1 + .state").inner_text() == "running"
+    second.evaluate(HIDE, False)
+    second.locator("h1 + .state", has_text="stopped").wait_for()
+    assert asked == []
+
+    crashed: list[Any] = []
+    first.on("crash", lambda tab: crashed.append(tab))
+    with contextlib.suppress(Exception):  # there is no answer
+        first.goto("chrome://crash", timeout=5_000)
+    (place.folder / "ready").unlink()
+    place.call("resume", run)
+    second.locator("h1 + .state.done").wait_for()
+    assert crashed == [first]
+    served.errors.clear()

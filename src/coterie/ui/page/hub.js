@@ -40,6 +40,7 @@ export class Hub {
         this.secret = message.secret;
         this.open = "";
       }
+      if (message.do === "here") post({ kind: "here" });
       if (message.do === "watch") this.watch(tab, new Set(message.topics));
     }
     this.plan(30);

@@ -31,33 +31,57 @@ let framed = 0;
 /** @type {Set<string>} */
 const dirty = new Set();
 
+const BEAT = 5_000; // milliseconds between two signs of life
+
 /** Connect this tab with the hub. */
 export function connect() {
-  if (typeof SharedWorker === "function") {
-    const worker = new SharedWorker("/worker.js", { type: "module", name: "coterie" });
-    worker.port.onmessage = (event) => take(event.data);
-    send = (message) => worker.port.postMessage(message);
-  } else {
-    const hub = new Hub();
-    send = (message) => hub.receive("tab", message, (answer) => take(structuredClone(answer)));
-  }
-  onSecret((value) => {
+  attach();
+  onSecret(() => {
     status.refused = false;
-    send({ do: "session", secret: value });
-    rewatch();
+    begin();
     changedStatus();
   });
-  send({ do: "session", secret: secret() });
-  document.addEventListener("visibilitychange", rewatch);
-  addEventListener("pagehide", () => send({ do: "bye" }));
-  addEventListener("pageshow", (event) => {
-    if (!event.persisted) return;
-    send({ do: "session", secret: secret() });
+  let asked = 0;
+  const beat = () => {
+    if (document.hidden) return;
+    if (heard < asked && Date.now() - asked > BEAT / 2) attach(); // the process of the worker has ended, as with the tab that it was begun in
+    asked = Date.now();
+    send({ do: "here" });
+  };
+  document.addEventListener("visibilitychange", () => {
     rewatch();
+    beat();
   });
-  setInterval(() => {
-    if (!document.hidden) send({ do: "here" });
-  }, 20_000);
+  addEventListener("pagehide", () => send({ do: "bye" }));
+  addEventListener("pageshow", (event) => event.persisted && begin());
+  setInterval(beat, BEAT);
+}
+
+/** When the hub was heard last. */
+let heard = 0;
+let detach = () => {};
+
+function attach() {
+  detach();
+  const hear = (/** @type {any} */ message) => {
+    heard = Date.now();
+    take(message);
+  };
+  if (typeof SharedWorker === "function") {
+    const { port } = new SharedWorker("/worker.js", { type: "module", name: "coterie" });
+    port.onmessage = (event) => hear(event.data);
+    send = (message) => port.postMessage(message);
+    detach = () => port.close();
+  } else {
+    const hub = new Hub();
+    send = (message) => hub.receive("tab", message, (answer) => hear(structuredClone(answer)));
+  }
+  begin();
+}
+
+function begin() {
+  send({ do: "session", secret: secret() });
+  rewatch();
 }
 
 /** Tell the hub what this tab shows; a hidden one shows nothing. */
@@ -67,6 +91,7 @@ function rewatch() {
 
 /** @param {any} message of the hub */
 function take(message) {
+  if (message.kind === "here") return;
   if (message.kind === "refused" && secret() && message.secret !== secret()) { // the hub had an older one, of another tab
     send({ do: "session", secret: secret() });
     return;

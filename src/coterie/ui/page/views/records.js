@@ -130,6 +130,7 @@ function usePages(path, sign) {
     if (!mine.asked.has(end)) fetchPage(end);
   };
   useEffect(() => {
+    if (kept.current.sign === sign) return;
     kept.current.sign = sign;
     timer.current ||= setTimeout(refresh, 300); // not for each of a thousand records in a second
   }, [sign]);
