@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import shutil
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -202,6 +204,44 @@ def test_other_machines_are_let_in_only_with_tls_or_a_word_typed_out() -> None:
     check(PageOptions(host="0.0.0.0", tls=(Path("c"), Path("k"))))
     with pytest.raises(UsageError, match="--tls-cert FILE --tls-key FILE, or --insecure"):
         check(PageOptions(host="192.0.2.1"))
+
+
+@pytest.mark.slow
+async def test_the_page_is_served_with_tls_or_in_the_clear_when_that_is_typed_out(tmp_path: Path) -> None:
+    """On real sockets: the secret is only taken at the address that the page has."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    made = "req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    if (openssl := shutil.which("openssl")) is None:
+        pytest.skip("openssl is not installed")
+    making = await asyncio.create_subprocess_exec(
+        openssl, *made.split(), "-keyout", key, "-out", certificate, stderr=subprocess.DEVNULL
+    )
+    assert await making.wait() == 0
+    async with serving(tmp_path, tls=(certificate, key)) as server:
+        assert server.address.startswith("https://127.0.0.1:")
+        trusted = ssl.create_default_context(cafile=str(certificate))
+        async with httpx.AsyncClient(base_url=server.address, verify=trusted) as client:
+            own = {"authorization": f"Bearer {await trade(server, client)}"}
+            found = (await client.get("/api/about", headers=own)).status_code
+            clear = own | {"origin": server.address.replace("https", "http").rstrip("/")}
+            other = (await client.get("/api/about", headers=clear)).status_code
+        with pytest.raises(httpx.ConnectError):
+            async with httpx.AsyncClient(base_url=server.address) as client:
+                await client.get("/")
+        with pytest.raises(httpx.TransportError):
+            async with httpx.AsyncClient(base_url=server.address.replace("https", "http")) as client:
+                await client.get("/")
+    assert (found, other) == (200, 403)
+
+    async with serving(tmp_path, host="0.0.0.0", insecure=True) as server:
+        port = server.address.rstrip("/").rpartition(":")[2]
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            own = {"authorization": f"Bearer {await trade(server, client)}"}
+            statuses = [
+                (await client.get("/api/about", headers=headers)).status_code
+                for headers in (own, {}, own | {"host": f"evil.example:{port}"})
+            ]
+    assert statuses == [200, 401, 421]
 
 
 async def test_a_busy_port_is_an_error_and_a_free_one_is_kept(tmp_path: Path) -> None:

@@ -44,8 +44,9 @@ class NewRecords:
     def __init__(self, runs: Runs, run: str) -> None:
         self._runs = runs
         self._read = {run: JournalNews(runs, run)}
-        self._attempts: dict[str, bool] = {}
-        """The attempts that may be child runs, by the id that these have, and whether they are over."""
+        self._attempts: dict[str, list[str]] = {}
+        """The ids that child runs of a turn would have, by the turn and its run; those of *_over* come no more."""
+        self._over = set[str]()
 
     def read(self) -> Iterator[RunRecord]:
         """What is new now."""
@@ -55,13 +56,19 @@ class NewRecords:
                 for record in self._read[run].read():
                     self._note(run, record)
                     yield run, record
-            left = [child for child in self._attempts if self._runs.has(child)]
+            left = [child for children in self._attempts.values() for child in children if self._runs.has(child)]
             self._read |= {child: JournalNews(self._runs, child) for child in left}
-            self._attempts = {id: over for id, over in self._attempts.items() if id not in left and not over}
+            found = set(left)
+            for turn in self._over:
+                self._attempts.pop(turn, None)
+            self._over.clear()
+            for turn, children in self._attempts.items():
+                self._attempts[turn] = [child for child in children if child not in found]
 
     def _note(self, run: str, record: r.Record) -> None:
         if isinstance(record, r.TurnStarted):
-            self._attempts[child_run_id(run, record.turn, record.attempt)] = False
+            turn = f"{run}/{record.turn}"
+            self._attempts.setdefault(turn, []).append(child_run_id(run, record.turn, record.attempt))
+            self._over.discard(turn)
         elif isinstance(record, _OVER):
-            turn = f"{run}/{record.turn}."
-            self._attempts |= {id: True for id in self._attempts if id.startswith(turn)}
+            self._over.add(f"{run}/{record.turn}")
