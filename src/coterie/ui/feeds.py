@@ -55,6 +55,8 @@ class Feed:
         self.watchers: set[asyncio.Event] = set()
         self._kept: deque[FeedEvent] = deque()
         self._first = self._bytes = 0
+        self._base: str | None = None
+        """The id before the first event that is kept."""
 
     @property
     def end(self) -> int:
@@ -66,7 +68,9 @@ class Feed:
         self._kept.append(event)
         self._bytes += len(event.data)
         while self._bytes > KEPT and len(self._kept) > 1:
-            self._bytes -= len(self._kept.popleft().data)
+            gone = self._kept.popleft()
+            self._bytes -= len(gone.data)
+            self._base = gone.id
             self._first += 1
 
     def wake(self) -> None:
@@ -85,7 +89,7 @@ class Feed:
         for k in range(len(self._kept) - 1, -1, -1):
             if self._kept[k].id == id:
                 return self._first + k + 1
-        return None
+        return self._first if id == self._base else None
 
     async def state(self, last: str) -> tuple[FeedEvent | None, int]:
         """What a page that has the state *last* lacks as one event, and the number of the event that follows it."""
@@ -118,8 +122,10 @@ class RunFeed(Feed):
             if self._task is None:
                 changes = await asyncio.to_thread(self._begin, last)
                 self._task = asyncio.create_task(self._follow())
+                self._base = self.id
                 if changes is not None:
                     return self._event("changes", changes), self.end
+                return self._event("state", await asyncio.to_thread(self._whole)), self.end
             if last and last == self.id:
                 return None, self.end
             if last and (number := self.number_after(last)) is not None:
@@ -174,6 +180,9 @@ class RunFeed(Feed):
 
     def _state(self) -> Tables:
         self._put_news()
+        return self._whole()
+
+    def _whole(self) -> Tables:
         return self._told(self.live.state() | {"here": {"run": self._here}})
 
     def _put_news(self) -> None:

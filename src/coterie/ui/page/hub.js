@@ -124,12 +124,14 @@ export class Hub {
     this.isLive = true;
     this.tell({ kind: "live" });
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    let rest = "";
+    /** @type {string[]} */ let rest = []; // parts of an event that has not come whole
     for (;;) {
       const { done, value } = await reader.read();
       if (done || isOld()) return;
-      const parts = (rest + value).split("\n\n");
-      rest = /** @type {string} */ (parts.pop());
+      rest.push(value);
+      if (!value.includes("\n")) continue; // the state of a long run comes in many parts
+      const parts = rest.join("").split("\n\n");
+      rest = parts.splice(-1);
       for (const part of parts) this.take(part);
     }
   }
@@ -143,17 +145,18 @@ export class Hub {
       else if (line.startsWith("data: ")) text = line.slice(6);
     }
     if (!text) return;
-    const { topic: name, data } = JSON.parse(text);
+    const name = JSON.parse(/^{"topic":("(?:[^"\\]|\\.)*")/.exec(text)?.[1] ?? '""');
     const topic = this.topics.get(name);
     if (!topic) return;
+    const readers = [...this.tabs.values()].filter((tab) => tab.topics.has(name));
+    if (kind === "state") for (const tab of readers) tab.post({ topic: name, kind, id, text }); // parsed there, which is quicker than a copy
+    const { data } = JSON.parse(text);
     if (kind === "state") topic.state = data;
     else if (kind === "changes" && topic.state) merge(topic.state, data);
     else if (kind === "output") append((topic.state ??= {}), data);
     topic.problem = kind === "problem" ? data : null;
     if (kind !== "problem") topic.id = id;
-    for (const tab of this.tabs.values()) {
-      if (tab.topics.has(name)) tab.post({ topic: name, kind, id, data: kind === "state" ? topic.state : data });
-    }
+    if (kind !== "state") for (const tab of readers) tab.post({ topic: name, kind, id, data });
   }
 
   /** @param {any} message */

@@ -112,7 +112,7 @@ function take(message) {
   } else {
     topic.problem = "";
     if (message.kind === "output") append((topic.state ??= {}), message.data);
-    else if (message.kind === "state") topic.state = message.data;
+    else if (message.kind === "state") topic.state = message.text ? JSON.parse(message.text).data : message.data;
     else if (topic.state) merge(topic.state, message.data);
   }
   topic.version += 1;
