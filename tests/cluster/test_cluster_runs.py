@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ import pytest
 from cluster_stage import WITHIN, MemoryExport, Server, node_of, topics
 from pattern_play import pattern
 from random_nests import random_nest
+from repositories import repository
 from stage import Cast, flow
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -79,14 +81,31 @@ KINDS = {
     ("name", "link_events"),
     [("flow", 0), ("nest 4", 40), *(pytest.param(name, 40, marks=pytest.mark.long) for name in ("debate", "nest 43"))],
 )
-def test_a_run_ends_as_on_one_machine(temporal_server: Server, tmp_path: Path, name: str, link_events: int) -> None:
+def test_a_run_ends_as_on_one_machine(
+    temporal_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, link_events: int
+) -> None:
+    """And without git where no agent works on the files around it; a nest has loops, which do."""
+    started: list[list[str]] = []
+    start = subprocess.Popen.__init__
+
+    def noted(process: Any, argv: list[str], *rest: Any, **options: Any) -> None:
+        started.append(argv)
+        start(process, argv, *rest, **options)
+
     here, own = local(KINDS[name], Cast({}, seconds=0.01), tmp_path.name)
+    folder = repository(tmp_path / "project")
+    monkeypatch.setattr(subprocess.Popen, "__init__", noted)
     done, exported = asyncio.run(
-        there(temporal_server, tmp_path, KINDS[name], Cast({}, seconds=0.01), link_events=link_events)
+        there(
+            *(temporal_server, tmp_path, KINDS[name], Cast({}, seconds=0.01)),
+            link_events=link_events,
+            folder=None if name.startswith("nest") else folder,
+        )
     )
     assert (done.status, done.reason, done.usage.turns) == (here.status, here.reason, here.usage.turns)
     assert plain(done.result) == plain(here.result)
     assert topics(exported) == topics(own)
+    assert [argv for argv in started if "git" in argv[0]] == []
 
 
 @pytest.mark.long

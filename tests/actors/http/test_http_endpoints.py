@@ -5,7 +5,7 @@ import asyncio
 import httpx
 import pytest
 from free_ports import free_port
-from gateways import gateway
+from gateways import Echo, gateway
 
 from coterie.actors.http.endpoints import answering
 from coterie.cluster.serve import ServingState
@@ -58,13 +58,14 @@ def test_a_full_gateway_is_not_ready() -> None:
     async def scene() -> None:
         routes = [{"path": "/echo", "agent": "echo", "method": "POST"}]
         async with gateway(routes=routes, max_requests=1) as api:
-            held = asyncio.create_task(api.post("/echo", json={"hang": 30}))
+            Echo.released = asyncio.Event()
+            held = asyncio.create_task(api.post("/echo", json={"hold": True}))
             async with asyncio.timeout(20):
                 while (await api.get("/ready")).status_code != 503:  # noqa: ASYNC110 - the request must arrive first
                     await asyncio.sleep(0.02)
             assert (await api.get("/health")).status_code == 200
             assert (await api.post("/echo", json={})).status_code == 503
-            held.cancel()
-            await asyncio.wait({held})
+            Echo.released.set()
+            assert (await held).status_code == 200
 
     asyncio.run(scene())

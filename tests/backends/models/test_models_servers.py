@@ -120,7 +120,7 @@ def test_a_server_that_misbehaves_harms_no_turn(mood: str, seen: str, tmp_path: 
 
 def test_a_server_that_hangs_ends_with_the_time_out(tmp_path: Path) -> None:
     """Of the turn; nothing is left of it."""
-    slow = replace(plan(options=tiny(tmp_path, env={"MOOD": "hangs"})), timeout=3.0)
+    slow = replace(plan(options=tiny(tmp_path, env={"MOOD": "hangs"})), timeout=1.5)
     with FakeModels(Say(calls=[("tiny_add", {"a": 2, "b": 3})]), Say("Done.")) as models:
         assert failed(models, slow).kind == "timeout"
 
