@@ -96,6 +96,8 @@ async def test_a_page_goes_on_where_it_was_without_gap_or_repetition(place: Plac
         middle = run.grow(4)
         async with events_of(client, {topic: begin}) as events:
             assert await changed(events, state, middle) == middle
+        async with events_of(client, {topic: begin}) as events:
+            assert (await event(events))["kind"] == "changes"
         async with events_of(client, {topic: middle, "home?": ""}) as events:
             assert (await event(events))["topic"] == "home?"
     end = run.grow()
@@ -231,12 +233,16 @@ async def test_a_feed_that_a_page_reads_is_never_closed(place: Place, monkeypatc
             with journal.open("ab") as file:
                 file.writelines(lines[6:])
             assert (await event(events))["kind"] == "changes"
-        journal.write_bytes(b"".join([*lines[:3], b"this is no record\n", *lines[4:]]))
-        async with events_of(client, {f"run/{run}": ""}) as events:
-            assert (await event(events))["kind"] == "problem"
-        journal.write_bytes(b"".join(lines))
+        journal.write_bytes(b"".join(lines[:6]))
         async with events_of(client, {f"run/{run}": ""}) as events:
             assert (await event(events))["kind"] == "state"
+            journal.write_bytes(b"".join([*lines[:6], b"this is no record\n", *lines[6:]]))
+            assert (await event(events))["kind"] == "problem"
+            journal.write_bytes(b"".join(lines[:6]))
+            async with events_of(client, {f"run/{run}": ""}) as later:
+                assert (await event(later))["kind"] == "state"
+                journal.write_bytes(b"".join(lines))
+                assert (await event(later))["kind"] == "changes"
 
 
 async def test_a_page_that_was_too_slow_for_an_output_gets_it_whole(place: Place) -> None:
