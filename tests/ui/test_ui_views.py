@@ -184,6 +184,9 @@ def test_one_selection_is_shared_by_all_views_and_reached_by_keys(
     page.keyboard.press("g")
     page.keyboard.press("p")
     page.locator("[data-node=inner].chosen").wait_for()
+    page.locator(".nest").focus()
+    page.keyboard.press("Enter")
+    page.locator("[data-node=reviewer]").wait_for()
     page.keyboard.press("Escape")
     page.locator(".turn").wait_for(state="detached")
 
@@ -476,6 +479,8 @@ def test_no_view_is_hard_to_use(runs: Shown, serve: Callable[..., ServedPage]) -
     run = "runs/" + runs.ids["nested"]
     turn = "?turn=inner%231.1%2Freviewer%231"
     for path, state in {
+        "": ".row",
+        f"{run}/plan{turn}": "[data-node]",
         f"{run}/timeline{turn}": ".piece.chosen",
         f"{run}/tree{turn}": ".line.chosen",
         f"{run}/records?record=5": "[data-raw]",

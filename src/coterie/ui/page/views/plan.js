@@ -84,7 +84,7 @@ export function Arrow({ arrow, row }) {
   return html`<g class="arrow ${fired ? "fired" : ""} ${arrow.back ? "back" : ""} ${row?.spent ? "spent" : ""}"><title>${visible(words)}</title>
     <path d=${arrow.back ? corners(arrow.points) : curve(arrow.points)} marker-end="url(#tip)"/>
     ${at && html`<rect class="under" x=${at[0]} y=${at[1]} width=${at[2]} height=${at[3]} /><text class="label" x=${at[0] + at[2] / 2} y=${at[1] + 12}>${visible(cut(label, 60))}</text>`}
-    ${!at && bound && html`<text class="label" x=${arrow.points[0][0] + 6} y=${arrow.points[0][1] + 12} text-anchor="start">${bound}</text>`}</g>`;
+    ${!at && bound && html`<text class="label" x=${arrow.points[0][0] + 6} y=${arrow.points[0][1] + 12} style=${{ textAnchor: "start" }}>${bound}</text>`}</g>`;
 }
 
 /** @param {{box: any, node: any, state: any, run: string, below: string, chosen: string, select: (turn: string) => void, toggle: () => void, isOpen: boolean}} given */
@@ -109,11 +109,11 @@ function Box({ box, node, state, run, below, chosen, select, toggle, isOpen }) {
     <rect x=${box.x} y=${box.y} width=${box.width} height=${box.height} rx=${box.kind === "human" ? box.height / 2 : 8} />
     <text class="name" x=${middle} y=${box.y + 20}>${visible(cut(name, 44))}</text>${" "}
     <text class="note" x=${middle} y=${box.y + 36}>${visible(cut(facts, 40))}</text>
-    <${Mark} look=${look} x=${box.x + 11} y=${box.y + 11} />
+    <${Mark} look=${look} x=${box.x + 11} y=${box.y + 11} /></g>
     ${box.nested && html`<g class="nest" role="button" tabindex="0" aria-expanded=${Boolean(isOpen)} aria-label=${`Open the team of ${visible(box.name)}`}
-      onClick=${(/** @type {Event} */ event) => { event.stopPropagation(); toggle(); }}
-      onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); event.stopPropagation(); toggle(); } }}>
-      <rect x=${box.x + box.width - 20} y=${box.y + box.height - 9} width="18" height="18" rx="4" /><text class="name" x=${box.x + box.width - 11} y=${box.y + box.height + 4}>${isOpen ? "−" : "+"}</text></g>`}</g></g>`;
+      onClick=${toggle}
+      onKeyDown=${(/** @type {KeyboardEvent} */ event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); toggle(); } }}>
+      <rect x=${box.x + box.width - 20} y=${box.y + box.height - 9} width="18" height="18" rx="4" /><text class="name" x=${box.x + box.width - 11} y=${box.y + box.height + 4}>${isOpen ? "−" : "+"}</text></g>`}</g>`;
 }
 
 /** The mark of a state: its shape says it without its colour. @param {{look: string, x: number, y: number}} given */
