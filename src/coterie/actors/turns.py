@@ -158,7 +158,7 @@ class ActorTurn:
         Cancelling this wait ends the actor's work on the turn.
         """
         if self._interrupted:
-            return Failure(kind="interrupted", reason="interrupted before the agent was asked")
+            return Failure(kind="interrupted", reason="interrupted before the agent began")
         meters = self._node.plugins.models.meters
         meters[self._turn], self._works = self._count, True
         try:

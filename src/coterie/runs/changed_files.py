@@ -32,7 +32,7 @@ class ChangedFiles(Struct, frozen=True, kw_only=True):
 
     Attributes:
         snapshots: The commits before and after it, and the turns whose changes are in it, too.
-        notes: What else is in the diff than what the turn did, in sentences without full stop.
+        notes: Which changes in the diff are not the own ones of the turn, in sentences without full stop.
         diff: As git writes it; *is_cut*: its end is left out.
         take: The command line that applies these changes to a checkout, in its folder.
         problem: Why there is no diff.

@@ -95,7 +95,7 @@ class SessionCode(Struct, frozen=True):
 
 
 class StreamTopics(Struct, frozen=True):
-    """What a stream is about: by topic (`home?QUERY`, `run/RUN`, `team`) the last id that the page has, or ""."""
+    """By topic of a stream (`home?QUERY`, `run/RUN`, `team`) the last id that the page has, or ""."""
 
     topics: dict[str, str]
 
@@ -107,7 +107,7 @@ class ActionPreview(TypedDict):
     command: str
 
 
-class Endpoint(Struct, frozen=True, kw_only=True):
+class ApiEndpoint(Struct, frozen=True, kw_only=True):
     """A request that the server answers with JSON.
 
     Attributes:
@@ -130,7 +130,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     media_type: str = "application/json"
 
 
-def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+def document(endpoints: Sequence[ApiEndpoint]) -> dict[str, Any]:
     """The OpenAPI document of *endpoints*."""
     types = [one.returns for one in endpoints] + [one.takes for one in endpoints if one.takes is not None]
     schemas, components = msgspec.json.schema_components(
@@ -161,7 +161,7 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     }
 
 
-def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+def _parameters(endpoint: ApiEndpoint) -> list[dict[str, Any]]:
     """The parameters of the path and the query; a `POST` needs a header that no form can send."""
     found = [
         {"name": name, "in": "query", "description": what, "required": name in endpoint.required}

@@ -31,8 +31,8 @@ from coterie.ui.actions import ANY, ActionResult, PageAction, act, preview
 from coterie.ui.home import GROUPS
 from coterie.ui.openapi import (
     ActionPreview,
+    ApiEndpoint,
     CostsAndBound,
-    Endpoint,
     LiveState,
     RecordLines,
     RunList,
@@ -96,11 +96,11 @@ class Api:
             exception_handlers={404: _problem, 405: _problem},
         )
 
-    def _reads(self) -> Iterator[Endpoint]:
+    def _reads(self) -> Iterator[ApiEndpoint]:
         """What only reads."""
-        yield Endpoint(path="/api/openapi.json", value=self._openapi, what="This document.")
-        yield Endpoint(path="/api/about", value=self._of_server, what="The server: its version, and what it serves.")
-        yield Endpoint(
+        yield ApiEndpoint(path="/api/openapi.json", value=self._openapi, what="This document.")
+        yield ApiEndpoint(path="/api/about", value=self._of_server, what="The server: its version, and what it serves.")
+        yield ApiEndpoint(
             path="/api/home",
             value=lambda request: self._feeds.home.shown(request.url.query),
             what="All runs, and what needs a person.",
@@ -109,9 +109,11 @@ class Api:
         )
         run, turn = "/api/runs/{key}", {"turn": "A turn by its address in the root run, `team#1.1/writer#2`."}
         below = {"run": "A child run, as `TURN.ATTEMPT/…` below the root run."}
-        yield Endpoint(path=run, value=self._run, what="The run, as `inspect RUN live` prints it.", returns=LiveState)
-        yield Endpoint(path=f"{run}/turn", value=self._turn, what="A turn.", query=turn, required=frozenset(turn))
-        yield Endpoint(
+        yield ApiEndpoint(
+            path=run, value=self._run, what="The run, as `inspect RUN live` prints it.", returns=LiveState
+        )
+        yield ApiEndpoint(path=f"{run}/turn", value=self._turn, what="A turn.", query=turn, required=frozenset(turn))
+        yield ApiEndpoint(
             path=f"{run}/files",
             value=self._files,
             what="The files that a turn changed.",
@@ -119,7 +121,7 @@ class Api:
             query=turn,
             required=frozenset(turn),
         )
-        yield Endpoint(
+        yield ApiEndpoint(
             path=f"{run}/records",
             value=self._records,
             what="The records of a run as sentences.",
@@ -128,19 +130,19 @@ class Api:
             | {"q": "A text that a line has.", "turn": "A turn that it is about.", "topic": "How its topic begins."}
             | below,
         )
-        yield Endpoint(
+        yield ApiEndpoint(
             path=f"{run}/record",
             value=self._record,
             what="A record.",
             returns=Record,
             query={"seq": "Its number, from 1."} | below,
         )
-        yield Endpoint(path=f"{run}/cost", value=self._cost, what="What the run cost.", returns=CostsAndBound)
-        yield Endpoint(
+        yield ApiEndpoint(path=f"{run}/cost", value=self._cost, what="What the run cost.", returns=CostsAndBound)
+        yield ApiEndpoint(
             path=f"{run}/failure", value=self._failure, what="What failed first.", returns=FirstFailure | None
         )
-        yield Endpoint(path=f"{run}/html", value=self._html, what="The run as one file.", returns=dict[str, str])
-        yield Endpoint(
+        yield ApiEndpoint(path=f"{run}/html", value=self._html, what="The run as one file.", returns=dict[str, str])
+        yield ApiEndpoint(
             path="/api/diff",
             value=self._diff,
             what="Two runs, aligned by turn.",
@@ -148,15 +150,15 @@ class Api:
             query={"a": "A run.", "b": "A run."},
             required=frozenset("ab"),
         )
-        yield Endpoint(path="/api/team", value=self._team, what="The team's file that is shown, with its findings.")
-        yield Endpoint(
+        yield ApiEndpoint(path="/api/team", value=self._team, what="The team's file that is shown, with its findings.")
+        yield ApiEndpoint(
             path="/api/session",
             value=self._session,
             what="The secret of a session, for a code.",
             returns=dict[str, str],
             takes=SessionCode,
         )
-        yield Endpoint(
+        yield ApiEndpoint(
             path="/api/stream",
             value=self._stream,
             what="The state of each topic, then its changes.",
@@ -165,13 +167,13 @@ class Api:
             media_type="text/event-stream",
         )
 
-    def _acts(self) -> Iterator[Endpoint]:
+    def _acts(self) -> Iterator[ApiEndpoint]:
         """What acts on runs."""
         for word, value, what, returns in (
             ("preview", self._preview, "What an action would do.", ActionPreview),
             ("act", self._act, "Do an action.", ActionResult),
         ):
-            yield Endpoint(path=f"/api/runs/{{key}}/{word}", value=value, what=what, returns=returns, takes=ANY)
+            yield ApiEndpoint(path=f"/api/runs/{{key}}/{word}", value=value, what=what, returns=returns, takes=ANY)
 
     async def _openapi(self, request: Request) -> Any:
         return document(self._endpoints)
