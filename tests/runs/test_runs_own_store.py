@@ -12,6 +12,8 @@ from coterie.runs import control, launch, messages
 from coterie.runs.replay import replay_in
 from coterie.runs.repository import Runs
 
+RUN = "in-a-store-of-its-own"
+"""Unlike that of any other run: an answer is refused while a process of an attempt with this name lives."""
 PLAN = flow("a -> b", "b -> c", c=AgentPlan(name="c", kind="human"))
 
 
@@ -25,24 +27,24 @@ def test_a_run_is_stopped_resumed_and_answered_in_another_store(tmp_path: Path) 
     how = {"state_dir": tmp_path, "turns": Cast({}, seconds=0.0)}
     first = opened(tmp_path)
     stopped = asyncio.run(
-        launch.start(PLAN, {"prompt": "go"}, run_id="r", runs=first, limits=Limits(max_turns=1), **how)  # type: ignore[arg-type]
+        launch.start(PLAN, {"prompt": "go"}, run_id=RUN, runs=first, limits=Limits(max_turns=1), **how)  # type: ignore[arg-type]
     )
     assert (stopped.status, stopped.reason) == ("stopped", "max_turns")
-    assert first.status("r") == "stopped: max_turns"
+    assert first.status(RUN) == "stopped: max_turns"
 
-    waits = asyncio.run(launch.resume("r", runs=opened(tmp_path), limits=Limits(max_turns=-1), **how))  # type: ignore[arg-type]
+    waits = asyncio.run(launch.resume(RUN, runs=opened(tmp_path), limits=Limits(max_turns=-1), **how))  # type: ignore[arg-type]
     assert [one.turn for one in waits.waiting] == ["c#1"]
-    assert control.send(opened(tmp_path), "r", messages.answer("c#1", "yes")).status == "queued"
+    assert control.send(opened(tmp_path), RUN, messages.answer("c#1", "yes")).status == "queued"
 
-    ended = asyncio.run(launch.resume("r", runs=opened(tmp_path), **how))  # type: ignore[arg-type]
+    ended = asyncio.run(launch.resume(RUN, runs=opened(tmp_path), **how))  # type: ignore[arg-type]
     assert (ended.status, ended.result.text) == ("completed", "yes")
     last = opened(tmp_path)
-    records = list(last.read("r"))
+    records = list(last.read(RUN))
     assert isinstance(records[-1], RunFinished)
     assert [one.turn for one in records if isinstance(one, TurnStarted)] == ["a#1", "b#1", "c#1"]
-    assert replay_in(last, "r").records == len(records)
-    assert last.text("r").count("\n") == len(records)
-    left = {path.name for path in last.folder("r").iterdir()}
+    assert replay_in(last, RUN).records == len(records)
+    assert last.text(RUN).count("\n") == len(records)
+    left = {path.name for path in last.folder(RUN).iterdir()}
     assert {"lock", "secret", "inbox"} <= left
     assert not list(tmp_path.rglob("journal.jsonl"))
 
@@ -50,9 +52,9 @@ def test_a_run_is_stopped_resumed_and_answered_in_another_store(tmp_path: Path) 
 def test_a_run_has_one_owner_whatever_the_store(tmp_path: Path) -> None:
     """The lock in the run's folder is what a second process meets."""
     first, second = SqliteStore(tmp_path), SqliteStore(tmp_path)
-    writer = first.claim("r")
+    writer = first.claim(RUN)
 
-    assert second.owned("r")
-    assert Runs(tmp_path, store=second).status("r") == "running"
+    assert second.owned(RUN)
+    assert Runs(tmp_path, store=second).status(RUN) == "running"
     asyncio.run(writer.close())
-    assert not second.owned("r")
+    assert not second.owned(RUN)
