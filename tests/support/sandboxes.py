@@ -1,5 +1,6 @@
 """Attempts in a sandbox, and a machine around them that an agent would like to break into."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ class Neighbourhood:
     gaps: list[str]
 
     def __init__(self, top: Path) -> None:
-        self.home, self.project = top / "home", top / "project"
+        self.home, self.project = top / "home", top / f"project-{os.getpid()}"  # names /dev/shm too
         self.caches = self.home / ".cache" / "coterie"
         self.state = self.project / ".coterie"
         self.tree = self.state / "worktrees" / "r1" / "tree"

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -157,5 +158,26 @@ def test_stop_lets_requests_end_then_cancels_them() -> None:
             pass
         await server.stop(within=1.0)
         await close_all()
+
+    asyncio.run(scene())
+
+
+def test_a_stop_waits_for_the_thread_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else an interpreter that ends beside it prints a panic, in the middle of what the process logs."""
+    left = []
+
+    async def scene() -> None:
+        loop = asyncio.get_running_loop()
+
+        def lingering(callback: Any) -> None:
+            asyncio.BaseEventLoop.call_soon_threadsafe(loop, callback)
+            time.sleep(0.1)
+            left.append(callback)
+
+        async with serving(app) as server, client() as one:
+            await one.get(url(server))
+            monkeypatch.setattr(loop, "call_soon_threadsafe", lingering)
+            await server.stop(1.0)
+            assert left
 
     asyncio.run(scene())

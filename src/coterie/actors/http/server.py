@@ -13,6 +13,7 @@ import os
 import resource
 import socket
 import stat
+import sys
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -156,6 +157,7 @@ class HttpServer:
             return
         serving, closing_idle, *quic = self._parts
         closing_idle.cancel()
+        signals = [worker._sig for worker in server.wrks]
         server.stop()
         with suppress(asyncio.CancelledError):  # cancelled by a shutdown that takes too long: the rest is at once
             await asyncio.wait([serving, *self._requests], timeout=within)
@@ -163,6 +165,7 @@ class HttpServer:
             ending.cancel()
         await asyncio.wait(self._parts, timeout=LAST_CHANCE)
         serving.cancel()
+        await _threads_end(signals)
 
     async def _serve(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Pass a request to the application; note that its connection is in use."""
@@ -324,6 +327,20 @@ def _granian(app: App, bound: socket.socket, tls: TlsFiles | None, limits: Serve
         )
     except OSError as error:  # ssl.SSLError is one
         raise CannotStart(f"cannot use the TLS files {tls and tls.cert} and {tls and tls.key}: {error}") from None
+
+
+async def _threads_end(signals: list[Any]) -> None:
+    """Wait until the thread that granian has for each of *signals* has left Python.
+
+    It tells the loop of its end, goes on in Python and at last lets go of its signal. If the interpreter ends between
+    the two, granian prints a panic.
+    """
+    alone = object()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LAST_CHANCE):
+            for signal in signals:
+                while sys.getrefcount(signal) > sys.getrefcount(alone) + 1:  # the list's
+                    await asyncio.sleep(0.001)
 
 
 class _Quic:
