@@ -339,7 +339,7 @@ async def _threads_end(signals: list[Any]) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(LAST_CHANCE):
             for signal in signals:
-                while sys.getrefcount(signal) > sys.getrefcount(alone) + 1:  # the list's
+                while sys.getrefcount(signal) > sys.getrefcount(alone) + 1:  # the list's  # noqa: ASYNC110
                     await asyncio.sleep(0.001)
 
 
