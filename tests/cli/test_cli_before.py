@@ -157,6 +157,35 @@ def test_elsewhere_an_error_says_what_each_backend_needs(
     assert "/login" not in said.screen
 
 
+def test_a_fork_says_it_too_and_takes_a_cassette(at: Place, models: FakeModels) -> None:
+    """A run is recorded, and its fork replays it at no cost: then there is no block, which a fork that pays has."""
+    at.look("run", "notes.at", "Tea", "--yes", "--cassette", "record:tape.jsonl")
+    asked = len(models.requests)
+    replayed = at.look("fork", "last", "--at", "1", "--cassette", "tape.jsonl").err
+    assert len(models.requests) == asked
+    assert "recorded in" not in replayed
+
+    said = at.look("fork", "last", "--at", "1", "--max-cost", "1").err
+    assert len(models.requests) > asked
+    assert "notes: 2 agents, model claude-sonnet-5-5\n" in said
+    assert "(writer 3, critic 3) and $1.0" in said
+    assert "\n  recorded in" in said
+    document = json.loads(at.look("fork", "last", "--at", "1", "--json").out)
+    assert document["before"]["max_cost"] is None
+
+
+def test_the_block_for_nodes_says_what_is_sent_to_them(at: Place) -> None:
+    """Their sandbox is not this machine's, and Ctrl-C does not stop them."""
+    repository(at.folder)
+    plan = plan_of(at.folder / "notes.at", "claude-sdk")
+    text = before(preflight(plan, Limits(), at.folder, "the cluster", on_nodes=True)).replace("\n  ", " ")
+    assert "the sandbox of each node; all tools allowed" in text
+    assert f"works on the nodes of the cluster, with the files of {at.folder} on main, with 1 uncommitted file" in text
+    assert "recorded in the cluster; `coterie control stop RUN` stops it, `coterie resume RUN` continues it" in text
+    bare = before(preflight(plan, Limits(), None, "the cluster", on_nodes=True))
+    assert "  works on the nodes of the cluster, without files\n" in bare
+
+
 def test_what_cannot_run_is_refused_before_the_block(at: Place) -> None:
     """A key or an input that is missing: nothing else is printed."""
     said = at.look("run", "notes.at", "Tea", "-b", "model", status=1).err
@@ -236,7 +265,7 @@ def test_the_block_is_short_and_fits_a_terminal(at: Place) -> None:
 
     system = "supervision: {name: root, children: [{type: dynamic_supervisor, name: pool}]}"
     (at.folder / "topology.yaml").write_text(system)
-    found = preflight(plan_of(at.folder / "topology.yaml"), Limits(max_turns=3), at.folder, Path(".coterie"))
+    found = preflight(plan_of(at.folder / "topology.yaml"), Limits(max_turns=3), at.folder, ".coterie")
     assert (found.turns, found.acts, found.spends) == (3, False, False)
 
     large = Preflight(

@@ -1,4 +1,4 @@
-"""What `coterie run` asks and says before the first turn: the objective, the backend, the risks, the work tree."""
+"""What a command that begins a run asks and says: the objective, the backend, the risks, the work tree."""
 
 import os
 import shlex
@@ -80,19 +80,8 @@ class Beginning:
         return plan, found
 
     def _shown(self, plan: "Plan") -> "Preflight | None":
-        """Print what a run of *plan* may do: on a terminal if it costs or changes something, else if it costs."""
-        from coterie.cli.text.preflight import before
-        from coterie.runs.backend_setup import check_ready, spends
-
-        if not (self.asks or self.as_json or spends(plan, is_recorded=self.is_recorded)):
-            return None  # which saves the time that it takes
-        check_ready(plan, is_offline=self.is_recorded)
-        from coterie.proofs.preflight import preflight
-
-        found = preflight(plan, self.limits, Path(), self.home(plan), is_recorded=self.is_recorded)
-        if (found.spends or (found.acts and self.asks)) and not self.as_json:
-            complain(before(found))
-        return found
+        home = str(self.home(plan))
+        return show_risks(plan, self.limits, home, as_json=self.as_json, is_recorded=self.is_recorded)
 
     def _with_backend(self, without: "Sequence[tuple[str, AgentPlan]]") -> Ready:
         """A plan with the backend that is remembered for this project, or one that is ready and the user wants."""
@@ -122,6 +111,42 @@ class Beginning:
             elif chosen:
                 plan = self.replan(chosen, "")
         return plan, found
+
+
+def show_risks(
+    plan: "Plan",
+    limits: "Limits",
+    results: str,
+    *,
+    folder: Path | None = Path(),
+    on_nodes: bool = False,
+    as_json: bool,
+    is_recorded: bool = False,
+) -> "Preflight | None":
+    """Print what a run of *plan* may do: on a terminal if it costs or changes something, else if it costs.
+
+    Args:
+        results: Where it is kept.
+        folder, on_nodes: See `coterie.proofs.preflight.preflight`.
+        as_json, is_recorded: See `Beginning`.
+
+    Raises:
+        TopologyError: If a backend cannot be called here, where it is to be called.
+    """
+    from coterie.cli.text.preflight import before
+    from coterie.runs.backend_setup import check_ready, spends
+
+    asks = at_terminal(as_json)
+    if not (asks or as_json or spends(plan, is_recorded=is_recorded)):
+        return None  # which saves the time that it takes
+    if not on_nodes:
+        check_ready(plan, is_offline=is_recorded)
+    from coterie.proofs.preflight import preflight
+
+    found = preflight(plan, limits, folder, results, on_nodes=on_nodes, is_recorded=is_recorded)
+    if (found.spends or (found.acts and asks)) and not as_json:
+        complain(before(found))
+    return found
 
 
 def _choose(choices: Mapping[str, str]) -> str:

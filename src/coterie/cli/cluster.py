@@ -57,6 +57,7 @@ def submit(
     """
     import shlex
 
+    from coterie.cli.before import show_risks
     from coterie.cli.inputs import gather
     from coterie.cli.run import plan_for
     from coterie.cli.signals import drive
@@ -74,6 +75,7 @@ def submit(
     address, bounds = _address(cluster), limits.limits()
 
     folder = None if no_files else around(plan, Path.cwd())
+    show_risks(plan, bounds, "the cluster", folder=folder, on_nodes=True, as_json=as_json)
 
     async def main() -> "tuple[str, bool, Outcome | None]":
         async with connected(address, MsgspecConverter) as (client, export):

@@ -60,6 +60,7 @@ def fork(
     SEQ, the new run works on it in a new work tree. An agent inside a nested team is NODE/AGENT. Limits include the
     shared part. Exit status as for `run`.
     """
+    from coterie.cli.before import show_risks
     from coterie.planning import changes
     from coterie.runs import control
     from coterie.runs.repository import find, location_at
@@ -67,16 +68,28 @@ def fork(
     runs, run = find(run, where := home.where, show_place)
     wanted = _changes(prompts or (), models or (), settings or (), backend)
     instead = plan_of(reload) if reload is not None else None
+    bounds, plans = limits.limits().alone(), list["Plan"]()
 
     def change(recorded: "Plan") -> "Plan":
-        return changes.change(instead or recorded, wanted)
+        plans.append(changes.change(instead or recorded, wanted))
+        return plans[-1]
 
     made = control.fork(runs, run, at=at, change=change, files=not no_worktree)
     again = f"; will retry: {', '.join(made.again)}" if made.again else ""
     complain(f"forked {made.origin} at record {made.seq} as {made.run}{again}")
     if made.cwd:
         complain(f"its files, as of that record: {made.cwd}")
-    return carry_on(runs, made.run, location_at(where).option, limits.limits().alone(), drive)
+    tape, on_nodes = drive.recording(), isinstance(runs, control.RemoteRuns)
+    found = show_risks(
+        plans[-1],
+        bounds,
+        "the cluster" if on_nodes else str(runs.root),
+        folder=Path(made.cwd),
+        on_nodes=on_nodes,
+        as_json=drive.as_json,
+        is_recorded=tape is not None and tape.replays,
+    )
+    return carry_on(runs, made.run, location_at(where).option, bounds, drive, before=found, cassette=tape)
 
 
 def _changes(

@@ -228,11 +228,21 @@ def _resume_when_open(names: list[str], again: "Callable[[str], int]", where: "W
     return worst
 
 
-def carry_on(runs: "Runs", run: str, option: str, limits: "Limits", drive: DriveOptions, **how: Any) -> int:
+def carry_on(
+    runs: "Runs",
+    run: str,
+    option: str,
+    limits: "Limits",
+    drive: DriveOptions,
+    *,
+    before: "Preflight | None" = None,
+    **how: Any,
+) -> int:
     """Resume *run* of *runs*, print the outcome, and return its exit status.
 
     Args:
         option: Names their place to further commands.
+        before: What was known before the run, for --json.
         how: See `coterie.runs.launch.resume`.
     """
 
@@ -253,7 +263,7 @@ def carry_on(runs: "Runs", run: str, option: str, limits: "Limits", drive: Drive
             **how,
         )
 
-    return _watched(main, drive, option)
+    return _watched(main, drive, option, before)
 
 
 def replay(run: Run, as_json: AsJson = False, *, home: HomeOptions) -> int:

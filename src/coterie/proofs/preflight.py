@@ -30,9 +30,11 @@ class Preflight(Struct, frozen=True, kw_only=True):
         backends: Agents by backend, which for a model has the model's name.
         spends: Whether its agents may cost money: models and coding agents.
         acts: Whether it may cost money or change files.
-        sandbox: Agents by what confines their programs: `bwrap`, `landlock`, `off`, or `none` because none works here.
+        sandbox: Agents by what confines their programs: `bwrap`, `landlock`, `off`, or `none` because none works here;
+            on nodes `node`, what works there.
         permissions: Agents by what answers their permission requests: `granted`, `person`, `denied`; a model has none.
         tools: What models may call: built-in tools, Python functions and MCP servers.
+        on_nodes: It works on the nodes of a cluster, with the files of *folder*.
         branch: The branch that is checked out in *folder*, where it works; empty: none, or no git work tree.
         uncommitted: Files there with uncommitted changes, new ones included; None: there is no commit, or no work tree.
         worktree: Whether it gets a separate git work tree: as its settings say, or None: if another run is live.
@@ -49,6 +51,7 @@ class Preflight(Struct, frozen=True, kw_only=True):
     permissions: dict[str, list[str]]
     tools: list[str]
     folder: str
+    on_nodes: bool = False
     branch: str = ""
     uncommitted: int | None = None
     worktree: bool | None = False
@@ -58,10 +61,14 @@ class Preflight(Struct, frozen=True, kw_only=True):
     results: str = ""
 
 
-def preflight(plan: Plan, limits: Limits, folder: Path, state_dir: Path, *, is_recorded: bool = False) -> Preflight:
+def preflight(
+    plan: Plan, limits: Limits, folder: Path | None, results: str, *, on_nodes: bool = False, is_recorded: bool = False
+) -> Preflight:
     """Collect what a run of *plan* in *folder* may do under *limits*; no backend is called.
 
     Args:
+        folder: Where it works; None: in a folder of its own, which is empty.
+        on_nodes: The nodes of a cluster perform it, with the files of *folder*.
         is_recorded: All models answer from a cassette, and cost nothing.
     """
     agents = list(agents_of(plan))
@@ -73,23 +80,26 @@ def preflight(plan: Plan, limits: Limits, folder: Path, state_dir: Path, *, is_r
     if limits.max_turns not in (None, NO_LIMIT) and (turns is None or limits.max_turns < turns):
         turns, most = limits.max_turns, {}
     costs = [limit for limit in (limits.max_cost, loop.max_cost if loop else 0.0) if limit and limit != NO_LIMIT]
-    branch, uncommitted = _git(folder) if acting else ("", None)
+    branch, uncommitted = _git(folder) if acting and folder is not None else ("", None)
     return Preflight(
         team=plan.name,
         backends=_grouped((_backend(agent), name) for name, agent in agents),
         spends=spends(plan, is_recorded=is_recorded),
         acts=bool(acting),
-        sandbox=_grouped((_sandbox(agent), name) for name, agent in acting if REGISTRY[agent.backend].uses_files),
+        sandbox=_grouped(
+            (_sandbox(agent, on_nodes), name) for name, agent in acting if REGISTRY[agent.backend].uses_files
+        ),
         permissions=_grouped((_permissions(agent), name) for name, agent in acting if agent.backend in CODING),
         tools=list(dict.fromkeys(tool for _, agent in acting for tool in _tools(agent))),
-        folder=str(folder.resolve()),
+        folder="" if folder is None else str(folder.resolve()),
+        on_nodes=on_nodes,
         branch=branch,
         uncommitted=uncommitted,
         worktree=loop.place.worktree if loop else False,
         turns=turns,
         agents=most,
         max_cost=min(costs, default=None),
-        results=str(state_dir),
+        results=results,
     )
 
 
@@ -105,9 +115,11 @@ def _backend(agent: AgentPlan) -> str:
     return f"model {chosen.model}" if isinstance(chosen, Chosen) else agent.backend
 
 
-def _sandbox(agent: AgentPlan) -> str:
+def _sandbox(agent: AgentPlan, on_nodes: bool) -> str:
     if sandbox_of(agent) == "off":
         return "off"
+    if on_nodes:
+        return "node"
     with waiting("a sandbox to be tried"):
         working = choice.working()
     return working.NAME if working else "none"

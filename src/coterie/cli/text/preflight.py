@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from coterie.proofs.preflight import Preflight
 
 WIDTH = 80
-_SANDBOX = {"off": "no sandbox", "none": "NO SANDBOX works here"}
+_SANDBOX = {"off": "no sandbox", "none": "NO SANDBOX works here", "node": "the sandbox of each node"}
 _PERMISSIONS = {"granted": "all tools allowed", "person": "asks you for permission", "denied": "none is granted"}
 _KINDS = {"command": "programs", "actor": "Python", "human": "people"}
 
@@ -34,7 +34,10 @@ def _lines(found: "Preflight") -> Iterator[str]:
     yield f"  {'; '.join(filter(None, safety)) or 'no tools and no programs'}"
     where = f" on {found.branch}" if found.branch else ""
     where += f", with {plural(found.uncommitted, 'uncommitted file')}" if found.uncommitted else ""
-    yield f"  {'separate git work tree, from' if found.worktree else 'works in'} {_short(found.folder)}{where}"
+    place = "separate git work tree, from" if found.worktree else "works in"
+    if found.on_nodes:
+        place = "works on the nodes of the cluster, " + ("with the files of" if found.folder else "without files")
+    yield f"  {place} {_short(found.folder)}{where}".rstrip()
     most = "turns without limit" if found.turns is None else f"at most {plural(found.turns, 'turn')}"
     most += f" ({shares(found.agents)})" if len(found.agents) > 1 else ""
     if found.max_cost is not None:
@@ -42,7 +45,8 @@ def _lines(found: "Preflight") -> Iterator[str]:
     elif found.spends:
         most += "; dollars without limit (--max-cost USD sets one)"
     yield f"  {most}"
-    yield f"  recorded in {found.results}; Ctrl-C stops it, `coterie resume last` continues it"
+    stop = "`coterie control stop RUN` stops it" if found.on_nodes else "Ctrl-C stops it"
+    yield f"  recorded in {found.results}; {stop}, `coterie resume {'RUN' if found.on_nodes else 'last'}` continues it"
 
 
 def _shared(groups: Mapping[str, Sequence[str]]) -> str:
