@@ -104,6 +104,10 @@ def test_a_run_that_no_node_can_perform_is_submitted_with_a_warning(temporal_ser
         done = coterie("submit", "pair.at", "a note", "--id", "stuck-1", "--no-files", cwd=tmp_path, cluster=cluster)
         assert (done.returncode, done.stdout) == (0, "stuck-1\n")
         assert "serves the queue 'nowhere' now: run stuck-1 waits" in done.stderr
+        (tmp_path / "paid.at").write_text("topology paid : [pipeline] { agent a { model: tiny } flow { a } }")
+        words = ("paid.at", "a note", "-b", "claude-sdk", "--no-files")
+        paid = coterie("submit", *words, cwd=tmp_path, cluster=cluster).stderr
+        assert "the sandbox of each node; all tools allowed\n  works on the nodes of the cluster, without files" in paid
         assert "accepted" in coterie("control", "interrupt", "stuck-1", cwd=tmp_path, cluster=cluster).stdout
         store = JsonlStore(tmp_path / "export")
         until(
