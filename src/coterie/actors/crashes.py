@@ -22,7 +22,8 @@ def error_line(error: BaseException | None) -> str:
 
 
 def trace(error: BaseException, caller: str) -> str:
-    """Where *error* was raised, without the frame of the file *caller*, from which the agent was called."""
-    first = error.__traceback__
-    own = first.tb_next if first is not None and first.tb_frame.f_code.co_filename == caller else None
-    return "".join(traceback.format_exception(type(error), error, own or first))[-TRACE:]
+    """Where *error* was raised, without the first frames, of the file *caller*, from which the agent was called."""
+    own = error.__traceback__
+    while own is not None and own.tb_frame.f_code.co_filename == caller:
+        own = own.tb_next
+    return "".join(traceback.format_exception(type(error), error, own or error.__traceback__))[-TRACE:]

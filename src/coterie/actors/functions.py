@@ -1,62 +1,138 @@
-"""A function as an agent: each turn calls it with the outputs that its parameters name."""
+"""A function as an agent: each turn calls it with the outputs that its parameters name.
+
+It has no state, so there is no actor and nothing to supervise: the turn calls it in the run's own task.
+"""
 
 import asyncio
 import inspect
+import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from coterie.actors.classes import load_function
-from coterie.actors.message import Message
-from coterie.actors.process import AgentProcess
+from coterie.actors.crashes import trace
+from coterie.actors.owned_work import leaves_loop
+from coterie.actors.plain import plain
+from coterie.backends.base import Answer, Failure, Request, Result
 from coterie.errors import TurnFailure, error_line
-from coterie.topology.typed.functions import PROMPT, signature_of
+from coterie.topology.typed.functions import PROMPT, Signature, signature_of
 from coterie.topology.typed.values import as_outputs, converted, value_of
 
+_AS_TEXT = json.JSONEncoder(ensure_ascii=False, default=str)
 
-class FunctionAgent(AgentProcess):
-    """Calls a function for each turn; a synchronous one in a thread.
+
+@dataclass(frozen=True, slots=True)
+class AgentFunction:
+    """A function and what it reads; a synchronous one is called in a thread."""
+
+    call: Callable[..., Any]
+    signature: Signature
+    is_async: bool
+
+    @classmethod
+    def at(cls, path: str) -> "AgentFunction":
+        """The function at `module:name`.
+
+        Raises:
+            ClassNotFound: It cannot be imported.
+        """
+        call = load_function(path)
+        return cls(call, signature_of(call), inspect.iscoroutinefunction(call))
+
+
+class FunctionTurn:
+    """A turn that a function works on.
 
     A parameter gets, of this name: the whole answer of an agent, an output of the agents that it follows or reads, the
-    latest first, a value of the run's input, or its default. Its output is the value that it returns.
-
-    Args:
-        path: Where the function is: `module:name`.
+    latest first, a value of the run's input, or its default. The output is the value that the function returns.
     """
 
-    def __init__(self, name: str, *, path: str) -> None:
-        super().__init__(name)
-        self._function: Callable[..., Any] = load_function(path)
-        self._signature = signature_of(self._function)
-        self._waits = inspect.iscoroutinefunction(self._function)
+    def __init__(self, function: AgentFunction, request: Request) -> None:
+        self._function, self._request = function, request
+        self._task: asyncio.Task[Any] | None = None
+        self._interrupted = False
 
-    async def handle(self, message: Message) -> Message | None:
-        """Call the function for the turn in *message*."""
-        turn = message.payload
-        arguments = {}
-        for name, type_ in self._signature.parameters.items():
-            found, value = _given(name, type_, turn)
-            if found:
-                arguments[name] = value
-            elif name not in self._signature.optional:
-                raise TurnFailure("failed", f"no agent gives {name!r}, which {self.name}() reads, nor does the input")
-        if self._waits:
-            answer = await self._function(**arguments)
+    async def result(self) -> Result:
+        """Call the function, within the time that a turn may take; `sys.exit` in it is an error like any other."""
+        if self._interrupted:
+            return Failure(kind="interrupted", reason="interrupted before the function was called")
+        limit = self._request.agent.timeout
+        self._task = task = asyncio.current_task()
+        assert task is not None
+        try:
+            if limit is None:
+                answer = await self._called()
+            else:
+                async with asyncio.timeout(limit) as bound:
+                    answer = await self._called()
+        except TurnFailure as failure:
+            result: Result = Failure(kind=failure.kind, reason=failure.reason)
+        except BaseException as error:
+            if leaves_loop(error) or (
+                isinstance(error, asyncio.CancelledError) and task.cancelling() > self._interrupted
+            ):
+                raise
+            if limit is not None and bound.expired():
+                result = Failure(kind="timeout", reason=f"no answer within {limit:g} s")
+            else:
+                reason = f"{self._request.agent.name} crashed: {error_line(error)}"
+                result = Failure(kind="crashed", reason=reason, log=trace(error, __file__))
         else:
-            answer = await asyncio.to_thread(self._function, **arguments)
+            result = self._read(answer)
+        finally:
+            self._task = None
+        if self._interrupted:
+            task.uncancel()
+            return Failure(kind="interrupted", reason="the turn was interrupted")
+        return result
+
+    async def interrupt(self) -> None:
+        """Cancel the call; what a synchronous function does in its thread goes on."""
+        if self._task is not None and not self._interrupted:
+            self._task.cancel()
+        self._interrupted = True
+
+    async def steer(self, text: str) -> bool:
+        """False: a function takes no guidance."""
+        return False
+
+    async def _called(self) -> Any:
+        function, arguments = self._function, dict[str, Any]()
+        name = self._request.agent.name
+        for parameter, type_ in function.signature.parameters.items():
+            found, value = _given(parameter, type_, self._request.context)
+            if found:
+                arguments[parameter] = value
+            elif parameter not in function.signature.optional:
+                raise TurnFailure("failed", f"no agent gives {parameter!r}, which {name}() reads, nor does the input")
+        if function.is_async:
+            return await function.call(**arguments)
+        return await asyncio.to_thread(function.call, **arguments)
+
+    def _read(self, answer: Any) -> Result:
+        what = f"what {self._request.agent.name}() returned"
         try:
             outputs = as_outputs(answer)
+            outputs = plain(outputs, what)
         except (TypeError, ValueError) as error:
-            raise TurnFailure("invalid_output", f"what {self.name}() returned is not JSON: {error}") from None
-        return self.reply({"outputs": outputs, "text": answer if isinstance(answer, str) else None})
+            return Failure(kind="invalid_output", reason=f"{what} is not JSON: {error}")
+        return Answer(text=answer if isinstance(answer, str) else text_of(outputs), outputs=outputs or None)
 
 
-def _given(name: str, type_: Any, turn: Mapping[str, Any]) -> tuple[bool, Any]:
-    """Whether the parameter *name* is given in *turn*, and its value.
+def text_of(outputs: Mapping[str, Any]) -> str:
+    """The text of an answer that is only *outputs*."""
+    return _AS_TEXT.encode(outputs) if outputs else ""
+
+
+def _given(name: str, type_: Any, context: Mapping[str, Any]) -> tuple[bool, Any]:
+    """Whether the parameter *name* is given in the *context* of a turn, and its value.
 
     Raises:
         TurnFailure: If the value does not have the type.
     """
-    results = [*reversed(turn["inputs"]), *turn["reads"]]
+    results = [*reversed(context.get("inputs", ())), *context.get("reads", ())]
+    given = context.get("input", {})
     try:
         for one in results:
             if _word(one["agent"]) == name:
@@ -65,11 +141,11 @@ def _given(name: str, type_: Any, turn: Mapping[str, Any]) -> tuple[bool, Any]:
             for output, value in one["outputs"].items():
                 if _word(output) == name:
                     return True, converted(value, type_)
-        if name in turn["input"]:
-            return True, converted(turn["input"][name], type_)
+        if name in given:
+            return True, converted(given[name], type_)
     except ValueError as error:
         raise TurnFailure("failed", f"the parameter {name!r} does not have its type: {error_line(error)}") from None
-    return (True, turn["task"]) if name == PROMPT else (False, None)
+    return (True, context.get("task", "")) if name == PROMPT else (False, None)
 
 
 def _word(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The backend of agents in Python: a turn is an ask to an actor.
+"""The backend of agents in Python: a turn calls a function, or is an ask to an actor.
 
 The actor is one of the system around the team (`ask`), or the only child of a supervisor of this backend (`type`),
 started when it is first needed. The run alone repeats turns: a crash fails the attempt and the supervisor repairs the
@@ -6,14 +6,13 @@ actor, so that the next attempt finds a fresh one.
 """
 
 import asyncio
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
-from coterie.actors.classes import class_path, importable, load_class, load_function
-from coterie.actors.functions import FunctionAgent
+from coterie.actors.classes import importable, load_class, load_function
+from coterie.actors.functions import AgentFunction, FunctionTurn, text_of
 from coterie.actors.message import INTERRUPT, STEER, TURN, TURN_FAILED, Message
 from coterie.actors.node import ActorNode
 from coterie.actors.plain import plain
@@ -75,6 +74,7 @@ class ActorBackend:
 
     def __init__(self) -> None:
         self._systems: dict[str, tuple[ActorNode, asyncio.Future[None]]] = {}
+        self._functions: dict[str, AgentFunction] = {}
         self._own: dict[tuple[str, str], asyncio.Task[ActorSystem]] = {}
 
     def join(self, run: str, node: ActorNode, ready: asyncio.Future[None]) -> None:
@@ -95,6 +95,8 @@ class ActorBackend:
             node, ready, around = self._around(request.run, name)
             await asyncio.shield(ready)  # of a resumed run, a turn may be there before the actors
             return ActorTurn(node, str(name), request, on_event, waiting=around)
+        if ":" in (path := request.agent.options["type"]):
+            return FunctionTurn(self._function(path, request), request)
         starting = self._started(request)
         system = starting.result() if starting.done() else await asyncio.shield(starting)
         return ActorTurn(system.node, request.agent.name, request, on_event)
@@ -116,6 +118,12 @@ class ActorBackend:
             run, _, attempt = run.rpartition("/")
         raise ActorError(name, f"`ask: {name}` needs a system around the team, and this run is not part of one")
 
+    def _function(self, path: str, request: Request) -> AgentFunction:
+        if (known := self._functions.get(path)) is None:
+            importable(str(request.here or ""))
+            known = self._functions[path] = AgentFunction.at(path)
+        return known
+
     def _started(self, request: Request) -> asyncio.Task[ActorSystem]:
         """The supervisor of the agent of *request*; one that could not start is tried again."""
         key = request.ref.run, request.agent.name
@@ -129,10 +137,7 @@ async def _supervised(request: Request) -> ActorSystem:
     from coterie.actors.plugins.providers import AnthropicProvider, OpenAIProvider
 
     name, options = request.agent.name, request.agent.options
-    type_, config = options["type"], options.get("config", {})
-    if ":" in type_:
-        type_, config = class_path(FunctionAgent), {"path": type_}
-    child = ActorPlan(name=name, type=type_, config=config)
+    child = ActorPlan(name=name, type=options["type"], config=options.get("config", {}))
     root = SupervisorPlan(name=f"{name}-supervisor", children=(child,), backoff_base=0.0)
     importable(str(request.here or ""))
     plugins = Plugins(defaults=[AnthropicProvider(), OpenAIProvider()])  # no file declares any
@@ -265,12 +270,8 @@ class ActorTurn:
         except ValueError as error:
             return Failure(kind="invalid_output", reason=str(error))
         text = said.get("text")
-        return Answer(text=_as_text(outputs) if text is None else str(text), outputs=outputs or None)
+        return Answer(text=text_of(outputs) if text is None else str(text), outputs=outputs or None)
 
 
 _WORDS = frozenset({"event", "outputs", "payload", "text", "type"})
 """Keys of a reply that are not outputs."""
-
-
-def _as_text(outputs: Mapping[str, Any]) -> str:
-    return json.dumps(outputs, ensure_ascii=False, default=str) if outputs else ""

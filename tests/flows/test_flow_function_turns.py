@@ -1,0 +1,187 @@
+"""A turn of a function: it is called in the run's own task, and however it ends, only the turn ends."""
+
+import asyncio
+import sys
+from typing import Any
+
+import pytest
+from asking import Heard, agent, request
+
+from coterie.actors.turns import ActorBackend
+from coterie.backends.base import Answer, Failure, Result
+
+MOMENTS: list[str] = []
+
+
+async def hangs() -> str:
+    try:
+        await asyncio.sleep(1e6)
+    finally:
+        MOMENTS.append("ended")
+    return "never"
+
+
+async def clings() -> str:
+    try:
+        await asyncio.sleep(1e6)
+    except asyncio.CancelledError:
+        return "I go on"
+    return "never"
+
+
+async def breaks_while_it_ends() -> str:
+    try:
+        await asyncio.sleep(1e6)
+    finally:
+        raise ValueError("spilt")
+
+
+async def cancels_its_own() -> str:
+    own = asyncio.ensure_future(asyncio.sleep(1e6))
+    own.cancel()
+    await own
+    return "never"
+
+
+async def waits_too_long_itself() -> str:
+    async with asyncio.timeout(0.0):
+        await asyncio.sleep(1e6)
+    return "never"
+
+
+def leaves() -> str:
+    sys.exit(3)
+
+
+async def leaves_the_loop() -> str:
+    sys.exit(3)
+
+
+def interrupts() -> str:
+    raise KeyboardInterrupt
+
+
+def spoils(input: list[Any]) -> list[Any]:
+    input.append("spoilt")
+    return input
+
+
+def turn_of(function: Any, **values: Any) -> Any:
+    path = f"{function.__module__}:{function.__name__}"
+    return request(agent(function.__name__, backend="actor", options={"type": path}, **values))
+
+
+def result_of(function: Any, during: Any = None, **values: Any) -> Result:
+    """What a turn of *function* gives while *during*, called with its session, is done."""
+
+    async def main() -> Result:
+        backend = ActorBackend()
+        session = await backend.start(turn_of(function, **values), Heard())
+        task = asyncio.ensure_future(session.result())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        if during is not None:
+            await during(session, task)
+        try:
+            found = await asyncio.wait_for(task, 60)
+            assert not task.cancelling()
+        finally:
+            await backend.close()
+        return found
+
+    return asyncio.run(main())
+
+
+async def interrupted(session: Any, task: "asyncio.Task[Any]") -> None:
+    """Twice, as an owner that asks again does."""
+    await session.interrupt()
+    await session.interrupt()
+
+
+def test_a_function_is_interrupted_whatever_it_does_about_it() -> None:
+    """It is told by a cancellation; what it answers then, or raises, does not count."""
+    MOMENTS.clear()
+    for function in (hangs, clings, breaks_while_it_ends):
+        found = result_of(function, interrupted)
+        assert (type(found), getattr(found, "kind", "")) == (Failure, "interrupted"), function
+    assert MOMENTS == ["ended"]
+
+
+def test_a_turn_that_is_interrupted_before_it_begins_calls_nothing() -> None:
+    """The session knows it before `result` is awaited."""
+
+    async def main() -> Result:
+        session = await ActorBackend().start(turn_of(hangs), Heard())
+        await session.interrupt()
+        assert not await session.steer("hurry")
+        return await session.result()
+
+    MOMENTS.clear()
+    found = asyncio.run(main())
+    assert isinstance(found, Failure)
+    assert found.kind == "interrupted"
+    assert not MOMENTS
+
+
+def test_a_wait_that_is_cancelled_cancels_the_function() -> None:
+    """The owner ends: the cancellation is its own, also beside an interrupt."""
+
+    async def cancelled(session: Any, task: "asyncio.Task[Any]") -> None:
+        task.cancel()
+
+    async def both(session: Any, task: "asyncio.Task[Any]") -> None:
+        await session.interrupt()
+        task.cancel()
+
+    for during in (cancelled, both):
+        MOMENTS.clear()
+        with pytest.raises(asyncio.CancelledError):
+            result_of(hangs, during)
+        assert MOMENTS == ["ended"]
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (cancels_its_own, "CancelledError"),
+        (waits_too_long_itself, "TimeoutError"),
+        (leaves, "SystemExit: 3"),
+        (leaves_the_loop, "SystemExit: 3"),
+        (interrupts, "KeyboardInterrupt"),
+    ],
+)
+def test_what_a_function_raises_is_a_crash_of_its_turn(
+    function: Any, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what would end a task, an event loop or a process; the trace begins in the function."""
+    monkeypatch.setattr("coterie.actors.owned_work.signal.getsignal", lambda number: None)
+    found = result_of(function)
+    assert isinstance(found, Failure)
+    assert found.kind == "crashed"
+    assert found.reason.startswith(f"{function.__name__} crashed: {reason}")
+    assert "actors/functions.py" not in found.log
+
+
+def test_a_function_has_the_time_of_a_turn() -> None:
+    """Its timeout is said, and is not the timeout of something in it."""
+    found = result_of(hangs, timeout=0.05)
+    assert found == Failure(kind="timeout", reason="no answer within 0.05 s")
+    assert result_of(breaks_while_it_ends, timeout=0.05) == Failure(kind="timeout", reason="no answer within 0.05 s")
+    own = result_of(waits_too_long_itself, timeout=60.0)
+    assert isinstance(own, Failure)
+    assert own.kind == "crashed"
+    assert isinstance(result_of(leaves, timeout=60.0), Failure)
+
+
+def test_a_function_may_change_what_it_is_given() -> None:
+    """What the run keeps is not what the function has in hand."""
+    context = {"input": {"input": ["tea"]}}
+
+    async def main() -> Result:
+        asking = request(agent("spoils", backend="actor", options={"type": f"{__name__}:spoils"}), context=context)
+        return await (await ActorBackend().start(asking, Heard())).result()
+
+    found = asyncio.run(main())
+    assert isinstance(found, Answer)
+    assert found.outputs == {"result": ["tea", "spoilt"]}
+    assert context == {"input": {"input": ["tea"]}}
