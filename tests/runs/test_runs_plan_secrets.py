@@ -77,7 +77,9 @@ WITH_SECRETS = flow("a -> b", b=AgentPlan(name="b", env={"API_KEY": SECRET, "COL
 
 def stopped_before_b(state: Path) -> None:
     """A run whose next turn is that of the agent with a secret."""
-    begun = launch.start(WITH_SECRETS, {}, state_dir=state, run_id="r", turns=Cast({}), limits=Limits(max_turns=1))
+    begun = launch.start(
+        WITH_SECRETS, {}, state_dir=state, run_id="r", turns=Cast({}, seconds=0), limits=Limits(max_turns=1)
+    )
     assert asyncio.run(begun).status == "stopped"
 
 
