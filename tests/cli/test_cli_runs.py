@@ -3,7 +3,9 @@ import os
 import pty
 import select
 import signal
-from typing import IO
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
 
 import pytest
 from command_line import Place
@@ -445,3 +447,22 @@ def test_what_a_run_will_lack_is_told_at_its_start(place: Place) -> None:
     went_on = place.call("resume", "last", "--max-turns", "none", status=1).err
 
     assert (began.count(program), went_on.count(program)) == (1, 1)
+
+
+def test_runs_of_another_user_are_said_to_be_there(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not that there are none; nor is one begun beside them."""
+    (place.folder / ".coterie" / "runs").mkdir(parents=True)
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, partial(denied_in_runs, getattr(os, name)))
+    for words in (["runs"], ["inspect", "last"], ["resume", "last", "--retry"], ["run", "loop.at", "again"]):
+        said = place.look(*words, status=2).err
+        assert said == (
+            "coterie: the runs in .coterie are those of another user, and you may not read them: "
+            "work as that user, or keep yours elsewhere with --state-dir DIR\n"
+        ), words
+
+
+def denied_in_runs(look: Any, path: Any = ".") -> Any:
+    if Path(path).name == "runs":
+        raise PermissionError(13, "Permission denied", str(path))
+    return look(path)

@@ -1,5 +1,6 @@
 """`coterie runs …`: list and remove runs."""
 
+from pathlib import Path
 from typing import Annotated
 
 from coterie.cli.options import AsJson, HomeOptions, Wide
@@ -25,9 +26,12 @@ def list_(
     that is too narrow the prompt, the directory and the start give way, and the name of the team is cut.
     """
     from coterie.cli.text import runs as text
+    from coterie.runs.index import check_readable
     from coterie.runs.statistics import newest
 
-    found = [*newest(home.where, limit + 1, everywhere=everywhere)]
+    found = [*newest(where := home.where, limit + 1, everywhere=everywhere)]
+    if not found and isinstance(where, Path):
+        check_readable(where)
     older, found = found[limit:], found[:limit]
     print_result(as_json, found, lambda: text.runs(found, None if wide else width(), everywhere=everywhere))
     if older:

@@ -181,6 +181,22 @@ def state_dirs(state_dir: Path) -> list[Path]:
     return [*dict.fromkeys(path.resolve() for path in (*homes(state_dir), *named) if _exists(path))]
 
 
+def check_readable(state_dir: Path) -> None:
+    """Do nothing if the runs in *state_dir* can be listed, or if there are none.
+
+    Raises:
+        UsageError: They are those of another user.
+    """
+    for home in homes(state_dir):
+        try:
+            os.scandir(home / "runs").close()
+        except PermissionError:
+            where = f"the runs in {home} are those of another user, and you may not read them"
+            raise UsageError(f"{where}: work as that user, or keep yours elsewhere with --state-dir DIR") from None
+        except OSError:
+            continue
+
+
 def _here(state_dir: Path | None, named: Mapping[str, Entry], beginning: str) -> Iterator[Entry]:
     """The runs in *state_dir*, and those of *named* that were started in its directory, in no order."""
     for home in homes(state_dir):

@@ -107,13 +107,15 @@ async def start(
     Raises:
         TopologyError: If no backend is configured for an agent, its model cannot be used, or there is no coordination.
         UsageError: If the name of the topology's folder cannot be written down, or a cassette not be read, or it
-            must have a separate work tree and cannot, or a required input is missing.
+            must have a separate work tree and cannot, or a required input is missing, or the runs in *state_dir* are
+            those of another user.
         GitFailed: If that work tree could not be made.
         JournalFailed: If the journal could not be written.
 
     Cancelling the task interrupts the run: attempts are ended, the outcome is `stopped`, `interrupted`.
     """
     check_start(plan, given)
+    index.check_readable(state_dir)
     kind, runs = kind_of(plan), runs or Runs(state_dir)
     owner = await _Owner.of(plan, how)
     _check_name(plan.folder)

@@ -148,11 +148,16 @@ def find(name: str, where: Where, elsewhere: Elsewhere | None = None) -> tuple[R
 
     Raises:
         NoSuchRun: If there is none.
-        UsageError: If several runs fit.
+        UsageError: If several runs fit, or none and those here may not be read.
     """
     location = location_at(where)
     root, _, below = name.partition("/")
-    entry, is_here = index.choose(root, location.newest)
+    try:
+        entry, is_here = index.choose(root, location.newest)
+    except NoSuchRun:
+        if isinstance(where, Path):
+            index.check_readable(where)
+        raise
     runs, run = location.open(entry)
     if elsewhere is not None and not is_here:
         elsewhere(run, index.project_of(runs.root))
