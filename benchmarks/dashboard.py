@@ -28,6 +28,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from page_browser import ServedPage, chromium
 
+WARM = 5
+"""Seconds before anything is measured of a run that is written."""
 COTERIE = [sys.executable, "-m", "coterie"]
 LONG_TASKS = """() => {
   window.busy = 0;
@@ -59,6 +61,15 @@ def memory(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+def heap(page: Any) -> float:
+    """The megabytes that the objects of a page take, without what is garbage."""
+    session = page.context.new_cdp_session(page)
+    session.send("HeapProfiler.collectGarbage")
+    used = session.send("Runtime.getHeapUsage")["usedSize"]
+    session.detach()
+    return float(used) / 1e6
+
+
 def opening(browser: Any, folder: Path, run: str) -> None:
     """Measure how a finished run opens and scrolls."""
     began = time.perf_counter()
@@ -66,9 +77,10 @@ def opening(browser: Any, folder: Path, run: str) -> None:
     printed = time.perf_counter() - began
     served = ServedPage(browser, folder)
     page = served.page()
+    page.locator(".row").first.wait_for()  # the list has read the run, too
     began = time.perf_counter()
     page.goto(f"{served.base}runs/{run}/records")
-    page.locator(".windowed, [data-row]").first.wait_for(timeout=120_000)
+    page.wait_for_function("() => document.querySelector('[data-row] code')", timeout=120_000)  # looks in each frame
     opened = time.perf_counter() - began
     page.wait_for_timeout(1000)
     longest = page.evaluate(SCROLL)
@@ -111,16 +123,19 @@ def writing(browser: Any, folder: Path, *, tabs: int, seconds: float, rate: int)
         other.locator("h1").wait_for()
     page.bring_to_front()
     page.locator("h1").wait_for()
+    page.wait_for_timeout(WARM * 1000)
     page.evaluate(LONG_TASKS)
     pid = served.process.pid
-    used, held, began = processor(pid), memory(pid), time.perf_counter()
+    held = memory(pid), heap(page)
+    used, began = processor(pid), time.perf_counter()
     page.wait_for_timeout(seconds * 1000)
     passed = time.perf_counter() - began
     share = (processor(pid) - used) / passed
     busy = page.evaluate("() => window.busy") / 1000 / passed
     print(
         f"{tabs} tab(s), {rate} records a second: the server takes {share:.2f} of a core and grew by "
-        f"{memory(pid) - held:.0f} MB; the page's main thread was in long tasks for {busy:.0%} of the time"
+        f"{memory(pid) - held[0]:.1f} MB, the page by {heap(page) - held[1]:.1f} MB; the page's main thread was in "
+        f"long tasks for {busy:.0%} of the time"
     )
     shown = page.locator("main").inner_text()
     written = len(list(Runs(folder / ".coterie").read(f"busy-{tabs}")))

@@ -6,10 +6,12 @@ import json
 import re
 from pathlib import Path
 
+import httpx
 import pytest
+from page_stage import serving
 
 from coterie.escapes import printable
-from coterie.ui.routes import KINDS, PAGE
+from coterie.ui.routes import ENTRIES, KINDS, PAGE
 from coterie.ui.single_file import ENTRY, bundled
 
 VENDOR = PAGE / "vendor"
@@ -76,3 +78,15 @@ def test_the_single_file_has_every_module_as_a_function() -> None:
     assert "</script" not in script
     assert printable(script) == script
     assert script.index('M["vendor/preact.js"]=') < script.index('M["base.js"]=') < script.index('M["file.js"]=')
+
+
+async def test_a_tab_and_the_worker_begin_with_one_file_each(tmp_path: Path) -> None:
+    """A module that imports others would have them asked for one after another."""
+    async with serving(tmp_path) as server, httpx.AsyncClient(base_url=server.address) as client:
+        for entry in ENTRIES:
+            found = await client.get(f"/{entry}")
+            assert found.headers["content-type"].startswith("text/javascript")
+            assert found.text == bundled(entry)
+            assert not re.search(r"^\s*import\b", found.text, re.MULTILINE)
+        assert 'src="/app.js"' in (await client.get("/runs/r")).text
+        assert (await client.get("/hub.js")).text == (PAGE / "hub.js").read_text()

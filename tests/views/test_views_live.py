@@ -473,3 +473,14 @@ def test_a_position_that_cannot_be_read_is_the_beginning(text: str) -> None:
     assert found["r"] == (7 if text.startswith("7") else 0)
     assert found.get("r/polish#1.1", 4) == 4
     assert set(found) <= {"r", "r/polish#1.1"}
+
+
+def test_what_no_row_shows_is_not_kept() -> None:
+    """A run may be told something without end: only the position of its state changes."""
+    live = LiveRun("r")
+    live.apply("r", r.RunStarted(run="r", engine="flow", seq=1, at=1.0, topology="t", plan=to_json(flow("a")).decode()))
+    live.state()
+    for seq in range(2, 50):
+        live.apply("r", r.OperatorSaid(seq=seq, at=1.0, message=f"m{seq}", what="guide", text="go on"))
+        assert live.changes()["position"] == {"r": seq}
+    assert live.runs["r"].view.noted == []

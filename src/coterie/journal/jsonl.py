@@ -103,7 +103,11 @@ class JsonlStore:
 
     def has(self, run: str) -> bool:
         """Whether *run* has a journal."""
-        return self.file(run).exists()
+        try:
+            os.stat(f"{self.root}/{_below(run)}/{JOURNAL}")  # asked of each attempt of a long run
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
     def status(self, run: str) -> RunStatus:
         """The status of the root run *run*, from the end of its journal."""
@@ -196,7 +200,11 @@ class JsonlStore:
 
 def folder_of(root: Path, run: str) -> Path:
     """Where everything of *run* lies below the state directory *root*, whether it exists or not."""
-    return root / "runs" / "/turns/".join(map(_safe, run.split("/")))
+    return root / _below(run)
+
+
+def _below(run: str) -> str:
+    return "runs/" + "/turns/".join(map(_safe, run.split("/")))
 
 
 def _safe(part: str) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -41,7 +41,7 @@ from coterie.ui.openapi import (
     document,
 )
 from coterie.ui.places import ServedRun
-from coterie.ui.single_file import page_of
+from coterie.ui.single_file import PAGE, bundled, page_of
 from coterie.ui.stream import Feeds, events
 from coterie.views.compare import RunComparison
 from coterie.views.costs import costs, dearest
@@ -50,10 +50,11 @@ from coterie.views.live import LiveRun
 from coterie.views.rows import run_row
 from coterie.views.timeline import Line, Timeline
 
-PAGE: Final = Path(__file__).parent / "page"
 KINDS: Final = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 VIEWS: Final = ("", "runs", "compare", "team")
 """The first parts of addresses that the page itself reads."""
+ENTRIES: Final = ("app.js", "worker.js")
+"""The modules with which a tab, and the worker of all tabs, begin."""
 LARGEST: Final = 1 << 20
 """Bytes of a request's body."""
 LINES: Final = 200
@@ -364,12 +365,18 @@ async def _problem(request: Request, error: Any) -> Response:
 async def _static(request: Request) -> Response:
     """A file of the page, or the page itself."""
     name = request.path_params["path"]
-    known = {str(one.relative_to(PAGE)): one for one in PAGE.rglob("*") if one.suffix in KINDS}
-    file = known.get("index.html" if name.partition("/")[0] in VIEWS else name)
-    if file is None:
+    name = "index.html" if name.partition("/")[0] in VIEWS else name
+    data = (await asyncio.to_thread(_files)).get(name)
+    if data is None:
         return _json({"error": f"nothing is at {request.url.path}"}, 404)
-    data = await asyncio.to_thread(file.read_bytes)
-    return Response(data, media_type=KINDS[file.suffix])
+    return Response(data, media_type=KINDS[Path(name).suffix])
+
+
+@cache
+def _files() -> dict[str, bytes]:
+    """The files of the page; an entry has all modules in it, which would otherwise be asked for one after another."""
+    every = {str(one.relative_to(PAGE)): one.read_bytes() for one in PAGE.rglob("*") if one.suffix in KINDS}
+    return every | {entry: bundled(entry).encode() for entry in ENTRIES}
 
 
 def _number(text: str | None, usual: int) -> int:

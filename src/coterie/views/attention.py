@@ -231,7 +231,8 @@ class _Run:
     def _end(self, turn: str) -> None:
         """Void what *turn* needed, whose attempt has ended; empty: what the run as a whole waited for."""
         self._attempts = {id: agent for id, agent in self._attempts.items() if id.rpartition(".")[0] != turn}
-        self.open = {id: one for id, one in self.open.items() if one.turn != turn}
+        if self.open:
+            self.open = {id: one for id, one in self.open.items() if one.turn != turn}
 
     def _add(self, name: str, kind: str, record: r.Record, text: str, command: str, **more: Any) -> None:
         turn = getattr(record, "turn", "")

@@ -45,7 +45,7 @@ class KnownRun:
 
     def __init__(self, id: str, above: "KnownRun | None" = None, place: str = "", plan: Plan | None = None) -> None:
         self.id, self.above, self.place = id, above, place
-        self.view, self.plan = RunView(), PlanView(plan)
+        self.view, self.plan = RunView(keeps_notes=False), PlanView(plan)
         self.limits = Limits()
         self.owners: list[Owner] = []
         self.halts: list[RunHalt] = []

@@ -178,11 +178,13 @@ class RunView:
         turns: In start order.
         plan: The current plan as JSON; empty in a child run.
         added: The iterations allowed beyond the plan of a loop.
-        noted: The records in `NOTED` that are about no turn, each with the number of turns before it.
+        noted: The records in `NOTED` that are about no turn, each with the number of turns before it; only with
+            *keeps_notes*, since they may be many.
         actors: The actors of a supervised system.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_notes: bool = True) -> None:
+        self._keeps_notes = keeps_notes
         self.id = self.topology = self.parent = self.plan = self.cwd = ""
         self.input: dict[str, Any] = {}
         self.state = "running"
@@ -269,7 +271,7 @@ class RunView:
         turn = None if isinstance(record, r.WaveStarted) else self._turns.get(getattr(record, "turn", ""))
         if turn is not None:
             turn.noted.append(record)
-        else:
+        elif self._keeps_notes:
             self.noted.append((len(self._turns), record))
 
     def _apply_to_turn(self, record: r.Record) -> None:

@@ -127,8 +127,11 @@ def _rounded(value: Any) -> Any:
             return value
 
 
+_JSON = json.JSONEncoder(ensure_ascii=False, default=str)
+
+
 def _short(value: Any) -> str:
-    text = json.dumps(_rounded(value), ensure_ascii=False, default=str)
+    text = _JSON.encode(_rounded(value))
     if len(text) <= _LONGEST:
         return text
     match value:
