@@ -6,12 +6,10 @@ import json
 import re
 from pathlib import Path
 
-import httpx
 import pytest
-from page_stage import serving
 
 from coterie.escapes import printable
-from coterie.ui.routes import ENTRIES, KINDS, PAGE
+from coterie.ui.routes import KINDS, PAGE
 from coterie.ui.single_file import ENTRY, bundled
 
 VENDOR = PAGE / "vendor"
@@ -80,13 +78,8 @@ def test_the_single_file_has_every_module_as_a_function() -> None:
     assert script.index('M["vendor/preact.js"]=') < script.index('M["base.js"]=') < script.index('M["file.js"]=')
 
 
-async def test_a_tab_and_the_worker_begin_with_one_file_each(tmp_path: Path) -> None:
-    """A module that imports others would have them asked for one after another."""
-    async with serving(tmp_path) as server, httpx.AsyncClient(base_url=server.address) as client:
-        for entry in ENTRIES:
-            found = await client.get(f"/{entry}")
-            assert found.headers["content-type"].startswith("text/javascript")
-            assert found.text == bundled(entry)
-            assert not re.search(r"^\s*import\b", found.text, re.MULTILINE)
-        assert 'src="/app.js"' in (await client.get("/runs/r")).text
-        assert (await client.get("/hub.js")).text == (PAGE / "hub.js").read_text()
+def test_the_page_names_every_module_that_it_needs() -> None:
+    """In the document: a browser would ask for one only when the module that imports it has come."""
+    named = re.findall(r'rel="modulepreload" href="/([^"]+)"', (PAGE / "index.html").read_text())
+
+    assert [*named, "app.js"] == re.findall(r'^M\["([^"]+)"\]=', bundled("app.js"), re.MULTILINE)

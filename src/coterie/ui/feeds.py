@@ -225,7 +225,11 @@ class RunFeed(Feed):
         return self.place.about() | {"owned": self.runs.is_owned(self.run)}
 
     def _told(self, tables: Tables) -> Tables:
-        """*tables* with the texts and fields of questions, which attention does not have."""
+        """*tables* with the texts and fields of questions, which attention does not have, and without each cost.
+
+        The page asks for the sums of costs, `Api._cost`.
+        """
+        tables.pop("costs", None)
         for key, row in tables.get("attention", {}).items():
             if row is not None and row["kind"] == "question":
                 if key not in self._asked:

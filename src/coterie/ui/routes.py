@@ -41,7 +41,7 @@ from coterie.ui.openapi import (
     document,
 )
 from coterie.ui.places import ServedRun
-from coterie.ui.single_file import PAGE, bundled, page_of
+from coterie.ui.single_file import PAGE, page_of
 from coterie.ui.stream import Feeds, events
 from coterie.views.compare import RunComparison
 from coterie.views.costs import costs, dearest
@@ -53,8 +53,6 @@ from coterie.views.timeline import Line, Timeline
 KINDS: Final = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 VIEWS: Final = ("", "runs", "compare", "team")
 """The first parts of addresses that the page itself reads."""
-ENTRIES: Final = ("app.js", "worker.js")
-"""The modules with which a tab, and the worker of all tabs, begin."""
 LARGEST: Final = 1 << 20
 """Bytes of a request's body."""
 LINES: Final = 200
@@ -366,7 +364,7 @@ async def _static(request: Request) -> Response:
     """A file of the page, or the page itself."""
     name = request.path_params["path"]
     name = "index.html" if name.partition("/")[0] in VIEWS else name
-    data = (await asyncio.to_thread(_files)).get(name)
+    data = _files().get(name)
     if data is None:
         return _json({"error": f"nothing is at {request.url.path}"}, 404)
     return Response(data, media_type=KINDS[Path(name).suffix])
@@ -374,9 +372,8 @@ async def _static(request: Request) -> Response:
 
 @cache
 def _files() -> dict[str, bytes]:
-    """The files of the page; an entry has all modules in it, which would otherwise be asked for one after another."""
-    every = {str(one.relative_to(PAGE)): one.read_bytes() for one in PAGE.rglob("*") if one.suffix in KINDS}
-    return every | {entry: bundled(entry).encode() for entry in ENTRIES}
+    """The files of the page."""
+    return {one.relative_to(PAGE).as_posix(): one.read_bytes() for one in PAGE.rglob("*") if one.suffix in KINDS}
 
 
 def _number(text: str | None, usual: int) -> int:

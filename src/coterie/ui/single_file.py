@@ -73,7 +73,7 @@ _CUT: Final = (None, None, 4000, 300)
 
 def _data(runs: Runs, live: LiveRun, step: int, lost: str) -> dict[str, Any]:
     """All that the views show of a run, as the API gives it."""
-    root, tables = live.run, live.state()
+    root, tables = live.run, live.state() | {"costs": {}}  # "cost" has their sums
     known = live.runs[root]
     spent = costs(live.costs.values(), root, run_row(known).max_cost)
     plan = known.plan.plan

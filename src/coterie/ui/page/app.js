@@ -51,6 +51,7 @@ function Guarded({ place, children }) {
 
 const place = /** @type {HTMLElement} */ (document.getElementById("app"));
 begin().then(async (problem) => {
+  if (!problem) connect(); // the worker begins while the server is asked what it is
   const found = problem ? null : await api("/api/about").catch((error) => void (problem = error.message));
   if (found) Object.assign(about, found);
   if (problem) {
@@ -58,6 +59,5 @@ begin().then(async (problem) => {
     return;
   }
   takeLinks();
-  connect();
   render(html`<${App} />`, place);
 });

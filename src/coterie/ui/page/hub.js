@@ -43,7 +43,7 @@ export class Hub {
       if (message.do === "here") post({ kind: "here" });
       if (message.do === "watch") this.watch(tab, new Set(message.topics));
     }
-    this.plan(30);
+    this.plan(5);
   }
 
   /** @param {Tab} tab @param {Set<string>} topics */

@@ -7,7 +7,7 @@
 
 /** Parts of a state that are tables: their changes are rows by key, and null removes one. */
 const TABLES = new Set([
-  "position", "runs", "teams", "nodes", "arrows", "stages", "turns", "actors", "attention", "costs", "here", "rows",
+  "position", "runs", "teams", "nodes", "arrows", "stages", "turns", "actors", "attention", "here", "rows",
 ]);
 
 /**

@@ -8,7 +8,7 @@ import { useWidth, Windowed } from "./windowed.js";
 /** @param {{state: any, runKey: string, turn: string, select: (turn: string) => void}} given */
 export function Cost({ state, runKey, turn, select }) {
   const run = state.runs[state.here.run.run];
-  const { value, problem } = useFetched(`/api/runs/${encodeURIComponent(runKey)}/cost`, useSlowly(Object.keys(state.costs).length));
+  const { value, problem } = useFetched(`/api/runs/${encodeURIComponent(runKey)}/cost`, useSlowly(run.done + run.cost)); // another whenever a turn has ended
   const last = useRef(/** @type {any} */ (null));
   if (value) last.current = value;
   const found = last.current;
