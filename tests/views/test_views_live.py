@@ -484,3 +484,30 @@ def test_what_no_row_shows_is_not_kept() -> None:
         live.apply("r", r.OperatorSaid(seq=seq, at=1.0, message=f"m{seq}", what="guide", text="go on"))
         assert live.changes()["position"] == {"r": seq}
     assert live.runs["r"].view.noted == []
+
+
+def test_a_team_waits_if_all_in_it_do() -> None:
+    """Nothing works at its node once what is in it was stopped; then the next attempt does."""
+    team = AgentPlan(name="team", kind="topology", child=flow("a -> b"))
+    plan = to_json(flow("team -> end", team=team)).decode()
+    below, asked = "r/team#1.1", {"turn": "a#1", "agent": "a"}
+    told: list[tuple[str, r.Record, str]] = [
+        ("r", r.RunStarted(run="r", engine="flow", plan=plan), "pending"),
+        ("r", r.TurnStarted(turn="team#1", agent="team"), "running"),
+        (below, r.RunStarted(run=below, engine="flow"), "running"),
+        (below, r.TurnStarted(**asked), "running"),
+        (below, r.AttemptInterrupted(turn="a#1", attempt=1, reason="interrupted"), "waiting"),
+        (below, r.RunStopped(reason="interrupted"), "waiting"),
+        ("r", r.RunStopped(reason="interrupted"), "waiting"),
+        ("r", r.RunOwned(epoch=2), "waiting"),
+        (below, r.RunOwned(epoch=2), "waiting"),
+        (below, r.TurnStarted(**asked, attempt=2), "running"),
+    ]
+    live, seqs = LiveRun("r"), Counter[str]()
+    state = live.state()
+    for run, record, shown in told:
+        seqs[run] += 1
+        live.apply(run, msgspec.structs.replace(record, seq=seqs[run], at=1.0))
+        state = merge(state, live.changes())
+        assert state["nodes"]["r/team"]["state"] == shown, record
+        assert state["turns"].get("r/team#1", {"state": "pending"})["state"] == shown, record

@@ -78,11 +78,25 @@ class KnownRun:
             self._follow_waits(turn, record)
 
     def state_of(self, turn: str) -> str:
-        """The state of *turn*; one that waits, as for a person, is waiting. `pending`: it did not begin."""
-        found, waits = self.view.turn(turn), self.waits.get(turn)
+        """The state of *turn*; one that waits, as for a person, is waiting, and so is one whose team does.
+
+        `pending`: it did not begin.
+        """
+        found, waits, below = self.view.turn(turn), self.waits.get(turn), self.children.get(turn)
         if found is None:
             return "pending"
-        return "waiting" if found.finished is None and waits and waits[-1].end is None else found.state
+        if found.finished is not None or found.state != "running":
+            return found.state
+        waits_below = below and below[-1].id.endswith(f".{found.attempt}") and below[-1].is_waiting
+        return "waiting" if waits_below or (waits and waits[-1].end is None) else found.state
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nothing works in it, though it has not ended."""
+        if self.view.state != "running":
+            return self.view.state in ("stopped", "waiting")
+        open = [turn for node in self.plan.nodes.values() for turn in node.open]
+        return bool(open) and all(self.state_of(turn) == "waiting" for turn in open)
 
     def agents(self) -> list[NodeState]:
         """The nodes at which agents work: of one that a team answers for, the turns in its child runs count instead."""

@@ -65,8 +65,13 @@ class LiveRun:
         known.apply(record)
         self._attention.apply(run, record)
         self._moved.add(run)
-        for one in known.line():  # a failure below may be the first of all
+        for one in known.line():  # a failure below may be the first of all, and a team waits if all in it do
             self._mark("runs", one.id, one)
+            if one.above is not None:
+                turn = one.id.rpartition("/")[2].rpartition(".")[0]
+                self._mark("turns", f"{one.above.id}/{turn}", one.above, turn)
+                one.above.plan.changed[one.above.plan.node_of(turn)] = None
+                self._of_plan(one.above)
         match record:
             case r.RunStarted() | r.ConfigChanged() | r.PlanReloaded():
                 self._draw(known)

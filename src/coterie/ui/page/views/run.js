@@ -97,7 +97,7 @@ function Head({ state, root, runKey }) {
       <div><span>turns</span><b>${root.done} of ${root.turns} done${root.max_turns ? `, at most ${root.max_turns}` : ""}</b></div>
       <div><span>cost</span><b>${money(root.cost)}${root.max_cost ? ` of ${money(root.max_cost)}` : ""}</b></div>
       ${root.most_iterations ? html`<div><span>iteration</span><b>${root.iteration} of at most ${root.most_iterations}</b></div>` : null}
-      <div><span>now</span><b>${owned && working.length ? working.slice(0, 3).map((/** @type {any} */ one) => html`<span class="quietly" key=${one.run + one.id}><${Text} text=${one.id} /> <${Lasted} from=${one.started} /></span>`)
+      <div><span>${root.finished ? "ended" : "now"}</span><b>${root.finished ? html`<${Ago} at=${root.finished} />` : owned && working.length ? working.slice(0, 3).map((/** @type {any} */ one) => html`<span class="quietly" key=${one.run + one.id}><${Text} text=${one.id} /> <${Lasted} from=${one.started} /></span>`)
         : html`<span>last sign of life <${Ago} at=${root.at} /></span>`}</b></div>
       <div><span>run</span><code><${Text} text=${state.here.run.run} /></code></div></div>
     ${root.warnings.map((/** @type {string} */ one) => html`<p class="quiet" key=${one}><${Text} text=${one} /></p>`)}`;
