@@ -66,6 +66,20 @@ def spoils(input: list[Any]) -> list[Any]:
     return input
 
 
+def endless() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+def no_number() -> dict[str, Any]:
+    return {"scores": [None, float("nan")]}
+
+
+def some_nothing() -> dict[str, Any]:
+    return {"scores": [None], "text": "null"}
+
+
 def turn_of(function: Any, **values: Any) -> Any:
     path = f"{function.__module__}:{function.__name__}"
     return request(agent(function.__name__, backend="actor", options={"type": path}, **values))
@@ -185,3 +199,20 @@ def test_a_function_may_change_what_it_is_given() -> None:
     assert isinstance(found, Answer)
     assert found.outputs == {"result": ["tea", "spoilt"]}
     assert context == {"input": {"input": ["tea"]}}
+
+
+def test_what_a_journal_cannot_give_back_is_no_answer() -> None:
+    """A value in itself, and a NaN, which is read as None: a resumed run would have another answer."""
+    for function, why in (
+        (endless, "is not JSON: maximum recursion"),
+        (no_number, "cannot be written as JSON: ValueError: Out of range float"),
+    ):
+        found = result_of(function)
+        assert isinstance(found, Failure)
+        assert found.kind == "invalid_output"
+        assert found.reason.startswith(f"what {function.__name__}() returned ")
+        assert found.reason.count("returned") == 1
+        assert why in found.reason
+    assert result_of(some_nothing) == Answer(
+        text='{"scores": [null], "text": "null"}', outputs={"scores": [None], "text": "null"}
+    )

@@ -43,6 +43,15 @@ MISTAKES: list[tuple[str, Callable[[], Any], str]] = [
     ("a class of a function", lambda: agent("x", closure(inner_class=True)), "it is defined inside another function"),
     ("a built-in function", lambda: agent(len), "an agent is a function or `async def`, not <built-in function len>"),
     ("*args", lambda: agent(functions.star), "star() has the parameter *args: str: an agent's parameters are read by"),
+    ("a generator", lambda: agent(functions.yields), "yields() yields, and the answer of an agent is what its funct"),
+    (
+        "retry",
+        lambda: agent("x", model="m", retry=2),
+        "unknown setting 'retry' of an agent; did you mean 'max_retries'",
+    ),
+    ("timeout", lambda: agent("x", model="m", timeout=2), "of an agent; did you mean 'timeout_seconds'"),
+    ("instructions", lambda: agent("x", model="m", instructions="Do"), "of an agent; did you mean 'prompt'"),
+    ("budget", lambda: agent("x", model="m", budget=2), "of an agent; did you mean 'cost'"),
     ("an unknown annotation", lambda: agent(functions.unresolved), "an annotation of unresolved() cannot be resolved"),
     (
         "outputs of a function",

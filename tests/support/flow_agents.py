@@ -160,3 +160,7 @@ class Echo(AgentProcess):
 
 text = "not a function"
 anonymous = lambda prompt: prompt  # noqa: E731
+
+
+def yields(prompt: str) -> Any:
+    yield prompt

@@ -113,10 +113,12 @@ class FunctionTurn:
     def _read(self, answer: Any) -> Result:
         what = f"what {self._request.agent.name}() returned"
         try:
-            outputs = as_outputs(answer)
-            outputs = plain(outputs, what)
-        except (TypeError, ValueError) as error:
-            return Failure(kind="invalid_output", reason=f"{what} is not JSON: {error}")
+            outputs = plain(as_outputs(answer), what)
+        except (TypeError, ValueError, RecursionError) as error:
+            said = str(error)
+            return Failure(
+                kind="invalid_output", reason=said if said.startswith(what) else f"{what} is not JSON: {said}"
+            )
         return Answer(text=answer if isinstance(answer, str) else text_of(outputs), outputs=outputs or None)
 
 

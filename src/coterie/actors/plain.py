@@ -17,7 +17,8 @@ def plain(value: Any, what: str) -> Any:
     try:
         copied = msgspec.to_builtins(value, str_keys=True)
         try:
-            msgspec.json.encode(copied)
+            if b"null" in msgspec.json.encode(copied):  # as a NaN is written, which would be read as None
+                json.dumps(copied, allow_nan=False)
         except UnicodeEncodeError:  # half a surrogate pair, which a journal escapes, but not in a key
             json.loads(json.dumps(copied), object_hook=lambda table: [key.encode() for key in table])
     except Exception as error:  # of the object, which may be of any class

@@ -368,7 +368,8 @@ def _refuse(said: Mapping[str, Any], settings: Mapping[str, Any], others: Sequen
     for name, value in settings.items():
         known = (*MODEL_SETTINGS, *_OF_THE_EXTENSION)
         if name not in known:
-            hint = did_you_mean(name, (*known, *said, *_FURTHER)) or f"known are {', '.join(known)}"
+            meant = _OTHER_WORDS.get(name, name)
+            hint = did_you_mean(meant, (*known, *said, *_FURTHER)) or f"known are {', '.join(known)}"
             raise UsageError(f"unknown setting {name!r} of an agent; {hint}")
         if name in MODEL_SETTINGS and not MODEL_SETTINGS[name].fits(value):
             raise UsageError(f"{name!r} of an agent is {MODEL_SETTINGS[name].wanted}, not {value!r}")
@@ -376,6 +377,15 @@ def _refuse(said: Mapping[str, Any], settings: Mapping[str, Any], others: Sequen
 
 _FURTHER = ("type", "ask", "fallback", "outputs", "reads", "phase")
 """Arguments of `agent` besides those of `_Said`."""
+
+_OTHER_WORDS = {
+    **dict.fromkeys(("retry", "retries"), "max_retries"),
+    **dict.fromkeys(("timeout", "time_limit"), "timeout_seconds"),
+    **dict.fromkeys(("system", "system_prompt", "instructions", "instruction"), "prompt"),
+    **dict.fromkeys(("budget", "max_cost"), "cost"),
+    **dict.fromkeys(("workdir", "working_directory", "folder"), "cwd"),
+}
+"""What the notation, or other systems, call arguments of `agent`."""
 
 _OF_THE_EXTENSION = tuple(entry for entry in EXTENSION if entry not in ("command", "ask", "cwd", "env"))
 

@@ -69,9 +69,11 @@ def signature_of(function: Callable[..., Any]) -> Signature:
     """The types of the parameters and of the result of *function*.
 
     Raises:
-        UsageError: If a parameter has no name to read by, or an annotation cannot be resolved.
+        UsageError: If it is a generator, a parameter has no name to read by, or an annotation cannot be resolved.
     """
     name = function.__name__
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise UsageError(f"{name}() yields, and the answer of an agent is what its function returns: return a list")
     try:
         hints = get_type_hints(function, include_extras=True)
     except Exception as error:  # an annotation is any expression
