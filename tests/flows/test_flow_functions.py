@@ -214,9 +214,12 @@ def test_events_are_seen_as_they_happen_and_by_every_reader() -> None:
 
 
 def test_a_started_run_is_cancelled_and_resumed() -> None:
-    """`cancel` interrupts the run; it can be resumed."""
+    """`cancel` interrupts the run; it can be resumed, also if it had not begun."""
 
     async def main() -> None:
+        at_once = await coterie.start(flow("wait", [agent(functions.waits)]), "tea").cancel()
+        assert (at_once.status, at_once.reason) == ("stopped", "interrupted")
+        assert at_once.run
         run = coterie.start(flow("wait", [agent(functions.waits)]), "tea")
         async for event in run:
             if event.topic == "turn.started":

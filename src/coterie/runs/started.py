@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
+from coterie.errors import UsageError
 from coterie.journal.records import Record
 from coterie.runs.outcome import Outcome
 
@@ -42,9 +43,19 @@ class StartedRun(Generic[R]):
 
     Args:
         begin: Starts the run; it is given what hears each durable record.
+
+    Raises:
+        UsageError: No event loop runs, in which the run could go on.
     """
 
     def __init__(self, begin: Callable[[Observing], Awaitable[Outcome[Any]]]) -> None:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            without = "outcome = asyncio.run(coterie.run(team, …))"
+            raise UsageError(
+                f"a run is started in an event loop: call it in an `async def`, or write {without}"
+            ) from None
         self._seen: list[RunEvent] = []
         self._changed = asyncio.Event()
         self._task = asyncio.ensure_future(begin(self._hear))
@@ -71,7 +82,10 @@ class StartedRun(Generic[R]):
             await self._changed.wait()
 
     async def cancel(self) -> "Outcome[R]":
-        """Interrupt the run, and return its outcome, `stopped`; `coterie.resume` continues it."""
+        """Interrupt the run, once it has begun, and return its outcome, `stopped`; `coterie.resume` continues it."""
+        while not self._seen and not self._task.done():  # there is no run yet that could be continued
+            self._changed.clear()
+            await self._changed.wait()
         self._task.cancel()
         return await asyncio.shield(self._task)
 
