@@ -25,8 +25,9 @@ class Format(Enum):
 def graph(
     file: Annotated[Path, Arg(metavar="FILE", help="The file to draw.")],
     format: Annotated[
-        Format, Opt("--format", "-f", metavar="FORMAT", help="mermaid, dot, svg, or json.")
-    ] = Format.MERMAID,
+        Format | None,
+        Opt("--format", "-f", metavar="FORMAT", help="mermaid, dot, svg, or json (by FILE's name, else mermaid)."),
+    ] = None,
     nested: Annotated[bool, Opt("--nested", help="Also draw nested teams.")] = False,
     output: Annotated[
         Path | None,
@@ -40,6 +41,7 @@ def graph(
     """
     from coterie.cli.team_file import examine
 
+    format = format or _format_of(output)
     found = examine(file)
     if found.topology is None and format is Format.JSON:
         say_json(found.to_dict())
@@ -55,6 +57,24 @@ def graph(
     else:
         say(_written(picture, format).rstrip("\n"))
     return int(not found.valid)
+
+
+def _format_of(output: Path | None) -> Format:
+    """The format that the name of a file says.
+
+    Raises:
+        UsageError: If it is that of another kind of picture.
+    """
+    suffix = "" if output is None else output.suffix.lower()
+    if suffix in _PICTURES:
+        from coterie.errors import UsageError
+
+        raise UsageError(f"{suffix[1:]} cannot be written: write --output {output.with_suffix('.svg')}")  # type: ignore[union-attr]
+    return _BY_NAME.get(suffix, Format.MERMAID)
+
+
+_BY_NAME = {".svg": Format.SVG, ".dot": Format.DOT, ".gv": Format.DOT, ".json": Format.JSON}
+_PICTURES = (".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
 
 
 def _graph(topology: "Topology", plan: "Plan | None", nested: bool) -> "Graph":

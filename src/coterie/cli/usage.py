@@ -1,36 +1,58 @@
 """Messages about command lines that the option parser refuses."""
 
+import re
 from collections.abc import Collection
 from typing import Any
 
-from coterie.diagnostics import did_you_mean
+from coterie.diagnostics import did_you_mean, is_within_two_letters
 
 _ELSEWHERE = {
-    "answer": "attention",
-    "cancel": "control stop",
-    "dashboard": "watch",
+    **dict.fromkeys(("answer", "approve", "allow", "deny", "respond"), "control respond"),
+    **dict.fromkeys(("cancel", "kill", "stop"), "control stop"),
+    **dict.fromkeys(("continue", "unpause"), "resume"),
+    **dict.fromkeys(("dashboard", "open", "top"), "ui"),
+    **dict.fromkeys(("delete", "remove", "rm"), "runs rm"),
+    **dict.fromkeys(("exec", "execute", "launch", "start"), "run"),
+    **dict.fromkeys(("history", "list", "ls", "ps", "status"), "runs"),
+    **dict.fromkeys(("retry", "restart"), "resume RUN --retry"),
+    "attach": "watch",
+    "cost": "inspect RUN cost",
     "draw": "graph",
     "format": "fmt",
+    "guide": "control guide",
     "help": "--help",
-    "kill": "control stop",
+    "interrupt": "control interrupt",
     "lint": "validate",
-    "list": "runs",
     "log": "logs",
-    "ls": "runs",
     "new": "init",
-    "ps": "runs",
-    "respond": "control respond",
-    "rm": "runs rm",
+    "prune": "runs prune",
+    "rehearse": "run TARGET --rehearse",
+    "rerun": "fork",
     "show": "inspect",
-    "start": "run",
-    "status": "runs",
-    "stop": "control stop",
     "tail": "logs -f",
     "test": "simulate",
     "version": "--version",
     "worker": "serve",
 }
 """Words that other programs have for a command."""
+_OPTIONS = {
+    **dict.fromkeys(("--budget", "--cost", "--limit"), "--max-cost"),
+    **dict.fromkeys(("--dry-run", "--simulate", "--mock"), "--rehearse"),
+    **dict.fromkeys(("--file", "--plan"), "--reload"),
+    **dict.fromkeys(("--from", "--record", "--seq"), "--at"),
+    **dict.fromkeys(("--param", "--params", "--var"), "--set"),
+    **dict.fromkeys(("--no-confirm", "--force"), "--yes"),
+    "--follow": "-f",
+    "--max-iterations": "--add-iterations",
+    "--out": "--output",
+    "--parallel": "--max-parallel",
+    "--turns": "--max-turns",
+    "--watch": "-f",
+}
+"""Words that other programs have for an option."""
+
+
+_NUMBER = re.compile(r"is not a valid int( range)?\b")
 
 
 def explain_usage(error: Any, words: Collection[str]) -> str:
@@ -41,15 +63,22 @@ def explain_usage(error: Any, words: Collection[str]) -> str:
         words: The commands without a group.
     """
     kind, context = type(error).__name__, getattr(error, "ctx", None)
-    message = str(error.format_message()).rstrip(".")
+    message = _NUMBER.sub("is not a whole number", str(error.format_message()).rstrip("."))
     if context is None or kind == "NoArgsIsHelpError":
         return message[:1].lower() + message[1:] + "; `coterie --help` lists the commands" * (context is None)
     called, known = context.command_path, sorted(getattr(context.command, "commands", ()))
     usage = context.get_usage().removeprefix("Usage: ").replace("{", "").replace("}", "")
     if kind == "NoSuchOption":
-        names = [name for one in context.command.params for name in one.opts if name.startswith("--")]
-        hint = _closest(error.option_name, names) or f"`{called} -h` lists its options"
-        return f"{called} has no option {error.option_name}; {hint}"
+        names = [name for one in context.command.params for name in one.opts]
+        given = error.option_name
+        near = [
+            name
+            for name in names
+            if len(given) > 4 and (name.startswith(given) or is_within_two_letters(given, [name]))
+        ]
+        meant = _OPTIONS[given] if _OPTIONS.get(given) in names else ""
+        hint = f"did you mean {meant!r}?" if meant else did_you_mean(given, near) or f"`{called} -h` lists its options"
+        return f"{called} has no option {given}; {hint}"
     parameter = getattr(error, "param", None)
     value = str(getattr(parameter, "metavar", None) or getattr(parameter, "name", ""))
     option = "" if parameter is None or parameter.param_type_name == "argument" else str(parameter.opts[0])
