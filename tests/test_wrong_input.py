@@ -62,6 +62,7 @@ AT = [
     ("a double arrow", team(flow="a => b"), "5:12", "'=>'", "'->'"),
     ("a semicolon", team(flow="a -> b;"), "5:16", "';'", "writer -> reviewer"),
     ("a list without a comma", team(flow="a -> [a b]"), "5:17", "comma", "'[a, b]'"),
+    ("an agent in capitals", team(flow="A -> b"), "5:10", "'A'", "did you mean 'a'?"),
     ("an undeclared agent", team(flow="a -> c"), "5:15", "'c'", "agent c { model: … }"),
     ("an assignment", team(flow="a -> b [when a.v = ok]"), "5:27", "'='", "'=='"),
     ("a colon after max", team(flow="a -> b [max: 3]"), "5:21", "'max'", "'max …'"),
