@@ -66,12 +66,20 @@ def test_a_retry_may_take_the_files_as_they_are_now(place: Place) -> None:
 
 REFUSED = [
     ("done --retry", 1, r"it has completed; `coterie fork \S+ --at SEQ` begins a new run"),
-    ("limited --retry", 1, r"it did not fail, it was stopped \(max_turns\); `coterie resume \S+ --max-turns N` continues it"),
+    (
+        "limited --retry",
+        1,
+        r"it did not fail, it was stopped \(max_turns\); `coterie resume \S+ --max-turns N` continues it",
+    ),
     ("failed", 1, r"has failed: `coterie resume \S+ --retry` retries what failed it"),
     ("failed --retry x#1", 1, r"it has no turn 'x#1'.*; `coterie resume \S+ --retry b#1` retries a turn"),
     ("failed --retry=b", 1, r"it has no turn 'b'.*`coterie resume \S+ --retry b#1`"),
     ("failed --retry a#1", 1, r"a#1 did not fail; `coterie resume \S+ --retry b#1`"),
-    ("failed done --retry", 2, r"--retry is for one run; a turn of it is written NAME#N, such as coder#1"),
+    (
+        "failed done --retry",
+        2,
+        r"--retry is for one run, not for \S+ and .*; write coterie resume \S+ --retry, or --retry NAME#N",
+    ),
     ("nowhere --retry", 1, r"there is no run 'nowhere'; .*`coterie runs --all` lists them"),
     ("spent --retry", 1, r"no failed turn ended it, .*; `coterie fork \S+ --at 5` begins a new run before that"),
 ]

@@ -188,7 +188,8 @@ def resume(
     from coterie.runs.repository import LocalRuns, find, location_at
 
     if retry is not None and (when_open or len(run) > 1):
-        raise UsageError("--retry is for one run; a turn of it is written NAME#N, such as coder#1")
+        line = f"write coterie resume {run[0]} --retry, or --retry NAME#N for one turn of it"
+        raise UsageError(f"--retry is for one run, not for {' and '.join(run)}; {line}")
     if len(run) > 1 and not when_open:
         raise UsageError("one run at a time can be resumed; several need --when-open")
     if backend is not None and reload is None:
