@@ -57,6 +57,10 @@ def test_a_retry_may_take_the_files_as_they_are_now(place: Place) -> None:
     team(place, "false")
     place.call("run", "t.at", "go", status=1)
     team(place, "echo mended", "retry: 3 on-fail: skip")
+    other = f"agent a {{ {WRITER} }} agent c {{ {LAST} }} flow {{ a -> c }}"
+    (place.folder / "u.at").write_text(f"topology t : [pipeline] {{ {other} }}")
+    said = place.call("resume", "last", "--retry", "--reload", "u.at", status=1).err
+    assert re.search(r"`coterie fork \S+ --at \d+` goes on .*; add --reload u.at to take its plan there\n$", said)
     place.call("resume", "last", "--retry", "b#1", "--reload", "t.at")
     texts = [one.get("text") for one in journal(place) if one["topic"] == "turn.finished"]
     assert texts == ["draft\n", "mended\n", "end\n"]
