@@ -176,6 +176,7 @@ CALLS = [
     ("graph tem.at", "'tem.at' cannot be read", "did you mean 'team.at'?"),
     ("fmt crew.py", "'.py' is no notation", "use .at"),
     ("resume last --retry a", "not for last and a", "write coterie resume last --retry, or --retry NAME#N"),
+    ("resume last --retry --when-open", "not with --when-open", "write coterie resume last --retry"),
     ("config set limit", "'limit' is not KEY=VALUE", "write coterie config set limit=VALUE"),
     ("config show all", "unexpected extra argument", "write coterie config show"),
     ("run Team.at", "'Team.at'", "'team.at'"),

@@ -189,7 +189,8 @@ def resume(
 
     if retry is not None and (when_open or len(run) > 1):
         line = f"write coterie resume {run[0]} --retry, or --retry NAME#N for one turn of it"
-        raise UsageError(f"--retry is for one run, not for {' and '.join(run)}; {line}")
+        what = f"for {' and '.join(run)}" if len(run) > 1 else "with --when-open"
+        raise UsageError(f"--retry is for one run, not {what}; {line}")
     if len(run) > 1 and not when_open:
         raise UsageError("one run at a time can be resumed; several need --when-open")
     if backend is not None and reload is None:
