@@ -319,7 +319,7 @@ def _typed(name: str, outputs: Outputs | None, signature: Signature | None) -> t
         if outputs is not None:
             raise UsageError(f"the outputs of {name}() are those of its return type: write `def {name}(…) -> TYPE`")
         result = signature.result
-        return (TypedOutputs(), None) if result is Any else (outputs_of(result, f"{name}()"), result)
+        return TypedOutputs() if result is Any else outputs_of(result, f"{name}()"), result
     if outputs is None:
         return TypedOutputs(), None
     return outputs_of(outputs, f"agent {name!r}"), None if isinstance(outputs, Mapping) else outputs
