@@ -7,7 +7,7 @@ fields; any other type is one output, `RESULT`. What the notation's own types ca
 import dataclasses
 import enum
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -54,6 +54,11 @@ def outputs_of(type_: Any, owner: str) -> TypedOutputs:
     outputs, schemas = [], {}
     required = _required(type_)
     for name, each in named.items():
+        if not isinstance(name, str) or isinstance(each, str | int | float | list | tuple | dict | Set):
+            raise UsageError(
+                f"the output {name!r} of {owner} is given as {each!r}, which is no type: "
+                'outputs={"verdict": Literal["yes", "no"], "score": int}, or a dataclass'
+            )
         plain = _plain(each) if required is None or name in required else None
         if plain is not None:
             outputs.append(Output(name=name, type=plain[0], values=plain[1]))
@@ -99,7 +104,8 @@ def schema_of(type_: Any, name: str, each: Any, owner: str) -> Mapping[str, Any]
         default = _default(type_, name)
         return {**found, "default": default} if default is not None else found
     except (TypeError, AttributeError) as error:
-        raise UsageError(f"the output {name!r} of {owner} has a type that JSON cannot express: {error}") from None
+        why = str(error).splitlines()[-1]  # before it, what a program that calls msgspec could do
+        raise UsageError(f"the output {name!r} of {owner} has a type that JSON cannot express: {why}") from None
     except Exception as error:  # of pydantic, whose errors are not importable without it
         raise UsageError(f"the output {name!r} of {owner} has a type without a JSON Schema: {error}") from None
 
