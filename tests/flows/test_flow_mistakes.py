@@ -145,6 +145,13 @@ MISTAKES: list[tuple[str, Callable[[], Any], str]] = [
     ("a name as result", lambda: flow("t", [a], result="a"), "one of its agents, result=writer, not 'a'"),
     ("an output as result", lambda: flow("t", [a], result=a.x), "one of its agents, result=writer, not a.x"),
     ("a folder that is none", lambda: flow("t", [a], folder=5), "the folder of a flow is a text, not 5"),
+    ("a name of two words", lambda: coterie.to_at(flow("my flow", [a])), "'my flow' is no name in a file: write A to"),
+    ("an agent of two", lambda: coterie.to_at(flow("t", [agent("A B", model="m")])), "'A B' is no name in a file"),
+    (
+        "an output of two",
+        lambda: coterie.to_at(flow("t", [agent("x", model="m", outputs={"a b": int})])),
+        "'a b' is no name in a file",
+    ),
     ("two conditions", lambda: (a >> b).when(a.x == 1).when(a.y == 2), "one comparison, not a.x == 1 and a.y == 2; w"),
     ("an arrow to an output", lambda: a >> b.verdict, "not to the output b.verdict: write b"),
     (
