@@ -141,6 +141,22 @@ def test_teams_patterns_classes_and_people_are_nodes() -> None:
     assert [one.kind for one in plan.agents.values()] == ["topology", "topology", "agent", "human"]
 
 
+def test_a_person_may_answer_with_values() -> None:
+    """By name, or the only one that is wanted; what is neither is the reason of the failure."""
+
+    async def answers(value: Any) -> Any:
+        async def answer(request: Any) -> Any:
+            return value
+
+        boss = human("boss", "Well?", outputs={"fine": bool})
+        outcome = await coterie.run(flow("asked", [boss]), human=answer)
+        return outcome.result.outputs.get("boss") or outcome.reason
+
+    assert asyncio.run(answers({"fine": True})) == {"fine": True}
+    assert asyncio.run(answers(False)) == {"fine": False}
+    assert "not JSON serializable" in asyncio.run(answers(object()))
+
+
 def test_agents_without_arrows_work_side_by_side() -> None:
     """A flow of agents alone starts them all."""
     outcome = asyncio.run(coterie.run(flow("pair", [agent("a", command=ECHO), agent("b", command=ECHO)]), "tea"))

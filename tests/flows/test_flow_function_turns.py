@@ -2,13 +2,17 @@
 
 import asyncio
 import sys
+from collections.abc import Awaitable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from asking import Heard, agent, request
 
+import coterie
 from coterie.actors.turns import ActorBackend
 from coterie.backends.base import Answer, Failure, Result
+from coterie.topology.typed.values import value_of
 
 MOMENTS: list[str] = []
 
@@ -216,3 +220,77 @@ def test_what_a_journal_cannot_give_back_is_no_answer() -> None:
     assert result_of(some_nothing) == Answer(
         text='{"scores": [null], "text": "null"}', outputs={"scores": [None], "text": "null"}
     )
+
+
+@dataclass
+class Review:
+    score: int
+
+
+def untyped():  # type: ignore[no-untyped-def]
+    return {"tea": [1]}
+
+
+def by_number() -> dict[int, str]:
+    return {1: "tea"}
+
+
+def waits_for(prompt: str = "") -> Awaitable[int]:
+    async def later() -> int:
+        return 7
+
+    return later()
+
+
+def a_table() -> dict[str, int]:
+    return {"tea": 3}
+
+
+def no_number_today() -> int | None:
+    return None
+
+
+def perhaps_a_review() -> Review | None:
+    return Review(score=4)
+
+
+def runs_out() -> int:
+    raise StopIteration
+
+
+def closes() -> int:
+    raise GeneratorExit
+
+
+def test_a_function_gives_what_its_type_says() -> None:
+    """A table, nothing where nothing is allowed, a record or nothing; what an awaitable gives; and no error hangs."""
+    for function, wanted in (
+        (waits_for, 7),
+        (a_table, {"tea": 3}),
+        (no_number_today, None),
+        (perhaps_a_review, Review(score=4)),
+        (untyped, {"tea": [1]}),
+        (by_number, {1: "tea"}),
+    ):
+        node = coterie.agent(function)
+        outcome = asyncio.run(coterie.run(coterie.flow("given", [node], result=node)))
+        assert (outcome.status, outcome.result) == ("completed", wanted), function
+    for function, why in ((runs_out, "StopIteration"), (closes, "GeneratorExit")):
+        found = result_of(function)
+        assert isinstance(found, Failure)
+        assert found.kind == "crashed"
+        assert why in found.reason
+
+
+def test_a_reader_gets_the_answer_whatever_it_says_of_its_type() -> None:
+    """Without a type, a text or the outputs by name; a table gets the outputs, too."""
+    for type_, outputs, text, wanted in (
+        (Any, {}, "tea", "tea"),
+        (Any, {"score": 4}, "…", {"score": 4}),
+        (Any, {"result": 3}, "…", 3),
+        (dict[str, int], {"score": 4}, "…", {"score": 4}),
+        (Review | None, {"result": None}, "…", None),
+        (Review | None, {"result": {"score": 4}}, "…", Review(score=4)),
+        (Review | None, {"score": 4}, "…", Review(score=4)),
+    ):
+        assert value_of(type_, outputs, text) == wanted, (type_, outputs)

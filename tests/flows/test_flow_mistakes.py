@@ -126,12 +126,46 @@ MISTAKES: list[tuple[str, Callable[[], Any], str]] = [
         lambda: coterie.to_at(flow("t", [agent("in", flow("inner", [a]))])),
         "the team at 'in' has",
     ),
+    ("one agent to read", lambda: agent("x", model="m", reads=a), "reads is a list: reads=[…], not <agent a>"),
+    ("one file to read", lambda: agent("x", model="m", reads="notes.md"), "reads is a list: reads=[…], not 'notes.md'"),
+    ("an output to read", lambda: agent("x", model="m", reads=[a.verdict]), "agents and paths of files, not a.verdict"),
+    ("one tool", lambda: agent("x", model="m", tools=functions.a), "tools is a list: tools=[…], not <function a"),
+    ("no list of capabilities", lambda: agent("x", model="m", capabilities=5), "capabilities is 5: expected a list"),
+    ("a phase in words", lambda: agent("x", model="m", phase="one"), "phase is 'one': expected a number"),
+    ("a type that is none", lambda: agent("x", type=5), "type is 5: expected one of human, model"),
+    ("an agent to ask", lambda: agent("x", ask=a), "ask is <agent a>: expected a text"),
+    ("a list of outputs", lambda: agent("x", model="m", outputs=["verdict"]), "which is no type: outputs={"),
+    ("values as outputs", lambda: agent("x", model="m", outputs={"v": ["y", "n"]}), "'v' of agent 'x' is given as ['y"),
+    ("a called function", lambda: agent("text"[0:0] or 5), "agent() begins with a name or a function"),
+    ("a function and a name", lambda: agent(functions.a, "x"), "agent('x', a)"),
+    ("a person for soon", lambda: human("x", "?", timeout_seconds="soon"), "timeout_seconds is 'soon': expected a num"),
+    ("a gate of a list", lambda: gate("g", ["make"], after=a, before=b), "run is ['make']: expected a text"),
+    ("a gate of names", lambda: gate("g", "make", after="a", before=b), "after=writer, before=reviewer, not 'a'"),
+    ("an action of a list", lambda: coterie.action("p", ["git", "push"]), "commands[0] is"),
+    ("a name as result", lambda: flow("t", [a], result="a"), "one of its agents, result=writer, not 'a'"),
+    ("an output as result", lambda: flow("t", [a], result=a.x), "one of its agents, result=writer, not a.x"),
+    ("a folder that is none", lambda: flow("t", [a], folder=5), "the folder of a flow is a text, not 5"),
+    ("a name of two words", lambda: coterie.to_at(flow("my flow", [a])), "'my flow' is no name in a file: write A to"),
+    ("an agent of two", lambda: coterie.to_at(flow("t", [agent("A B", model="m")])), "'A B' is no name in a file"),
+    (
+        "an output of two",
+        lambda: coterie.to_at(flow("t", [agent("x", model="m", outputs={"a b": int})])),
+        "'a b' is no name in a file",
+    ),
+    ("two conditions", lambda: (a >> b).when(a.x == 1).when(a.y == 2), "one comparison, not a.x == 1 and a.y == 2; w"),
+    ("an arrow to an output", lambda: a >> b.verdict, "not to the output b.verdict: write b"),
     (
         "no flow",
         lambda: coterie.to_at(coterie.Topology(name="t")),
         "'t' has no flow, and only flows can be written as ",
     ),
 ]
+
+
+def test_an_agent_is_no_list() -> None:
+    """It has every item, and a loop over it would not end."""
+    with pytest.raises(TypeError, match="not iterable"):
+        list(a)  # type: ignore[call-overload]
 
 
 @bundle("mistake, message", [(make, message) for _, make, message in MISTAKES], ids=[name for name, _, _ in MISTAKES])

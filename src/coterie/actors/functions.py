@@ -17,7 +17,7 @@ from coterie.actors.plain import plain
 from coterie.backends.base import Answer, Failure, Request, Result
 from coterie.errors import TurnFailure, error_line
 from coterie.topology.typed.functions import PROMPT, Signature, signature_of
-from coterie.topology.typed.values import as_outputs, converted, value_of
+from coterie.topology.typed.values import RESULT, as_outputs, converted, fields_of, value_of
 
 _AS_TEXT = json.JSONEncoder(ensure_ascii=False, default=str)
 
@@ -108,12 +108,24 @@ class FunctionTurn:
                 raise TurnFailure("failed", f"no agent gives {parameter!r}, which {name}() reads, nor does the input")
         if function.is_async:
             return await function.call(**arguments)
-        return await asyncio.to_thread(function.call, **arguments)
+        answer, error = await asyncio.to_thread(self._ended, arguments)
+        if error is not None:
+            raise error
+        return await answer if inspect.isawaitable(answer) else answer  # of an `async def` under a decorator
+
+    def _ended(self, arguments: Mapping[str, Any]) -> tuple[Any, BaseException | None]:
+        """Call it, in a thread: its answer, or its error; a future could not hold every error."""
+        try:
+            return self._function.call(**arguments), None
+        except BaseException as error:
+            return None, RuntimeError("GeneratorExit was raised") if isinstance(error, GeneratorExit) else error
 
     def _read(self, answer: Any) -> Result:
         what = f"what {self._request.agent.name}() returned"
         try:
-            outputs = plain(as_outputs(answer), what)
+            declared = [want.name for want in self._request.agent.outputs]
+            whole = declared == [RESULT] and fields_of(self._function.signature.result) is None
+            outputs = plain(as_outputs(answer, whole=whole), what)
         except (TypeError, ValueError, RecursionError) as error:
             said = str(error)
             return Failure(

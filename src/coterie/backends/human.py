@@ -1,13 +1,15 @@
 """Ask a human: at the terminal the run was started from, or through the run's inbox."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from coterie.backends.base import Abilities, Answer, Failure, OnEvent, Request, Session
 from coterie.backends.pending import Pending
 
-AskHuman = Callable[[Request], Awaitable[str]]
-"""Shows a prompt to a person and returns their answer."""
+AskHuman = Callable[[Request], Awaitable[Any]]
+"""Shows a prompt to a person and returns their answer: a text, or values by name."""
 
 
 class HumanBackend:
@@ -44,6 +46,7 @@ class HumanBackend:
 
 async def _ask(terminal: AskHuman, request: Request, session: Pending) -> None:
     try:
-        session.settle(Answer(text=await terminal(request)))
+        said = await terminal(request)
+        session.settle(Answer(text=said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)))
     except Exception as error:  # a failure becomes a result here: no other task awaits this one
         session.settle(Failure(kind="crashed", reason=f"{type(error).__name__}: {error}"))

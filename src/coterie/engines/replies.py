@@ -58,7 +58,8 @@ def judge_reply(
                 outputs.pop(want.name, None)
                 continue
             value = fit(outputs.get(want.name), want)
-            if value is None:
+            may_be_null = want.schema and want.name in outputs and not misfit(outputs[want.name], want.schema)
+            if value is None and not may_be_null:
                 faults.append(_fault(want, found))
             outputs[want.name] = value
         elif want.needed and checks_needed and outputs.get(want.name) is None:

@@ -8,7 +8,7 @@ An agent without a name fills the slot of a pattern.
 """
 
 import builtins
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, overload
@@ -165,6 +165,10 @@ def agent(
             process.
     """
     function = None
+    if callable(name) and does is not None:
+        raise UsageError(f"the name of an agent comes first: agent({does!r}, {getattr(name, '__name__', 'f')})")
+    if not isinstance(name, str) and (not callable(name) or isinstance(name, ArrowEnd)):
+        raise UsageError(f'agent() begins with a name or a function, agent("writer", …), not {shorten(name)}')
     if not isinstance(name, str):
         does, name = name, getattr(name, "__name__", "")
     if callable(does) and not isinstance(does, builtins.type):
@@ -175,7 +179,7 @@ def agent(
         "prompt": prompt,
         "description": description,
         "tools": tools if isinstance(tools, str) else (),
-        "capabilities": capabilities if isinstance(capabilities, str) else tuple(capabilities),
+        "capabilities": tuple(capabilities) if isinstance(capabilities, list | tuple | Set) else capabilities,
         "max_retries": max_retries,
         "timeout_seconds": timeout_seconds,
         "on_fail": on_fail or "halt",
@@ -183,8 +187,10 @@ def agent(
         "cost": cost,
         "cwd": cwd,
         "env": env or {},
+        "phase": phase,
+        "ask": ask,
     }
-    own_class = "." in type
+    own_class = isinstance(type, str) and "." in type
     if type and not own_class:
         said["type"] = type
     _refuse(said, settings, [way for way, value in (("ask", ask), ("type", own_class), ("does", does)) if value])
@@ -210,7 +216,7 @@ def agent(
     extension |= {setting.replace("_", "-"): value for setting, value in own.items()}
     if settings:
         extension["options"] = settings
-    listed = None if tools is None else [_tool(tool) for tool in tools]
+    listed = None if tools is None else [_tool(tool) for tool in _several("tools", tools)]
     if functions := {path.rpartition(":")[2]: path for path in listed or () if ":" in path}:
         extension["tools"] = functions
     signature = signature_of(function) if function is not None else None
@@ -225,7 +231,7 @@ def agent(
                 prompt=prompt,
                 description=description,
                 outputs=typed.outputs,
-                reads=tuple(one.flow_name if isinstance(one, ArrowEnd) else one for one in reads),
+                reads=tuple(_read(one) for one in _several("reads", reads)),
                 tools=None if listed is None else tuple(path.rpartition(":")[2] for path in listed),
                 retry=max_retries,
                 timeout=None if timeout_seconds is None else float(timeout_seconds),
@@ -267,6 +273,7 @@ def human(
         raise UsageError(
             f"{next(iter(typed.schemas))!r} of {name!r}: a person gives texts, numbers, and words of a list"
         )
+    _check({"name": name, "question": question, "timeout_seconds": timeout_seconds, "on_timeout": on_timeout})
     timeout = None if timeout_seconds is None else float(timeout_seconds)
     return FlowStep(
         Human(name=name, description=question, outputs=typed.outputs, timeout=timeout, on_timeout=on_timeout)
@@ -292,6 +299,10 @@ def gate(
         advisory: Only record a failure.
         on_fail: `halt`, `skip`, or `bounce-back`: send the work back to *after*, at most *max_retries* times.
     """
+    _check({"name": name, "run": run, "timeout_seconds": timeout_seconds, "max_retries": max_retries})
+    for end in (after, before):
+        if not isinstance(end, ArrowEnd):
+            raise UsageError(f"a gate stands between two agents: after=writer, before=reviewer, not {shorten(end)}")
     timeout = None if timeout_seconds is None else float(timeout_seconds)
     return FlowStep(
         Gate(
@@ -309,6 +320,7 @@ def gate(
 
 def action(name: str, /, *commands: str, timeout_seconds: float | None = None, on_fail: str = "") -> FlowStep:
     """Define a step that runs *commands*, command lines without a shell, one after the other."""
+    _check({"name": name, "commands": commands, "timeout_seconds": timeout_seconds})
     timeout = None if timeout_seconds is None else float(timeout_seconds)
     return FlowStep(Action(name=name, commands=commands, timeout=timeout, on_fail=on_fail or None))
 
@@ -319,7 +331,7 @@ def _typed(name: str, outputs: Outputs | None, signature: Signature | None) -> t
         if outputs is not None:
             raise UsageError(f"the outputs of {name}() are those of its return type: write `def {name}(…) -> TYPE`")
         result = signature.result
-        return (TypedOutputs(), None) if result is Any else (outputs_of(result, f"{name}()"), result)
+        return TypedOutputs() if result is Any else outputs_of(result, f"{name}()"), result
     if outputs is None:
         return TypedOutputs(), None
     return outputs_of(outputs, f"agent {name!r}"), None if isinstance(outputs, Mapping) else outputs
@@ -336,28 +348,39 @@ else:
 
 
 class _Said(Config, frozen=True, kw_only=True):
-    """The arguments of an agent with their types."""
+    """The arguments of an agent, a person, a gate or an action with their types."""
 
-    model: str
-    command: tuple[str | int | float, ...]
+    name: str = ""
+    model: str = ""
+    command: tuple[str | int | float, ...] = ()
+    commands: tuple[str, ...] = ()
+    run: str = ""
+    question: str = ""
+    ask: str = ""
     type: Kind = "model"
-    prompt: str
-    description: str
-    tools: tuple[Any, ...]
-    capabilities: tuple[str, ...]
-    max_retries: Natural | None
-    timeout_seconds: Annotated[float, Meta(gt=0, le=1e9)] | None
-    on_fail: Literal["halt", "skip", "continue"]
-    calls: int | None
-    cost: float | None
-    cwd: str
-    env: dict[str, str | int | float | bool]
+    prompt: str = ""
+    description: str = ""
+    tools: tuple[Any, ...] = ()
+    capabilities: tuple[str, ...] = ()
+    max_retries: Natural | None = None
+    timeout_seconds: Annotated[float, Meta(gt=0, le=1e9)] | None = None
+    on_fail: Literal["halt", "skip", "continue"] = "halt"
+    on_timeout: str = "halt"
+    calls: int | None = None
+    cost: float | None = None
+    cwd: str = ""
+    env: dict[str, str | int | float | bool] = {}
+    phase: float | None = None
+
+
+def _check(said: Mapping[str, Any]) -> None:
+    if wrong := read_config(_Said, said)[1]:
+        raise TopologyError([error(fault.code, fault.message, hint=fault.hint) for fault in wrong])
 
 
 def _refuse(said: Mapping[str, Any], settings: Mapping[str, Any], others: Sequence[str]) -> None:
     """Raise if the arguments of an agent are invalid; *others* are further backends that it was given."""
-    if wrong := read_config(_Said, said)[1]:
-        raise TopologyError([error(fault.code, fault.message, hint=fault.hint) for fault in wrong])
+    _check(said)
     kind = said.get("type")
     ways = [way for way in ("model", "command") if said[way] and kind not in CODING]
     if kind and kind not in ways:
@@ -375,7 +398,7 @@ def _refuse(said: Mapping[str, Any], settings: Mapping[str, Any], others: Sequen
             raise UsageError(f"{name!r} of an agent is {MODEL_SETTINGS[name].wanted}, not {value!r}")
 
 
-_FURTHER = ("type", "ask", "fallback", "outputs", "reads", "phase")
+_FURTHER = ("type", "fallback", "outputs", "reads")
 """Arguments of `agent` besides those of `_Said`."""
 
 _OTHER_WORDS = {
@@ -417,6 +440,20 @@ def shorten(value: Any) -> str:
     """*value* as Python writes it, cut after 60 characters."""
     shown = repr(value)
     return shown if len(shown) <= 60 else f"{shown[:60]}…"
+
+
+def _several(what: str, given: Any) -> Iterable[Any]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise UsageError(f"{what} is a list: {what}=[…], not {shorten(given)}")
+    return given
+
+
+def _read(read: Any) -> str:
+    if isinstance(read, ArrowEnd):
+        return read.flow_name
+    if not isinstance(read, str):
+        raise UsageError(f"reads lists agents and paths of files, not {shorten(read)}")
+    return read
 
 
 def _tool(tool: str | Callable[..., Any]) -> str:

@@ -80,6 +80,8 @@ class OutputRef:
     def __str__(self) -> str:
         return f"{self.node.flow_name or '…'}.{self.output}"
 
+    __repr__ = __str__
+
     def _compare(self, op: Operator, value: object) -> Comparison:
         if isinstance(value, OutputRef):
             raise UsageError(f"{self} {op.value} {value}: an output is compared with a constant, not with an output")
@@ -110,6 +112,8 @@ class ArrowEnd:
 
     def __getitem__(self, name: str) -> OutputRef:
         return OutputRef(self, name)
+
+    __iter__ = None  # else a loop over it, as in `reads=writer`, would not end: it has every item
 
 
 Target = ArrowEnd | Sequence[ArrowEnd]
@@ -150,6 +154,10 @@ class Arrows:
             raise UsageError(
                 "when() takes a comparison of an output with a constant, reviewer.verdict == 'revise', not "
                 f"{condition!r}"
+            )
+        if self.condition is not None:
+            raise UsageError(
+                f"an arrow takes one comparison, not {self.condition} and {condition}; write an arrow for each"
             )
         return replace(self, condition=condition)
 
@@ -204,6 +212,8 @@ def _side(nodes: object) -> tuple[ArrowEnd, ...]:
         return (nodes,)
     if isinstance(nodes, Sequence) and nodes and all(isinstance(node, ArrowEnd) for node in nodes):
         return tuple(nodes)
+    if isinstance(nodes, OutputRef):
+        raise UsageError(f"an arrow leads to agents, not to the output {nodes}: write {nodes.node.flow_name}")
     if callable(nodes) and not isinstance(nodes, type):
         name = getattr(nodes, "__name__", "f")
         raise UsageError(f"an arrow leads to agents: make one of the function first, {name} = agent({name})")

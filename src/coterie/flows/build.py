@@ -78,8 +78,11 @@ def flow(
         TopologyError: If the team cannot run; it carries all faults, as for a file. Its warnings are Python warnings.
         UsageError: If an argument is invalid, or a parameter of a function is given by no agent.
     """
-    if not isinstance(name, str) or not isinstance(description, str):
-        raise UsageError(f"the name and the description of a flow are texts, not {shorten(name)}")
+    for what, text, kinds in (("name", name, str), ("description", description, str), ("folder", folder, str | Path)):
+        if not isinstance(text, kinds):
+            raise UsageError(f"the {what} of a flow is a text, not {shorten(text)}")
+    if result is not None and not isinstance(result, Filling):
+        raise UsageError(f"the result of a flow is one of its agents, result=writer, not {shorten(result)}")
     members = _listed("agents", agents, (Filling, FlowStep), "what agent(…), human(…), gate(…) or action(…) returned")
     statements = _listed("arrows", arrows, (Arrows, ArrowEnd), "arrows, a >> b")
     for member in members:

@@ -122,7 +122,7 @@ class Outcome(Struct, Generic[R], frozen=True, kw_only=True):
 
 
 def typed(outcome: Outcome, type_: Any, exit: str) -> Outcome[Any]:
-    """*outcome* with the answer of *exit* as a value of *type_*.
+    """*outcome* with the answer of *exit* as a value of *type_*; as it is where that has no type.
 
     Raises:
         ValueError: If the answer does not fit.
@@ -130,6 +130,8 @@ def typed(outcome: Outcome, type_: Any, exit: str) -> Outcome[Any]:
     if outcome.status != "completed":
         why = f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
         return replace(outcome, result=NoResult(why))
+    if type_ is None:
+        return outcome
     value = value_of(type_, outcome.result.outputs.get(exit, {}), outcome.result.text)
     return replace(outcome, result=value)
 

@@ -52,6 +52,10 @@ def to_at(team: Topology) -> str:
         raise UsageError(f"to_at() takes a Topology, not {type(team).__name__}")
     if team.flow is None:
         raise UsageError(f"{team.name!r} has no flow, and only flows can be written as .at")
+    outputs = (output.name for node in team.nodes for output in getattr(node, "outputs", ()))
+    for name in (team.name, *(node.name for node in team.nodes), *outputs):
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"{name!r} is no name in a file: write A to Z first, then A to Z, digits, '_' and '-'")
     word = "fragment" if team.fragment else "topology"
     tags = f" : {_list(team.patterns or ('pipeline',))}"
     items = "\n".join(_items(team))

@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
@@ -88,6 +88,6 @@ def signature_of(function: Callable[..., Any]) -> Signature:
         if one.default is not one.empty:
             optional.add(one.name)
     result = hints.get("return", Any if "return" not in hints else None)
-    if get_origin(result) in (Awaitable,):
-        result = get_args(result)[0]
+    if get_origin(result) in (Awaitable, Coroutine):
+        result = get_args(result)[-1]
     return Signature(parameters, frozenset(optional), result)

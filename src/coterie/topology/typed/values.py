@@ -7,7 +7,7 @@ fields; any other type is one output, `RESULT`. What the notation's own types ca
 import dataclasses
 import enum
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -54,6 +54,11 @@ def outputs_of(type_: Any, owner: str) -> TypedOutputs:
     outputs, schemas = [], {}
     required = _required(type_)
     for name, each in named.items():
+        if not isinstance(name, str) or isinstance(each, str | int | float | list | tuple | dict | Set):
+            raise UsageError(
+                f"the output {name!r} of {owner} is given as {each!r}, which is no type: "
+                'outputs={"verdict": Literal["yes", "no"], "score": int}, or a dataclass'
+            )
         plain = _plain(each) if required is None or name in required else None
         if plain is not None:
             outputs.append(Output(name=name, type=plain[0], values=plain[1]))
@@ -99,7 +104,8 @@ def schema_of(type_: Any, name: str, each: Any, owner: str) -> Mapping[str, Any]
         default = _default(type_, name)
         return {**found, "default": default} if default is not None else found
     except (TypeError, AttributeError) as error:
-        raise UsageError(f"the output {name!r} of {owner} has a type that JSON cannot express: {error}") from None
+        why = str(error).splitlines()[-1]  # before it, what a program that calls msgspec could do
+        raise UsageError(f"the output {name!r} of {owner} has a type that JSON cannot express: {why}") from None
     except Exception as error:  # of pydantic, whose errors are not importable without it
         raise UsageError(f"the output {name!r} of {owner} has a type without a JSON Schema: {error}") from None
 
@@ -110,14 +116,14 @@ def value_of(type_: Any, outputs: Mapping[str, Any], text: str = "") -> Any:
     Raises:
         ValueError: If they do not fit; the message says where.
     """
-    type_ = _present(type_)
-    if type_ in (None, NoneType):
+    bare = _present(type_)
+    if bare in (None, NoneType):
         return None
-    if fields_of(type_) is None:
-        if RESULT not in outputs and type_ is str:
-            return text
-        return converted(outputs.get(RESULT), type_)
-    return converted(dict(outputs), type_)
+    if RESULT in outputs and RESULT not in (fields_of(bare) or ()):
+        return converted(outputs[RESULT], type_)
+    if bare is str or (bare in (Any, object) and not outputs):
+        return text if bare is str else text or None
+    return converted(dict(outputs) or None, bare)
 
 
 def converted(value: Any, type_: Any) -> Any:
@@ -137,25 +143,22 @@ def converted(value: Any, type_: Any) -> Any:
     if isinstance(value, Mapping) and isinstance(type_, type) and issubclass(type_, tuple):  # a named tuple's fields
         types = fields_of(type_) or {}
         return type_(**{name: converted(each, types.get(name, Any)) for name, each in value.items()})
-    return msgspec.convert(value, type_)
+    return msgspec.convert(value, type_, str_keys=True)
 
 
-def as_outputs(value: Any) -> dict[str, Any]:
-    """What a function returned, as the outputs of a reply.
+def as_outputs(value: Any, *, whole: bool = False) -> dict[str, Any]:
+    """What a function returned, as the outputs of a reply; *whole* makes it one output, whatever fields it has.
 
     Raises:
         TypeError: If JSON cannot express it.
     """
-    if value is None:
+    if value is None and not whole:
         return {}
     if type(value) in _SCALARS:
         return {RESULT: value}
-    if _is_pydantic(type(value)):
-        return dict(value.model_dump(mode="json"))
     is_named_tuple = isinstance(value, tuple) and hasattr(value, "_asdict")
     built = msgspec.to_builtins(value._asdict() if is_named_tuple else value, str_keys=True, enc_hook=_of_pydantic)
-    has_fields = isinstance(value, Mapping) or is_named_tuple or fields_of(type(value)) is not None
-    return dict(built) if has_fields else {RESULT: built}
+    return dict(built) if isinstance(built, dict) and not whole else {RESULT: built}
 
 
 def _present(type_: Any) -> Any:
