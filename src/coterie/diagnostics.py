@@ -157,11 +157,12 @@ def note(code: str, message: str, span: Span | None = None, hint: str = "") -> D
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`did you mean 'reviewer'?`, or an empty text when nothing in *known* is close to *word*.
 
-    Among close names, one that begins with *word* comes first.
+    One that differs only in case comes first; among close names, one that begins with *word*.
     """
     from difflib import get_close_matches  # most files are correct
 
-    close = get_close_matches(word, list(known))
+    names = list(known)
+    close = [name for name in names if name.lower() == word.lower()] or get_close_matches(word, names)
     best = next((name for name in close if name.startswith(word)), close[0] if close else "")
     return f"did you mean {best!r}?" if best else ""
 

@@ -57,6 +57,10 @@ def test_a_retry_may_take_the_files_as_they_are_now(place: Place) -> None:
     team(place, "false")
     place.call("run", "t.at", "go", status=1)
     team(place, "echo mended", "retry: 3 on-fail: skip")
+    other = f"agent a {{ {WRITER} }} agent c {{ {LAST} }} flow {{ a -> c }}"
+    (place.folder / "u.at").write_text(f"topology t : [pipeline] {{ {other} }}")
+    said = place.call("resume", "last", "--retry", "--reload", "u.at", status=1).err
+    assert re.search(r"`coterie fork \S+ --at \d+` goes on .*; add --reload u.at to take its plan there\n$", said)
     place.call("resume", "last", "--retry", "b#1", "--reload", "t.at")
     texts = [one.get("text") for one in journal(place) if one["topic"] == "turn.finished"]
     assert texts == ["draft\n", "mended\n", "end\n"]
@@ -66,12 +70,20 @@ def test_a_retry_may_take_the_files_as_they_are_now(place: Place) -> None:
 
 REFUSED = [
     ("done --retry", 1, r"it has completed; `coterie fork \S+ --at SEQ` begins a new run"),
-    ("limited --retry", 1, r"it did not fail, it was stopped \(max_turns\); `coterie resume \S+` continues it"),
+    (
+        "limited --retry",
+        1,
+        r"it did not fail, it was stopped \(max_turns\); `coterie resume \S+ --max-turns N` continues it",
+    ),
     ("failed", 1, r"has failed: `coterie resume \S+ --retry` retries what failed it"),
     ("failed --retry x#1", 1, r"it has no turn 'x#1'.*; `coterie resume \S+ --retry b#1` retries a turn"),
     ("failed --retry=b", 1, r"it has no turn 'b'.*`coterie resume \S+ --retry b#1`"),
     ("failed --retry a#1", 1, r"a#1 did not fail; `coterie resume \S+ --retry b#1`"),
-    ("failed done --retry", 2, r"--retry is for one run; a turn of it is written NAME#N, such as coder#1"),
+    (
+        "failed done --retry",
+        2,
+        r"--retry is for one run, not for \S+ and .*; write coterie resume \S+ --retry, or --retry NAME#N",
+    ),
     ("nowhere --retry", 1, r"there is no run 'nowhere'; .*`coterie runs --all` lists them"),
     ("spent --retry", 1, r"no failed turn ended it, .*; `coterie fork \S+ --at 5` begins a new run before that"),
 ]

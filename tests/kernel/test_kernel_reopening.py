@@ -376,7 +376,7 @@ def at_max(way: str) -> Plan:
         (
             lambda: ran(Stage(flow("a -> b")), limits=Limits(max_turns=1)),
             "",
-            r"it did not fail, it was stopped \(max_turns\); `coterie resume r` continues it",
+            r"it did not fail, it was stopped \(max_turns\); `coterie resume r --max-turns N` continues it",
         ),
         (
             lambda: ran(Stage(pattern("pipeline", ["stage_0"]), Cast({"stage_0": [Answer(text=" ")]}))),

@@ -10,9 +10,9 @@ TRACE = 4000
 
 
 def error_line(error: BaseException | None) -> str:
-    """As `coterie.errors.error_line`, with what to write if a hook of an agent is not `async def`."""
+    """As `coterie.errors.error_line`, with what to write if a hook is not `async def`, or takes no message."""
     line = errors.error_line(error)
-    if isinstance(error, TypeError) and "'await' expression" in line:
+    if isinstance(error, TypeError) and ("'await' expression" in line or "positional argument" in line):
         frames = (frame.f_locals.get("agent") for frame, _ in traceback.walk_tb(error.__traceback__))
         hints = (not_async(agent) for agent in frames if isinstance(agent, AgentProcess))
         if hint := next(filter(None, hints), ""):

@@ -1,6 +1,6 @@
 """Supervision trees declared in Python, and their plans: what a `topology.yaml` says, with instances for agents."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, get_args
 
@@ -169,6 +169,9 @@ def _plain(node: object, parent: str) -> dict[str, Any]:
         node = AgentNode(node)
     match node:
         case Supervisor():
+            if not isinstance(node.children, Iterable):
+                what = f"'children' of supervisor {node.name!r} is a {type(node.children).__name__}"
+                raise CannotStart(f"{what}, not a list; write children=[…]")
             values = _values(node)
             for name in ("strategy", "backoff"):
                 values[name] = str(values[name]).upper()

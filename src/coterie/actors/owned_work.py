@@ -36,7 +36,9 @@ def start_contained(node: NodePort, work: Coroutine[Any, Any, T]) -> "asyncio.Ta
             raise RuntimeError(error_line(error)) from error
 
     task = node.create_task(contain())
-    task.add_done_callback(lambda _: work.close())  # it may have been cancelled before its first step
+    task.add_done_callback(
+        lambda _: work.close() if asyncio.iscoroutine(work) else None
+    )  # it may have been cancelled before its first step
     return task
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from enum import Enum
-from inspect import iscoroutinefunction
+from inspect import CO_VARARGS, iscoroutinefunction
 from typing import Any, ClassVar, Final, Self
 
 from coterie.actors.message import IN_HAND, Message
@@ -309,10 +309,13 @@ def check_made(agent: AgentProcess) -> None:
 
 
 def not_async(agent: AgentProcess) -> str:
-    """What to write if hooks of *agent* are not `async def`; empty if all are."""
+    """What to write if hooks of *agent* are not `async def`, or `handle` takes no message; empty if all is well."""
     own = [(name, getattr(type(agent), name)) for name in HOOKS]
     plain_ones = [(name, hook) for name, hook in own if not iscoroutinefunction(hook)]
-    lines = (f"{_place(hook)}write `async def {name}` in {type(agent).__name__}" for name, hook in plain_ones)
+    lines = [f"{_place(hook)}write `async def {name}` in {type(agent).__name__}" for name, hook in plain_ones]
+    code, wanted = getattr(type(agent).handle, "__code__", None), "`async def handle(self, message)`"
+    if code is not None and code.co_argcount < 2 and not code.co_flags & CO_VARARGS:
+        lines.append(f"{_place(type(agent).handle)}write {wanted} in {type(agent).__name__}")
     return "; ".join(lines)
 
 

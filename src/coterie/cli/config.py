@@ -58,7 +58,7 @@ def set_(
 
     name, equals, value = setting.partition("=")
     if not equals:
-        raise UsageError(f"{setting!r} is not KEY=VALUE")
+        raise UsageError(f"{setting!r} is not KEY=VALUE; write coterie config set {setting}=VALUE")
     path = _changed(preset, user, here, repo)
     is_new = not path.exists()
     set_value(path, name.strip(), value.strip())

@@ -183,12 +183,14 @@ def resume(
     when that is. With --when-open this command waits, without owning the runs, and resumes each once its quota is
     open, again if need be, until none waits for a quota. Exit status as for `run`; of several runs, the highest.
     """
-    from coterie.errors import UsageError
+    from coterie.errors import ReplayMismatch, UsageError
     from coterie.runs.control import RemoteRuns
     from coterie.runs.repository import LocalRuns, find, location_at
 
     if retry is not None and (when_open or len(run) > 1):
-        raise UsageError("--retry is for one run; a turn of it is written NAME#N, such as coder#1")
+        line = f"write coterie resume {run[0]} --retry, or --retry NAME#N for one turn of it"
+        what = f"for {' and '.join(run)}" if len(run) > 1 else "with --when-open"
+        raise UsageError(f"--retry is for one run, not {what}; {line}")
     if len(run) > 1 and not when_open:
         raise UsageError("one run at a time can be resumed; several need --when-open")
     if backend is not None and reload is None:
@@ -204,7 +206,12 @@ def resume(
         runs, run = find(name, where, show_place)
         runs = runs.here(run, complain) if here and isinstance(runs, RemoteRuns) else runs
         option = LocalRuns(runs.root).option if here else location_at(where).option
-        return carry_on(runs, run, option, bounds, drive, reload=plan, retry=retry, cassette=tape, quota=quota)
+        try:
+            return carry_on(runs, run, option, bounds, drive, reload=plan, retry=retry, cassette=tape, quota=quota)
+        except ReplayMismatch as error:
+            if reload is not None:
+                error.args = (f"{error}; add --reload {shlex.quote(str(reload))} to take its plan there",)
+            raise
 
     return _resume_when_open(run, again, where) if when_open else again(run[0])
 

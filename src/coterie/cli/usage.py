@@ -64,12 +64,14 @@ def explain_usage(error: Any, words: Collection[str]) -> str:
     """
     kind, context = type(error).__name__, getattr(error, "ctx", None)
     message = _NUMBER.sub("is not a whole number", str(error.format_message()).rstrip("."))
+    if kind == "BadOptionUsage":
+        return f"option {error.option_name} has no value; write {error.option_name} VALUE"
     if context is None or kind == "NoArgsIsHelpError":
         return message[:1].lower() + message[1:] + "; `coterie --help` lists the commands" * (context is None)
     called, known = context.command_path, sorted(getattr(context.command, "commands", ()))
     usage = context.get_usage().removeprefix("Usage: ").replace("{", "").replace("}", "")
     if kind == "NoSuchOption":
-        names = [name for one in context.command.params for name in one.opts]
+        names = ["--help", *(name for one in context.command.params for name in one.opts)]
         given = error.option_name
         near = [
             name

@@ -1,6 +1,7 @@
 """The files of one topology: each is read once, and a size limit applies to all of them together."""
 
 import errno
+from contextlib import suppress
 from pathlib import Path
 
 from coterie import files
@@ -58,8 +59,16 @@ def find(folder: Path, name: str, within: Path) -> Path:
     if path is None:
         raise Unreadable("is outside the topology's folder", f"copy it into {str(within)!r}", "outside-folder")
     if not files.is_file(path):
-        raise Unreadable("does not exist", code="no-such-file")
+        raise Unreadable("does not exist", near(path), "no-such-file")
     return path
+
+
+def near(path: Path) -> str:
+    """What to do about a missing file."""
+    with suppress(OSError):
+        if found := did_you_mean(path.name, [one.name for one in path.parent.iterdir()]):
+            return found
+    return "create it, or correct the path, which is relative to the folder of this file"
 
 
 def _read(path: Path, most: int) -> bytes:
@@ -76,6 +85,7 @@ def _read(path: Path, most: int) -> bytes:
                 f"{what} larger than {MAX_BYTES // 2**20} MB", "split the team into several topologies", span=Span(1, 1)
             ) from None
         hint = "write the text to a file and pass its name" if failure.errno == errno.EINVAL else ""
+        hint = near(path) if failure.errno == errno.ENOENT else hint
         raise Unreadable(failure.strerror or str(failure), hint) from None
     except ValueError:
         raise Unreadable("its name contains a NUL character") from None

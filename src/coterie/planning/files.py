@@ -1,10 +1,9 @@
 """Files that a topology names, which must be in its folder or below."""
 
-from contextlib import suppress
 from pathlib import Path
 
 from coterie import files
-from coterie.diagnostics import Span, did_you_mean, error
+from coterie.diagnostics import Span, error
 from coterie.formats import bounds
 from coterie.planning.extension import Report
 
@@ -20,17 +19,11 @@ def find(folder: Path | None, name: str, owner: str, span: Span | None, report: 
         message = f"{owner} names {name!r}, which is outside the topology's folder"
         report(error("outside-folder", message, span, f"copy it into {str(folder)!r}"))
     elif not files.is_file(path):
-        report(error("no-such-file", f"{owner} names the file {name!r}, which does not exist", span, _near(path)))
+        from coterie.formats.files import near  # plans are read without readers
+
+        report(error("no-such-file", f"{owner} names the file {name!r}, which does not exist", span, near(path)))
         return None
     return path
-
-
-def _near(path: Path) -> str:
-    """What to do about a missing file."""
-    with suppress(OSError):
-        if found := did_you_mean(path.name, [one.name for one in path.parent.iterdir()]):
-            return found
-    return "create it, or correct the path, which is relative to the folder of this file"
 
 
 def read_text(folder: Path | None, name: str, owner: str, span: Span | None, report: Report) -> str:

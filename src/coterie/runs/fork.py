@@ -166,5 +166,6 @@ def _place(run: str, records: Sequence[Record], at: int | None) -> int:
             f"at record {at}, run {run!r} had failed: fork it at {at + 1}, where it was reopened, or before"
         )
     if not 1 <= at <= last:
-        raise UsageError(f"run {run!r} has no record {at} to be forked at: the last one is {last}")
+        known = f"the last one is {last}; `coterie inspect {run}` numbers them"
+        raise UsageError(f"run {run!r} has no record {at} to be forked at: {known}")
     return at

@@ -27,6 +27,9 @@ from coterie.workspace.trees import worktree
 
 _ATTEMPT = re.compile(r"(#\d+)\.\d+(?=/)")
 
+_MORE = {"max_turns": " --max-turns N", "max_cost": " --max-cost USD", "max_iterations": " --add-iterations N"}
+"""What a stopped run needs to continue, by the reason of its stop."""
+
 
 @dataclass
 class _Failure:
@@ -162,7 +165,8 @@ def _end_of(run: str, journal: Journal, kinds: MakeKind) -> RunFinished:
     last, kind = journal.records[-1], kinds(journal.plan())
     if not isinstance(last, RunFinished):
         state = f"stopped ({last.reason})" if isinstance(last, RunStopped) else "cut off"
-        raise RetryRefused(run, f"it did not fail, it was {state}", f"`coterie resume {run}` continues it")
+        more = _MORE.get(getattr(last, "reason", ""), "")
+        raise RetryRefused(run, f"it did not fail, it was {state}", f"`coterie resume {run}{more}` continues it")
     if last.outcome == "completed":
         line = f"`coterie fork {run} --at SEQ` begins a new run at one of its records"
         raise RetryRefused(run, "it has completed", line)

@@ -118,7 +118,8 @@ class _Reader:
         name = word.text
         if word.kind != NAME or name not in ATTRIBUTE_WORDS:
             if not self._is_upper(word):
-                hint = did_you_mean(name, ATTRIBUTE_WORDS) or f"known attributes: {', '.join(ATTRIBUTE_WORDS)}"
+                hint = "write when" if name == "if" else did_you_mean(name, ATTRIBUTE_WORDS)
+                hint = hint or f"known attributes: {', '.join(ATTRIBUTE_WORDS)}"
                 return self._error("unknown-attribute", f"unknown attribute {name!r}", word, hint)
             name = name.lower()
         if name in self.result.spans:

@@ -85,6 +85,7 @@ def parse_entry(cursor: Cursor, owner: str, lenient: bool = False) -> Entry:
     if not cursor.on_new_line(1) and (after.kind in KEYS or after.kind == "["):
         return _field(cursor, lenient)
     hint = "write a list in brackets: [FIRST, SECOND]" if cursor.at and cursor.tokens[cursor.at - 1].kind == "," else ""
+    hint = f"write {token.text}: VALUE" if after.text == "=" else hint
     return _stray(cursor, lenient, f"':' or '{{' after {shown(token)!r}", hint, ahead=1)
 
 

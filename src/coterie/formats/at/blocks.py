@@ -147,7 +147,10 @@ def _one_of(fields: FieldReader, name: str, kind: FieldKind) -> str | None:
         return text
     hint = did_you_mean(text, kind.choices)
     if not kind.open or isinstance(value, ListValue):
-        fields.wrong(name, value, "", hint or f"it is one of {', '.join(kind.choices)}")
+        known = (
+            f"write {name}: {kind.choices[0]}" if len(kind.choices) == 1 else f"it is one of {', '.join(kind.choices)}"
+        )
+        fields.wrong(name, value, "", hint or known)
         return UNREADABLE
     message = f"{name!r} of {fields.owner} has the unusual value {text!r}"
     fields.report(warning("unusual-value", message, span_of(value), hint or f"usual values: {', '.join(kind.choices)}"))

@@ -102,7 +102,9 @@ def _misplaced_arrow(cursor: Cursor, parts: list[Token | NameList | Attributes])
 def _without_arrow(cursor: Cursor, part: Token | NameList | Attributes) -> Stray:
     tokens = list(part.tokens()) if not isinstance(part, Token) else [part]
     first = tokens[0]
-    cursor.error("missing-arrow", f"{shown(first)!r} has no arrow", first.span, "write 'a -> b'")
+    is_word = first.text in ATTRIBUTE_WORDS
+    hint = f"write it in brackets, after an arrow's target: a -> b [{first.text} …]" if is_word else "write 'a -> b'"
+    cursor.error("missing-arrow", f"{shown(first)!r} has no arrow", first.span, hint)
     return _skip_line(cursor, tokens)
 
 

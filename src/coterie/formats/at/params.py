@@ -79,7 +79,9 @@ def given_to(params: Sequence[Param], given: Mapping[str, Scalar], owner: str, r
 
 
 def _unknown(name: str, names: Sequence[str], owner: str) -> Diagnostic:
-    hint = did_you_mean(name, names) or (f"there are {listing(names)}" if names else "it has none")
+    hint = did_you_mean(name, names) or (
+        f"there are {listing(names)}" if names else f"write params {{ {name}: string }} in its file"
+    )
     return error("unknown-param", f"{owner!r} has no parameter {name!r}", hint=hint)
 
 

@@ -122,7 +122,8 @@ def _root(cursor: Cursor) -> Root:
     patterns = parse_list(cursor, lenient=False) if cursor.token.kind == "[" else None
     if name is not None and keyword.text == "topology":
         _check_header(cursor, name, colon, patterns)
-    skipped = _skip_to_brace(cursor)
+    is_bare = patterns is None and colon is not None and _is_bare_pattern(cursor)
+    skipped = [cursor.take()] if is_bare else _skip_to_brace(cursor)
     open = cursor.take_if("{")
     items, close = parse_body(cursor, keyword, open or keyword, lenient=False)
     return Root(keyword, name, colon, patterns, skipped, open, items, close)
@@ -132,11 +133,21 @@ def _check_header(cursor: Cursor, name: Token, colon: Token | None, patterns: Li
     if patterns is None:
         at = (colon or name).end
         fix = Fix("name the pattern", at, " [pipeline]" if colon else " : [pipeline]")
-        hint = f"write: topology {name.text} : [pipeline] {{ … }}"
-        cursor.error("missing-patterns", "the header lists no patterns", at, hint, fix)
+        message, pattern = "the header lists no patterns", "pipeline"
+        if colon is not None and _is_bare_pattern(cursor):
+            at, pattern = cursor.token.span, cursor.token.text
+            message, fix = f"the pattern {pattern!r} is not in brackets", Fix("put it in brackets", at, f"[{pattern}]")
+        cursor.error("missing-patterns", message, at, f"write: topology {name.text} : [{pattern}] {{ … }}", fix)
     elif colon is None:
         fix = Fix("insert the colon", name.end, " :")
         cursor.error("missing-colon", "a colon is missing before the patterns", name.end, "write ': ['", fix)
+
+
+def _is_bare_pattern(cursor: Cursor) -> bool:
+    """Whether the next token is a pattern of the header without brackets, and the topology is opened after it."""
+    token = cursor.token
+    is_name = token.kind == NAME and token.text != "flow"
+    return is_name and not cursor.on_new_line() and cursor.peek().kind == "{"
 
 
 def _skip_to_brace(cursor: Cursor) -> list[Token]:

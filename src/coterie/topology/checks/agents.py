@@ -25,7 +25,7 @@ def somebody_thinks(facts: Facts) -> Iterator[Diagnostic]:
         if not any(key in node.extension for key in SAYS_WHO_THINKS):
             hint = 'write model: NAME, or extensions { coterie { command: ["program"] } }'
             if facts.topology.pattern is not None:
-                hint = 'write model: NAME, command: ["program"], type: human, or pattern: {type: …}'
+                hint = 'write model: NAME, command: ["program"], type: human, flow: FILE.at, or pattern: {type: …}'
             own = [word for word in node.kept.get("extensions", ()) if did_you_mean(word, ["coterie"])]
             hint = f"write coterie in place of {own[0]}" if own else hint
             near = ((key, did_you_mean(key, SAYS_WHO_THINKS)) for key in (*node.extension, *node.kept))

@@ -64,7 +64,13 @@ def slots_are_filled(facts: Facts) -> Iterator[Diagnostic]:
     for slot in _slots(facts.topology):
         if slot.node not in facts.declared and slot.node != UNREADABLE:
             message = f"slot {slot.name!r} names {slot.node!r}, which is not declared"
-            hint = facts.near(slot.node) or "declare it under agents:, or write {model: …, prompt: …} in its place"
+            key = "pattern" if slot.node.endswith(".pattern.yaml") else "flow" if slot.node.endswith(".at") else ""
+            own = (
+                f"write {{{key}: {slot.node}}}"
+                if key
+                else "declare it under agents:, or write {model: …, prompt: …} in its place"
+            )
+            hint = facts.near(slot.node) or own
             yield error("unknown-agent", message, slot.span, hint, mended(hint, slot.node, slot.span))
 
 
