@@ -306,7 +306,7 @@ def gate(
     _check({"name": name, "run": run, "timeout_seconds": timeout_seconds, "max_retries": max_retries})
     for end in (after, before):
         if not isinstance(end, ArrowEnd):
-            raise UsageError(f"a gate stands between two agents: after=writer, before=reviewer, not {shorten(end)}")
+            raise UsageError(f"a gate is between two agents: after=writer, before=reviewer, not {shorten(end)}")
     timeout = None if timeout_seconds is None else float(timeout_seconds)
     return FlowStep(
         Gate(
