@@ -457,9 +457,11 @@ class UsageError(CoterieError):
 
 
 def error_line(error: BaseException | None) -> str:
-    """The class and the message of *error*, in a line; empty without one."""
+    """The class and the message of *error*, in a line; of a group those of its errors; empty without one."""
     if error is None:
         return ""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(map(error_line, error.exceptions))
     try:
         text = " ".join(str(error).split())
     except Exception:  # `__str__` of a class that is not ours

@@ -104,6 +104,9 @@ def test_a_target_that_does_not_run_today_is_told_what_does(capsys: pytest.Captu
     assert app.main(["run", "team.toml"]) == 2
 
     assert "'team.toml' cannot be run: TARGET is an .at or .yaml file" in capsys.readouterr().err
+    for target in ("team.py", "my.module:team"):
+        assert app.main(["run", target]) == 2
+        assert "in Python: asyncio.run(coterie.run(team, PROMPT))" in capsys.readouterr().err
 
 
 def test_every_command_says_what_it_does() -> None:

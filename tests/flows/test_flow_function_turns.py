@@ -258,6 +258,10 @@ def runs_out() -> int:
     raise StopIteration
 
 
+def several_at_once() -> int:
+    raise ExceptionGroup("many", [ValueError("one"), ExceptionGroup("deep", [KeyError("two")])])
+
+
 def closes() -> int:
     raise GeneratorExit
 
@@ -275,7 +279,14 @@ def test_a_function_gives_what_its_type_says() -> None:
         node = coterie.agent(function)
         outcome = asyncio.run(coterie.run(coterie.flow("given", [node], result=node)))
         assert (outcome.status, outcome.result) == ("completed", wanted), function
-    for function, why in ((runs_out, "StopIteration"), (closes, "GeneratorExit")):
+    plain = coterie.agent("plain", command=["echo", "tea"])
+    outcome = asyncio.run(coterie.run(coterie.flow("plain", [plain], result=plain)))
+    assert outcome.result.text.strip() == "tea"
+    for function, why in (
+        (several_at_once, "ValueError: one; KeyError: 'two'"),
+        (runs_out, "StopIteration"),
+        (closes, "GeneratorExit"),
+    ):
         found = result_of(function)
         assert isinstance(found, Failure)
         assert found.kind == "crashed"

@@ -1,15 +1,18 @@
 """Types of Python as outputs, and values of them."""
 
+import asyncio
 import dataclasses
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Required, TypedDict
 
 import msgspec
+import pydantic
 import pytest
 
 import coterie
 from coterie import agent, flow
-from coterie.topology.typed.values import converted, schema_of
+from coterie.engines.schemas import misfit
+from coterie.topology.typed.values import as_outputs, converted, fields_of, outputs_of, schema_of, value_of
 
 
 @dataclasses.dataclass
@@ -67,3 +70,68 @@ def test_words_that_the_notation_reserves_are_quoted(tmp_path: Path) -> None:
 
     (tmp_path / "one.at").write_text(coterie.to_at(team))
     assert coterie.plan(coterie.load(tmp_path / "one.at")).agents["a"].tools == ("Read", "true")
+
+
+class Aliased(pydantic.BaseModel):
+    count: int = pydantic.Field(alias="theCount")
+
+
+class Renamed(msgspec.Struct, rename="camel"):
+    long_name: int
+
+
+class Partial(TypedDict, total=False):
+    note: str
+    title: Required[str]
+
+
+@dataclasses.dataclass
+class Holder:
+    item: Aliased
+
+
+@dataclasses.dataclass
+class Nothing:
+    pass
+
+
+class Even(pydantic.BaseModel):
+    number: int
+
+    @pydantic.field_validator("number")
+    @classmethod
+    def _is_even(cls, number: int) -> int:
+        if number % 2:
+            raise ValueError("odd")
+        return number
+
+
+def test_records_with_other_names_and_in_other_records_come_back() -> None:
+    """What a function returns has the names of its schema, and is read as what it was."""
+    given = Aliased(theCount=3)
+    for type_, value, names in (
+        (Aliased, given, ["theCount"]),
+        (Renamed, Renamed(4), ["longName"]),
+        (Partial, {"title": "Tea"}, ["note", "title"]),
+        (Holder, Holder(given), ["item"]),
+        (Nothing, Nothing(), []),
+        (list[Aliased], [given], ["result"]),
+        (Aliased | None, given, ["result"]),
+    ):
+        typed = outputs_of(type_, "x")
+        outputs = as_outputs(value, whole=fields_of(type_) is None)
+        assert [one.name for one in typed.outputs] == names, type_
+        assert set(outputs) <= set(names), type_
+        assert value_of(type_, outputs) == value, type_
+        assert not any(misfit(outputs[name], schema) for name, schema in typed.schemas.items() if name in outputs)
+
+
+def test_a_completed_run_without_a_fitting_result_says_so_and_keeps_its_outcome() -> None:
+    """Its exit never ran, or gave what its type refuses: the run is paid for all the same."""
+    node = coterie.agent("last", command=["echo", '{"number": 3}'], outputs=Even)
+    outcome = asyncio.run(coterie.run(coterie.flow("odd", [node], result=node)))
+    first = coterie.agent("first", command=["false"], on_fail="skip")
+    skipped = asyncio.run(coterie.run(coterie.flow("none", [first, node], [first >> node], result=node)))
+    for found, why in ((outcome, "does not fit its type: ValidationError"), (skipped, "'last' gave no answer")):
+        assert found.status == "completed"
+        assert why in repr(found.result)

@@ -43,6 +43,10 @@ assert_type(typed, coterie.TypedFlow[Review])
 assert_type(flow("t", [first], result=first), coterie.TypedFlow[str])
 assert_type(flow("t", [first, second], [first >> second], result=second), coterie.TypedFlow[Review])
 assert_type(coterie.to_at(typed), str)
+named, classed = agent("named", judge), agent("classed", coterie.AgentProcess)
+assert_type(flow("t", [named], result=named), coterie.TypedFlow[Review])
+assert_type(flow("t", [classed], result=classed), coterie.TypedFlow[RunResult])
+assert_type(flow("t", [plain], result=plain), coterie.TypedFlow[RunResult])
 
 
 async def use() -> None:

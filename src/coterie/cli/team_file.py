@@ -169,6 +169,9 @@ def find(target: str) -> Path:
     if path.is_dir():
         names = ", ".join((TOPOLOGY, *SETTINGS))
         raise UsageError(f"{target!r} is not the folder of a loop: it contains none of {names}")
+    module, colon, name = target.partition(":")
+    if path.suffix == ".py" or (colon and name.isidentifier() and module.replace(".", "").isidentifier()):
+        near = "run a team that Python builds in Python: asyncio.run(coterie.run(team, PROMPT))"
     hint = (
         near
         or did_you_mean(target, presets.names())

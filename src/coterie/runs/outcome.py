@@ -6,7 +6,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from coterie.diagnostics import did_you_mean
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, error_line
 from coterie.journal.records import NO_USAGE, Usage
 from coterie.kernel.run_exit import RunExit, Waiting
 from coterie.planning.plan import Limits
@@ -122,18 +122,20 @@ class Outcome(Struct, Generic[R], frozen=True, kw_only=True):
 
 
 def typed(outcome: Outcome, type_: Any, exit: str) -> Outcome[Any]:
-    """*outcome* with the answer of *exit* as a value of *type_*; as it is where that has no type.
-
-    Raises:
-        ValueError: If the answer does not fit.
-    """
+    """*outcome* with the answer of *exit* as a value of *type_*; as it is where that has no type."""
     if outcome.status != "completed":
         why = f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
         return replace(outcome, result=NoResult(why))
     if type_ is None:
         return outcome
-    value = value_of(type_, outcome.result.outputs.get(exit, {}), outcome.result.text)
-    return replace(outcome, result=value)
+    outputs = outcome.result.outputs
+    if exit not in outputs:
+        return replace(outcome, result=NoResult(f"completed, and {exit!r} gave no answer"))
+    try:
+        return replace(outcome, result=value_of(type_, outputs[exit], outcome.result.text))
+    except ValueError as error:  # of a type that checks more than its schema says: the run is paid for all the same
+        why = f"completed, and the answer of {exit!r} does not fit its type: {error_line(error)}"
+        return replace(outcome, result=NoResult(why))
 
 
 def outcome_of(ended: RunExit) -> Outcome:

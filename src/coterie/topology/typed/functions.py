@@ -48,8 +48,11 @@ def path_of(function: Callable[..., Any]) -> str:
     elif "." in name:
         why = "it is defined in a class: move it to the top level of its module"
     elif module == "__main__":
-        file = Path(getattr(sys.modules["__main__"], "__file__", None) or "team.py")
-        why = f"{file.name} itself defines it: move it to a module, and import it from there"
+        file = Path(getattr(sys.modules["__main__"], "__file__", None) or "the program")
+        why = (
+            f"{file.name} itself defines it: move it to a module, a file agents.py for example, and import it from "
+            f"there, `from agents import {name}`"
+        )
     elif getattr(sys.modules.get(module), name, None) is not function:
         why = f"{module}.{name} is something else: give the agent the function that the module has under that name"
     if why:

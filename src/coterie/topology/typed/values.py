@@ -9,7 +9,7 @@ import enum
 import sys
 from collections.abc import Mapping, Set
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, NotRequired, Required, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import msgspec
 
@@ -73,12 +73,19 @@ def outputs_of(type_: Any, owner: str) -> TypedOutputs:
 def fields_of(type_: Any) -> dict[str, Any] | None:
     """The fields of *type_* with their types; None if it has none."""
     if _is_pydantic(type_):
-        return {name: field.annotation for name, field in type_.model_fields.items()}
+        return {field.alias or name: field.annotation for name, field in type_.model_fields.items()}
     if not isinstance(type_, type):
         return None
+    if issubclass(type_, msgspec.Struct):
+        hints = get_type_hints(type_, include_extras=True)
+        return {one.encode_name: hints[one.name] for one in msgspec.structs.fields(type_)}
     is_named_tuple = issubclass(type_, tuple) and hasattr(type_, "_fields")
-    if dataclasses.is_dataclass(type_) or issubclass(type_, msgspec.Struct) or is_typeddict(type_) or is_named_tuple:
-        return get_type_hints(type_, include_extras=True)
+    if dataclasses.is_dataclass(type_) or is_typeddict(type_) or is_named_tuple:
+        hints = get_type_hints(type_, include_extras=True)
+        return {
+            name: get_args(each)[0] if get_origin(each) in (Required, NotRequired) else each
+            for name, each in hints.items()
+        }
     return None
 
 
@@ -93,9 +100,10 @@ def schema_of(type_: Any, name: str, each: Any, owner: str) -> Mapping[str, Any]
             whole = type_.model_json_schema()
             found, shared = dict(whole["properties"][name]), whole.get("$defs", {})
             return {**found, "$defs": shared} if shared else found
-        if _is_pydantic(each):
-            found = each.model_json_schema()
-            return dict(found)
+        if _has_pydantic(each):
+            from pydantic import TypeAdapter
+
+            return dict(TypeAdapter(each).json_schema())
         found = dict(msgspec.json.schema(each))
         if "$ref" in found:  # without a level in between, and so without a `$ref` beside other keywords
             shared = dict(found["$defs"])
@@ -123,7 +131,7 @@ def value_of(type_: Any, outputs: Mapping[str, Any], text: str = "") -> Any:
         return converted(outputs[RESULT], type_)
     if bare is str or (bare in (Any, object) and not outputs):
         return text if bare is str else text or None
-    return converted(dict(outputs) or None, bare)
+    return converted(dict(outputs) if outputs or fields_of(bare) is not None else None, bare)
 
 
 def converted(value: Any, type_: Any) -> Any:
@@ -143,7 +151,7 @@ def converted(value: Any, type_: Any) -> Any:
     if isinstance(value, Mapping) and isinstance(type_, type) and issubclass(type_, tuple):  # a named tuple's fields
         types = fields_of(type_) or {}
         return type_(**{name: converted(each, types.get(name, Any)) for name, each in value.items()})
-    return msgspec.convert(value, type_, str_keys=True)
+    return msgspec.convert(value, type_, str_keys=True, dec_hook=_to_pydantic)
 
 
 def as_outputs(value: Any, *, whole: bool = False) -> dict[str, Any]:
@@ -169,9 +177,15 @@ def _present(type_: Any) -> Any:
     return left[0] if len(left) == 1 else type_
 
 
+def _to_pydantic(type_: Any, value: Any) -> Any:
+    if _is_pydantic(type_):
+        return type_.model_validate(value)
+    raise TypeError(f"{type_!r} cannot be read from JSON")
+
+
 def _of_pydantic(value: Any) -> Any:
     if _is_pydantic(type(value)):
-        return value.model_dump(mode="json")
+        return value.model_dump(mode="json", by_alias=True)
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
@@ -192,9 +206,9 @@ def _plain(type_: Any) -> tuple[str, tuple[Scalar, ...]] | None:
 def _required(type_: Any) -> frozenset[str] | None:
     """The fields of *type_* without a default; None: all of them."""
     if _is_pydantic(type_):
-        return frozenset(name for name, field in type_.model_fields.items() if field.is_required())
+        return frozenset(field.alias or name for name, field in type_.model_fields.items() if field.is_required())
     if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
-        return frozenset(one.name for one in msgspec.structs.fields(type_) if one.required)
+        return frozenset(one.encode_name for one in msgspec.structs.fields(type_) if one.required)
     if dataclasses.is_dataclass(type_):
         missing = dataclasses.MISSING
         return frozenset(
@@ -212,7 +226,7 @@ def _default(type_: Any, name: str) -> Any:
     fields: Any = dataclasses.fields(type_) if dataclasses.is_dataclass(type_) else ()
     if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
         fields = msgspec.structs.fields(type_)
-    default = next((one.default for one in fields if one.name == name), None)
+    default = next((one.default for one in fields if getattr(one, "encode_name", one.name) == name), None)
     return default if isinstance(default, str | int | float | bool) else None
 
 
