@@ -241,27 +241,35 @@ def test_an_ask_without_time_times_out_at_once(timeout: float) -> None:
 
 
 class Interrupting(Echo):
-    """Raises what Ctrl-C raises."""
+    """Raises what Ctrl-C raises, or the end of a coroutine."""
 
     async def handle(self, message: Message) -> Message | None:
         if message.payload == "task":
             self.start_task(self.interrupt())
             return None
-        raise KeyboardInterrupt
+        raise self.error
 
     async def interrupt(self) -> None:
-        raise KeyboardInterrupt
+        raise self.error
+
+    error: type[BaseException] = KeyboardInterrupt
 
 
-def test_an_agent_that_raises_keyboard_interrupt_crashes_alone() -> None:
+class Closing(Interrupting):
+    error = GeneratorExit
+
+
+@pytest.mark.parametrize("agent", [Interrupting, Closing])
+def test_an_agent_that_raises_what_ends_a_program_crashes_alone(agent: type[Interrupting]) -> None:
     """In a handler and in a task, where Ctrl-C has a signal handler, as `asyncio.run` and the command line have."""
     records: list[Any] = []
+    name = agent.error.__name__
 
     async def main() -> None:
         stage = Stage(VirtualClock(1000.0))
         await stage.node.start()
-        await stage.add(lambda: Interrupting("a"))
-        with pytest.raises(AgentCrashed, match="KeyboardInterrupt"):
+        await stage.add(lambda: agent("a"))
+        with pytest.raises(AgentCrashed, match=name):
             await stage.node.ask("a", 1)
         await stage.node.send("a", "task")
         await soon(lambda: len(stage.downs) == 2)
@@ -271,7 +279,7 @@ def test_an_agent_that_raises_keyboard_interrupt_crashes_alone() -> None:
     asyncio.run(main())
 
     crashes = [(one.error, one.during) for one in records if isinstance(one, ActorCrashed)]
-    assert crashes == [("KeyboardInterrupt", "message"), ("RuntimeError: KeyboardInterrupt", "task")]
+    assert crashes == [(name, "message"), (f"RuntimeError: {name}", "task")]
 
 
 def test_ctrl_c_without_a_signal_handler_ends_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,4 +287,5 @@ def test_ctrl_c_without_a_signal_handler_ends_the_loop(monkeypatch: pytest.Monke
     monkeypatch.setattr(signal, "getsignal", lambda number: signal.default_int_handler)
 
     assert leaves_loop(KeyboardInterrupt())
+    assert leaves_loop(GeneratorExit()), "a coroutine is closed where no task makes a step"
     assert not leaves_loop(SystemExit())

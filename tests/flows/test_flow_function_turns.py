@@ -266,6 +266,10 @@ def closes() -> int:
     raise GeneratorExit
 
 
+async def closes_itself() -> int:
+    raise GeneratorExit
+
+
 def test_a_function_gives_what_its_type_says() -> None:
     """A table, nothing where nothing is allowed, a record or nothing; what an awaitable gives; and no error hangs."""
     for function, wanted in (
@@ -286,6 +290,7 @@ def test_a_function_gives_what_its_type_says() -> None:
         (several_at_once, "ValueError: one; KeyError: 'two'"),
         (runs_out, "StopIteration"),
         (closes, "GeneratorExit"),
+        (closes_itself, "GeneratorExit"),
     ):
         found = result_of(function)
         assert isinstance(found, Failure)

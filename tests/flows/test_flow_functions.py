@@ -231,13 +231,30 @@ def test_a_started_run_is_cancelled_and_resumed() -> None:
     asyncio.run(main())
 
 
-def test_what_a_run_raises_is_raised_where_it_is_awaited() -> None:
-    """A team that cannot be run ends the iteration, and raises at `await`."""
+def test_what_a_run_raises_is_raised_where_it_is_used() -> None:
+    """A team that cannot be run raises where it is iterated over, and where it is awaited."""
 
     async def main() -> None:
         run = coterie.start("missing.at", "tea")
-        assert [event async for event in run] == []
+        with pytest.raises(coterie.TopologyError, match=r"missing\.at"):
+            async for _ in run:
+                pass
         with pytest.raises(coterie.TopologyError, match=r"missing\.at"):
             await run
 
     asyncio.run(main())
+
+
+def test_a_resumed_and_a_forked_run_give_the_type_of_their_flow() -> None:
+    """With `team`, as `run` does; without it, the outputs by name."""
+    node = agent(functions.publisher)
+    team = flow("typed", [agent(functions.writer), node], [agent(functions.writer) >> node], result=node)
+    stopped = asyncio.run(coterie.run(team, "tea", limits=coterie.Limits(max_turns=1)))
+    assert stopped.status == "stopped"
+
+    resumed = asyncio.run(coterie.resume(stopped.run, team=team, limits=coterie.Limits(max_turns=-1)))
+    forked = asyncio.run(coterie.fork(resumed.run, team=team))
+    plain = asyncio.run(coterie.fork(resumed.run))
+
+    assert resumed.result == forked.result == "About tea (1)"
+    assert plain.result.outputs == {"publisher": {"result": "About tea (1)"}}

@@ -154,6 +154,18 @@ MISTAKES: list[tuple[str, Callable[[], Any], str]] = [
     ),
     ("two conditions", lambda: (a >> b).when(a.x == 1).when(a.y == 2), "one comparison, not a.x == 1 and a.y == 2; w"),
     ("an arrow to an output", lambda: a >> b.verdict, "not to the output b.verdict: write b"),
+    ("a prompt of a function", lambda: agent(functions.a, prompt="Do", env={"A": "1"}), "takes no prompt, env: leave"),
+    (
+        "a policy of nobody",
+        lambda: human("x", "?", on_timeout="never"),
+        "is one of halt, skip, fallback NAME, not 'nev",
+    ),
+    (
+        "a gate that skips",
+        lambda: gate("g", "make", after=a, before=b, on_fail="skip"),
+        "one of halt, bounce-back, not",
+    ),
+    ("an action that asks", lambda: coterie.action("p", "make", on_fail="ask"), "on_fail of action 'p' is one of halt"),
     (
         "no flow",
         lambda: coterie.to_at(coterie.Topology(name="t")),

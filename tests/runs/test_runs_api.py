@@ -133,6 +133,24 @@ def test_wrong_limits_are_refused(limits: Any, why: str, team: Path) -> None:
     assert not Path(".coterie").exists()
 
 
+def test_an_argument_of_a_run_says_what_it_takes(team: Path) -> None:
+    """In place of an error from within; nothing has started."""
+    for call, wrong, why in (
+        (coterie.run, {"backend": 5}, "backend is the name of a backend, not 5"),
+        (coterie.run, {"state_dir": None}, "state_dir is the path of a directory, not None"),
+        (coterie.run, {"observe": 5}, "observe is a function, not 5"),
+        (coterie.run, {"params": [1]}, "params is values by name, not [1]"),
+        (coterie.resume, {"run": 5}, "run is the id of a run, not 5"),
+        (coterie.resume, {"team": "team.at"}, "team is a flow with a result, not 'team.at'"),
+        (coterie.fork, {"at": "x"}, "at is the number of a record, not 'x'"),
+        (coterie.fork, {"changes": ["a"]}, """changes is words by name, {"writer.prompt": "…"}, not ['a']"""),
+    ):
+        with pytest.raises(UsageError) as refused:
+            asyncio.run(call(*([team] if call is coterie.run else []), **wrong))  # type: ignore[operator]
+        assert str(refused.value) == why
+    assert not Path(".coterie").exists()
+
+
 @pytest.mark.parametrize(
     "call", [lambda: asyncio.run(coterie.run(3)), lambda: coterie.plan("team.at"), lambda: coterie.load(3)]
 )

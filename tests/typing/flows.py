@@ -63,3 +63,7 @@ async def use() -> None:
     assert_type((await run).result, Review)
     assert_type(await run.cancel(), coterie.Outcome[Review])
     assert_type((await coterie.start("team.at", "tea")).result, RunResult)
+    assert_type(await coterie.resume("last", team=typed), coterie.Outcome[Review])
+    assert_type((await coterie.resume("last")).result, RunResult)
+    assert_type(await coterie.fork("last", team=typed, at=3), coterie.Outcome[Review])
+    assert_type((await coterie.fork("last")).result, RunResult)

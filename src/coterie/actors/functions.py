@@ -118,7 +118,7 @@ class FunctionTurn:
         try:
             return self._function.call(**arguments), None
         except BaseException as error:
-            return None, RuntimeError("GeneratorExit was raised") if isinstance(error, GeneratorExit) else error
+            return None, error
 
     def _read(self, answer: Any) -> Result:
         what = f"what {self._request.agent.name}() returned"

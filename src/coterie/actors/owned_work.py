@@ -17,20 +17,31 @@ LAST_CHANCE = 1.0
 def leaves_loop(error: BaseException) -> bool:
     """Whether *error*, raised in code of an agent, ends the event loop instead of the agent.
 
-    Ctrl-C does where no signal handler takes it; a `KeyboardInterrupt` that the code raises itself does not.
+    Ctrl-C does where no signal handler takes it, and so does the end of a coroutine that nobody awaits any more; a
+    `KeyboardInterrupt` or a `GeneratorExit` that the code raises itself does not.
     """
     if type(error) is KeyboardInterrupt:
         return signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if type(error) is GeneratorExit:
+        return not _in_task()
     return isinstance(error, KeyboardInterrupt | GeneratorExit)
 
 
+def _in_task() -> bool:
+    """Whether a task makes a step now; a coroutine that is closed is in none."""
+    try:
+        return asyncio.current_task() is not None
+    except RuntimeError:  # no event loop runs
+        return False
+
+
 def start_contained(node: NodePort, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-    """Run code of an agent in a task; `sys.exit` and `KeyboardInterrupt` in it are errors like any other."""
+    """Run code of an agent in a task; `sys.exit`, `KeyboardInterrupt` and the like in it are errors like any other."""
 
     async def contain() -> T:
         try:
             return await work
-        except (SystemExit, KeyboardInterrupt) as error:
+        except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
             if leaves_loop(error):
                 raise
             raise RuntimeError(error_line(error)) from error

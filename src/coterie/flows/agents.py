@@ -8,6 +8,7 @@ An agent without a name fills the slot of a pattern.
 """
 
 import builtins
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -168,15 +169,17 @@ def agent(
         UsageError: If the backend is given twice, a setting is unknown, or a function cannot be imported by another
             process.
     """
-    function = None
     if callable(name) and does is not None:
         raise UsageError(f"the name of an agent comes first: agent({does!r}, {getattr(name, '__name__', 'f')})")
     if not isinstance(name, str) and (not callable(name) or isinstance(name, ArrowEnd)):
         raise UsageError(f'agent() begins with a name or a function, agent("writer", …), not {shorten(name)}')
     if not isinstance(name, str):
         does, name = name, getattr(name, "__name__", "")
-    if callable(does) and not isinstance(does, builtins.type):
-        function = does
+    function = does if callable(does) and not isinstance(does, builtins.type) else None
+    if function is not None:
+        given = {"prompt": prompt, "tools": tools, "cwd": cwd, "env": env}
+        if idle := [key for key, value in given.items() if value]:
+            raise UsageError(f"{name} is a function, and takes no {', '.join(idle)}: leave out {idle[0]}=…")
     said: dict[str, Any] = {
         "model": model,
         "command": command,
@@ -277,7 +280,8 @@ def human(
         raise UsageError(
             f"{next(iter(typed.schemas))!r} of {name!r}: a person gives texts, numbers, and words of a list"
         )
-    _check({"name": name, "question": question, "timeout_seconds": timeout_seconds, "on_timeout": on_timeout})
+    _check({"name": name, "question": question, "timeout_seconds": timeout_seconds})
+    _check_policy("human", name, "on-timeout", on_timeout)
     timeout = None if timeout_seconds is None else float(timeout_seconds)
     return FlowStep(
         Human(name=name, description=question, outputs=typed.outputs, timeout=timeout, on_timeout=on_timeout)
@@ -301,9 +305,10 @@ def gate(
     Args:
         run: The command line, split like a shell would; no shell runs.
         advisory: Only record a failure.
-        on_fail: `halt`, `skip`, or `bounce-back`: send the work back to *after*, at most *max_retries* times.
+        on_fail: `halt`, or `bounce-back`: send the work back to *after*, at most *max_retries* times.
     """
     _check({"name": name, "run": run, "timeout_seconds": timeout_seconds, "max_retries": max_retries})
+    _check_policy("gate", name, "on-fail", on_fail)
     for end in (after, before):
         if not isinstance(end, ArrowEnd):
             raise UsageError(f"a gate is between two agents: after=writer, before=reviewer, not {shorten(end)}")
@@ -322,11 +327,18 @@ def gate(
     )
 
 
-def action(name: str, /, *commands: str, timeout_seconds: float | None = None, on_fail: str = "") -> FlowStep:
-    """Define a step that runs *commands*, command lines without a shell, one after the other."""
+def action(name: str, /, *commands: str, timeout_seconds: float | None = None, on_fail: str = "halt") -> FlowStep:
+    """Define a step that runs *commands*, command lines without a shell, one after the other.
+
+    Args:
+        on_fail: What follows a failure: `halt`, `skip`, `continue` or `fallback NAME`.
+    """
     _check({"name": name, "commands": commands, "timeout_seconds": timeout_seconds})
+    _check_policy("action", name, "on-fail", on_fail)
     timeout = None if timeout_seconds is None else float(timeout_seconds)
-    return FlowStep(Action(name=name, commands=commands, timeout=timeout, on_fail=on_fail or None))
+    return FlowStep(
+        Action(name=name, commands=commands, timeout=timeout, on_fail=on_fail if on_fail != "halt" else None)
+    )
 
 
 def _typed(name: str, outputs: Outputs | None, signature: Signature | None) -> tuple[TypedOutputs, Any]:
@@ -369,7 +381,6 @@ class _Said(Config, frozen=True, kw_only=True):
     max_retries: Natural | None = None
     timeout_seconds: Annotated[float, Meta(gt=0, le=1e9)] | None = None
     on_fail: Literal["halt", "skip", "continue"] = "halt"
-    on_timeout: str = "halt"
     calls: int | None = None
     cost: float | None = None
     cwd: str = ""
@@ -380,6 +391,17 @@ class _Said(Config, frozen=True, kw_only=True):
 def _check(said: Mapping[str, Any]) -> None:
     if wrong := read_config(_Said, said)[1]:
         raise TopologyError([error(fault.code, fault.message, hint=fault.hint) for fault in wrong])
+
+
+def _check_policy(block: str, name: str, field: str, said: object) -> None:
+    """Raise if *said* is no word for *field* of the *block* called *name*, by the table of the notation."""
+    from coterie.formats.at.language import BLOCKS
+
+    kind = BLOCKS[block].by_name[field].kind
+    names_one = kind.name == "policy" and isinstance(said, str) and re.fullmatch(r"fallback \S+", said)
+    if said not in kind.choices and not names_one:
+        words = kind.words.replace(" | ", ", ")
+        raise UsageError(f"{field.replace('-', '_')} of {block} {name!r} is one of {words}, not {shorten(said)}")
 
 
 def _refuse(said: Mapping[str, Any], settings: Mapping[str, Any], others: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 import json
 import logging
 import re
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack, overload
@@ -19,7 +19,7 @@ from coterie.planning.plan import NO_LIMIT, Limits, Plan
 from coterie.runs import fork as forking
 from coterie.runs import launch
 from coterie.runs.backend_setup import AskHuman
-from coterie.runs.outcome import Outcome, RunResult, typed
+from coterie.runs.outcome import Outcome, R, RunResult, typed
 from coterie.runs.python_hints import errors_for_python
 from coterie.runs.repository import STATE_DIR, find
 from coterie.runs.started import StartedRun
@@ -134,6 +134,15 @@ async def run(
         UsageError: If an argument has the wrong type or value, or parameters are given to what was read already.
         JournalFailed: If the journal could not be written.
     """
+    _check_arguments(
+        params=params,
+        backend=backend,
+        park=park,
+        observe=observe,
+        human=human,
+        attendant=attendant,
+        state_dir=state_dir,
+    )
     if params and not isinstance(team, str | Path):
         raise UsageError("parameters are given where a team's file is read: coterie.load(path, params)")
     if not isinstance(team, Topology | Plan | str | Path):
@@ -151,9 +160,7 @@ async def run(
             human=human,
             attendant=attendant,
         )
-    if isinstance(team, TypedFlow) and team.interface is not None:
-        return typed(outcome, team.result, team.interface.exit)
-    return outcome
+    return _typed(outcome, team)
 
 
 @overload
@@ -180,6 +187,29 @@ def start(team: Topology | Plan | str | Path, given: object = "", **options: Unp
         return run(team, given, **{**options, "observe": observe})  # type: ignore[call-overload, no-any-return]  # not every option is given
 
     return StartedRun(begin)
+
+
+_NONE = type(None)
+_KINDS: Mapping[str, tuple[tuple[Any, ...], str]] = {
+    "run": ((str,), "the id of a run"),
+    "backend": ((str, _NONE), "the name of a backend"),
+    "params": ((Mapping, _NONE), "values by name"),
+    "park": ((bool, _NONE), "True or False"),
+    "state_dir": ((str, Path), "the path of a directory"),
+    **dict.fromkeys(("observe", "human", "attendant"), ((Callable, _NONE), "a function")),
+    "retry": ((bool, str), "True, or a turn"),
+    "at": ((int, _NONE), "the number of a record"),
+    "changes": ((Mapping, _NONE), 'words by name, {"writer.prompt": "…"}'),
+    "team": ((TypedFlow, _NONE), "a flow with a result"),
+}
+"""What each argument is: its types, and a word for them."""
+
+
+def _check_arguments(**given: object) -> None:
+    for name, value in given.items():
+        kinds, wanted = _KINDS[name]
+        if not isinstance(value, kinds):
+            raise UsageError(f"{name} is {wanted}, not {value!r}")
 
 
 def _is_built(topology: Topology) -> bool:
@@ -228,6 +258,13 @@ def _plain(given: Any) -> dict[str, Any]:
     return read
 
 
+def _typed(outcome: Outcome, team: object) -> Outcome[Any]:
+    """*outcome* with its result as *team*, if it is a typed flow, says."""
+    if isinstance(team, TypedFlow) and team.interface is not None:
+        return typed(outcome, team.result, team.interface.exit)
+    return outcome
+
+
 def _log_place(run: str, place: Path) -> None:
     """Log that *run* is in *place*, another directory than the current one; `coterie resume` prints it."""
     _LOG.warning("run %s is in %s, another directory", run, place)
@@ -236,6 +273,7 @@ def _log_place(run: str, place: Path) -> None:
 async def resume(
     run: str = "last",
     *,
+    team: TypedFlow[R] | None = None,
     retry: bool | str = False,
     limits: Limits | None = None,
     park: bool | None = None,
@@ -243,11 +281,12 @@ async def resume(
     human: AskHuman | None = None,
     attendant: Approver | None = None,
     state_dir: str | Path = STATE_DIR,
-) -> Outcome:
+) -> Outcome[R]:
     """Carry a run on from where its journal ends; see `run` for the arguments.
 
     Args:
         run: Its id, the beginning of one, or `last`.
+        team: The typed flow that it runs, for the type of its result.
         retry: Reopen a run that has failed, and retry what failed it, or only this turn.
         limits: `max_turns` and `max_cost` are as before where they are None, and -1 lifts one.
 
@@ -255,11 +294,21 @@ async def resume(
         NoSuchRun, RunIsOwned, RunIsFinished: If it cannot be carried on.
         RetryRefused: If it did not fail, or nothing in it is to be retried.
     """
+    _check_arguments(
+        run=run,
+        team=team,
+        retry=retry,
+        park=park,
+        observe=observe,
+        human=human,
+        attendant=attendant,
+        state_dir=state_dir,
+    )
     _check_limits(limits, lifts=True)
     turn = retry if isinstance(retry, str) else ""
     with errors_for_python():
         runs, run = find(run, Path(state_dir), _log_place)
-        return await launch.resume(
+        outcome = await launch.resume(
             run,
             state_dir=runs.root,
             retry=turn if retry else None,
@@ -269,11 +318,13 @@ async def resume(
             human=human,
             attendant=attendant,
         )
+    return _typed(outcome, team)
 
 
 async def fork(
     run: str = "last",
     *,
+    team: TypedFlow[R] | None = None,
     at: int | None = None,
     changes: Mapping[str, Any] | None = None,
     limits: Limits | None = None,
@@ -282,13 +333,14 @@ async def fork(
     human: AskHuman | None = None,
     attendant: Approver | None = None,
     state_dir: str | Path = STATE_DIR,
-) -> Outcome:
+) -> Outcome[R]:
     """Start a new run that shares the beginning of another one, and goes on from there; see `run` for the rest.
 
         await coterie.fork("last", at=12, changes={"writer.prompt": "Be brief.", "model": "small"})
 
     Args:
         run: Its id, the beginning of one, or `last`; it stays as it is.
+        team: The typed flow that it runs, for the type of its result.
         at: The last record to share; by default the last there is, of a failed run the one before the turn that failed
             it, and of a completed one the one before its end.
         changes: Other words from there on, by `AGENT.KEY`, or by `KEY` for every agent that thinks.
@@ -298,12 +350,23 @@ async def fork(
         UsageError: If it cannot be forked there, or a change means nothing.
         ReplayMismatch: If after the changes the shared records would have been decided otherwise.
     """
+    _check_arguments(
+        run=run,
+        team=team,
+        at=at,
+        changes=changes,
+        park=park,
+        observe=observe,
+        human=human,
+        attendant=attendant,
+        state_dir=state_dir,
+    )
     _check_limits(limits)
     runs, run = find(run, Path(state_dir), _log_place)
     words = [word(name, value) for name, value in (changes or {}).items()]
     made = forking.fork(run, state_dir=runs.root, at=at, change=lambda recorded: change(recorded, words))
     with errors_for_python():
-        return await launch.resume(
+        outcome = await launch.resume(
             made.run,
             state_dir=runs.root,
             limits=(limits or Limits()).alone(),
@@ -312,3 +375,4 @@ async def fork(
             human=human,
             attendant=attendant,
         )
+    return _typed(outcome, team)

@@ -38,8 +38,9 @@ class StartedRun(Generic[R]):
             print(event.run, event.topic)
         outcome = await run
 
-    Each iterator yields the records of the run and its child runs in order, from the first, and ends with the run; none
-    of them slows it down. The run goes on if nothing awaits it, until the event loop ends.
+    Each iterator yields the records of the run and its child runs in order, from the first, and ends with the run, or
+    raises what the run raises; none of them slows it down. The run goes on if nothing awaits it, until the event loop
+    ends.
 
     Args:
         begin: Starts the run; it is given what hears each durable record.
@@ -78,6 +79,8 @@ class StartedRun(Generic[R]):
                 yield self._seen[at]
                 at += 1
             if self._task.done():
+                if not self._task.cancelled() and (error := self._task.exception()) is not None:
+                    raise error
                 return
             await self._changed.wait()
 
