@@ -1,10 +1,8 @@
 """Functions that tests use as agents of flows; they are found here by module and name."""
 
 import asyncio
-import os
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict
 
 import msgspec
@@ -139,13 +137,6 @@ def fails(prompt: str) -> str:
 
 def not_json(prompt: str) -> Any:
     return object()
-
-
-def slow(prompt: str) -> str:
-    """Leave a mark for each call, then answer."""
-    with Path(os.environ["FLOW_LEDGER"]).open("a") as ledger:
-        ledger.write("slow\n")
-    return prompt
 
 
 async def waits(prompt: str) -> str:
