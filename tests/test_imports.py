@@ -19,6 +19,7 @@ LINE = (
     {"values"},
     {"clock", "ids", "diagnostics", "escapes", "files", "waits"},
     {"file_fingerprint", "errors"},
+    {"shortages"},
     {"topology"},
     {"options"},
     {"formats"},

@@ -44,10 +44,7 @@
   - UsageError             a command was called with invalid arguments
 """
 
-import errno
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from coterie.diagnostics import Diagnostic, did_you_mean
@@ -467,39 +464,3 @@ def error_line(error: BaseException | None) -> str:
     except Exception:  # `__str__` of a class that is not ours
         text = "its text cannot be made"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-_LACKS = tuple(
-    getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EMFILE", "ENFILE", "ENOMEM") if hasattr(errno, name)
-)
-
-
-def shortage(error: BaseException | None, *, starting: bool = False) -> str:
-    """The missing resource, if *error* or one of its causes reports a shortage; otherwise empty.
-
-    Args:
-        starting: A process was being started, so EAGAIN means that the limit of processes is reached.
-    """
-    while error is not None:
-        match error:
-            case Shortage(lacks=lacks):
-                return lacks
-            case MemoryError():
-                return os.strerror(errno.ENOMEM)
-            case GitFailed(said=said) if any(os.strerror(number) in said for number in _LACKS):
-                return str(error)
-            case OSError(errno=int(number)) if number in _LACKS or (starting and number == errno.EAGAIN):
-                where = f": {error.filename}" if error.filename else ""
-                return f"{error.strerror or os.strerror(number)}{where}"
-        error = error.__cause__
-    return ""
-
-
-@contextmanager
-def suppress_os_errors() -> Iterator[None]:
-    """Ignore an `OSError` of the body, unless it reports a shortage."""
-    try:
-        yield
-    except OSError as error:
-        if shortage(error):
-            raise

@@ -19,7 +19,7 @@ from until import until
 
 from coterie.backends.base import Answer, Request
 from coterie.backends.outcome import cannot_start
-from coterie.errors import GitFailed, JournalFailed, Shortage, shortage
+from coterie.errors import GitFailed, JournalFailed, Shortage
 from coterie.journal.jsonl import JOURNAL, JsonlStore
 from coterie.journal.records import AttemptFailed, AttemptInterrupted, Record, RunStopped, TurnFailed, TurnFinished
 from coterie.kernel.event_queue import EventQueue
@@ -27,6 +27,7 @@ from coterie.planning.plan import AgentPlan
 from coterie.runs import launch
 from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.repository import Runs
+from coterie.shortages import shortage
 from coterie.workspace.notes import EntryFiles
 
 LACKING = [

@@ -34,8 +34,9 @@ from coterie.backends.outcome import OutputReader, cannot_start, exit_of, failur
 from coterie.backends.processes import GRACE, end_group, end_orphans, marked, started
 from coterie.backends.reported import VARIABLE, reported
 from coterie.backends.secrets import Secrets
-from coterie.errors import Unconfined, shortage
+from coterie.errors import Unconfined
 from coterie.journal.records import Usage
+from coterie.shortages import shortage
 
 ANSWER_LIMIT = 8_000_000
 """Bytes of standard output that are kept, from the end: the answer."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from coterie.backends.base import Failure, Text
 from coterie.backends.secrets import Secrets, StreamRedactor
-from coterie.errors import shortage
+from coterie.shortages import shortage
 
 _LINE = 300
 """Characters of a line of standard error that are quoted."""

@@ -321,8 +321,9 @@ def _report(error: Exception, *, as_json: bool) -> int:
 
 def _explained(error: Exception) -> tuple[int, str]:
     """The exit status and the message of *error*."""
-    from coterie.errors import CoterieError, ExtraMissing, UsageError, shortage
+    from coterie.errors import CoterieError, ExtraMissing, UsageError
     from coterie.options.extras import extra_with
+    from coterie.shortages import shortage
 
     status = 3 if shortage(error) else 1
     package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""

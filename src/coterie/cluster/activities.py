@@ -44,7 +44,7 @@ from coterie.cluster.relay import Relay
 from coterie.cluster.turns import PERMIT, STEER, TURN
 from coterie.cluster.wire import TurnBeat, TurnDone, TurnHeard, pages
 from coterie.cluster.workflow import EXPORT, HEARD, LOAD, NOTIFY, READ, REREAD, SENDER
-from coterie.errors import ClusterFailed, CoterieError, ExportConflict, GitFailed, shortage
+from coterie.errors import ClusterFailed, CoterieError, ExportConflict, GitFailed
 from coterie.journal.export import Export
 from coterie.journal.jsonl import STREAM
 from coterie.journal.records import AnyRecord, AttemptLaunched, ConfigAnswer, ConfigChanged, ConfigKept, RunNotified
@@ -60,6 +60,7 @@ from coterie.runs.messages import RunMessage
 from coterie.runs.messages.tokens import Tokens
 from coterie.runs.messages.verdicts import Sender
 from coterie.runs.repository import Runs
+from coterie.shortages import shortage
 from coterie.workspace.trees.git import in_thread
 from coterie.workspace.trees.workspace import read_below
 

@@ -30,7 +30,6 @@ from coterie.backends.base import (
     Used,
 )
 from coterie.engines.commands import Emit, Reply
-from coterie.errors import shortage
 from coterie.journal.records import (
     AttemptFailed,
     AttemptInterrupted,
@@ -54,6 +53,7 @@ from coterie.kernel.stall import watch_signs
 from coterie.kernel.takeover_records import may_live_on
 from coterie.kernel.turns import CompletedSession, ask
 from coterie.planning.plan import AgentPlan
+from coterie.shortages import shortage
 
 ATTENTION_TIMEOUT = 600.0
 """Seconds until the policy answers for a person, if the agent's plan does not say."""

@@ -5,7 +5,7 @@ from functools import partial
 
 import msgspec
 
-from coterie.errors import CoterieError, shortage
+from coterie.errors import CoterieError
 from coterie.ids import child_run_id
 from coterie.journal.records import (
     AttemptFailed,
@@ -42,6 +42,7 @@ from coterie.kernel.run_tree import RunTree
 from coterie.kernel.timers import Timers
 from coterie.options.backends import CODING
 from coterie.planning.plan import AgentPlan
+from coterie.shortages import shortage
 
 
 class Effects:

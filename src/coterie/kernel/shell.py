@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.clock import iso_time
-from coterie.errors import CoterieError, JournalFailed, Shortage, shortage
+from coterie.errors import CoterieError, JournalFailed, Shortage
 from coterie.journal.records import Record
 from coterie.kernel.approvals import Approvals
 from coterie.kernel.attempt_inputs import AttemptInputs
@@ -43,6 +43,7 @@ from coterie.kernel.run_exit import RunExit
 from coterie.kernel.run_tree import RunTree
 from coterie.kernel.takeover import Takeover
 from coterie.planning.plan import Plan
+from coterie.shortages import shortage
 
 
 class _StopWanted(Exception):

@@ -21,9 +21,10 @@ from coterie.backends.base import (
     Session,
     Unknown,
 )
-from coterie.errors import CoterieError, shortage
+from coterie.errors import CoterieError
 from coterie.journal.records import AttemptLaunched
 from coterie.planning.plan import AgentPlan
+from coterie.shortages import shortage
 
 
 class Turns(Protocol):

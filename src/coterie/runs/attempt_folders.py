@@ -24,7 +24,6 @@ from coterie.backends.agentside.client import OWN, TEMPORARY
 from coterie.backends.base import Event, Text, Used
 from coterie.backends.sandbox.restoring import restore
 from coterie.backends.team_files import put_back
-from coterie.errors import shortage, suppress_os_errors
 from coterie.ids import attempt_id, folder_name
 from coterie.journal.jsonl import STREAM, STREAM_MOST
 from coterie.journal.records import Usage
@@ -32,6 +31,7 @@ from coterie.journal.rules import root_of
 from coterie.kernel.attempt_files import AttemptFiles, AttemptPlace
 from coterie.runs.messages.tokens import Tokens
 from coterie.runs.repository import Runs
+from coterie.shortages import shortage, suppress_os_errors
 
 ASKED = "asked.md"
 """The file with the prompt of an attempt of a loop, in its folder."""

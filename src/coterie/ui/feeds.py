@@ -12,12 +12,13 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from coterie.errors import CoterieError, JournalUnreadable, shortage
+from coterie.errors import CoterieError, JournalUnreadable
 from coterie.journal.runs import RunRecord
 from coterie.runs.attempt_output import StreamReader
 from coterie.runs.attention import with_prompt
 from coterie.runs.news import NewRecords
 from coterie.runs.repository import Runs
+from coterie.shortages import shortage
 from coterie.ui.places import ServedRun
 from coterie.ui.questions import fields
 from coterie.views.attention import Attention

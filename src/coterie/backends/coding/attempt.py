@@ -38,8 +38,9 @@ from coterie.backends.coding.wire import Transcript, WireProcess
 from coterie.backends.outcome import cannot_start
 from coterie.backends.processes import GRACE, end_orphans
 from coterie.backends.secrets import Secrets, StreamRedactor
-from coterie.errors import Unconfined, shortage
+from coterie.errors import Unconfined
 from coterie.journal.records import NO_USAGE, Usage
+from coterie.shortages import shortage
 
 HANDSHAKE = 30.0
 DOWNLOAD = 900.0

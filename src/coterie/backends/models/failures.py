@@ -12,7 +12,7 @@ from pydantic_ai import exceptions as ai
 from coterie.backends.base import Failure
 from coterie.backends.models.cassette import CassetteMiss
 from coterie.backends.models.malformed import Malformed
-from coterie.errors import shortage
+from coterie.shortages import shortage
 from coterie.views.words import number
 
 _MALFORMED = "sent an answer that its protocol does not allow"

@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 
 from coterie.diagnostics import Diagnostic, Severity
-from coterie.errors import CoterieError, shortage
+from coterie.errors import CoterieError
 from coterie.journal.records import ConfigAnswer, ConfigChanged, ConfigHeld, ConfigKept, ConfigRejected, Record
 from coterie.kernel.kind import LastReading, Trust
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan, to_json
 from coterie.planning.protection import LOOP_SETTINGS, strictest
+from coterie.shortages import shortage
 
 _OF_JOURNAL = Record.__struct_fields__
 

@@ -19,7 +19,7 @@ from coterie import files
 from coterie.backends.agentside import delivery
 from coterie.backends.agentside.client import OUTBOX, OWN
 from coterie.backends.processes import attempt_of, marks_of
-from coterie.errors import JournalFailed, shortage, suppress_os_errors
+from coterie.errors import JournalFailed
 from coterie.formats.bounds import decode_json
 from coterie.ids import child_run_id
 from coterie.kernel.driven_run import DrivenRun
@@ -28,6 +28,7 @@ from coterie.runs.messages import LARGEST, UNREADABLE, WAITS, RunMessage, Verdic
 from coterie.runs.messages.doorbell import Doorbell
 from coterie.runs.messages.tokens import Tokens
 from coterie.runs.messages.verdicts import OF_AGENTS, Sender, guided, keep, restore_notes, sender_of, take
+from coterie.shortages import shortage, suppress_os_errors
 
 LOOK_EVERY = 2.0
 """Seconds between two looks of an owner at its inbox, for messages whose sender could not ring."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from coterie import files
-from coterie.errors import shortage
+from coterie.shortages import shortage
 
 try:
     import fcntl

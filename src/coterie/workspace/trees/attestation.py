@@ -6,8 +6,9 @@ it may change the branch, but not the repository.
 
 from pathlib import Path
 
-from coterie.errors import GitFailed, shortage
+from coterie.errors import GitFailed
 from coterie.journal.records import TreePosition
+from coterie.shortages import shortage
 from coterie.workspace.trees import git
 from coterie.workspace.trees.worktree import WorkTree
 

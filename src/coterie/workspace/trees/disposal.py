@@ -4,8 +4,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from coterie.errors import CoterieError, shortage
+from coterie.errors import CoterieError
 from coterie.journal.records import TreeCleared, TreeMerged
+from coterie.shortages import shortage
 from coterie.workspace.trees import worktree
 from coterie.workspace.trees.merge import commit_all, merge_tree
 from coterie.workspace.trees.worktree import WorkTree

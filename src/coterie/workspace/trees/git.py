@@ -20,7 +20,8 @@ from typing import ParamSpec, TypeVar
 from msgspec import Struct
 
 from coterie.backends.processes import unmarked
-from coterie.errors import GitFailed, Shortage, UsageError, shortage
+from coterie.errors import GitFailed, Shortage, UsageError
+from coterie.shortages import shortage
 from coterie.workspace.trees.git_command import prepared_call
 from coterie.workspace.trees.repository_lock import inherited
 

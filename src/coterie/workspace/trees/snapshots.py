@@ -15,9 +15,10 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from coterie import files
-from coterie.errors import GitFailed, shortage
+from coterie.errors import GitFailed
 from coterie.ids import attempt_id
 from coterie.journal.rules import root_of
+from coterie.shortages import shortage
 from coterie.workspace.trees.git import Repository, identity
 
 LARGEST_INDEX = 1 << 30

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from coterie import files
 from coterie.backends.needs import sandbox_of
-from coterie.errors import CoterieError, shortage
+from coterie.errors import CoterieError
 from coterie.journal.records import TreeAttested, TreeMade, TreePosition, TreeSaved, TreesJoined
 from coterie.options.backends import CODING
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.planning.team_files import team_files
+from coterie.shortages import shortage
 from coterie.waits import waiting
 from coterie.workspace.base import Workspace
 from coterie.workspace.trees import attestation, branches, worktree
