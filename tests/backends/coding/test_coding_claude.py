@@ -12,7 +12,7 @@ import pytest
 from asking import Heard, agent, ask, pass_time, request, started
 
 from coterie.backends.base import Failure, Permission, Result, SessionOpened, Tool, Used
-from coterie.backends.coding import claude
+from coterie.backends.coding import claude, claude_process
 from coterie.backends.coding.attempt import Deadlines
 from coterie.backends.coding.claude import ClaudeBackend
 from coterie.backends.needs import missing
@@ -221,7 +221,7 @@ def test_the_program_is_that_of_the_user_or_of_the_library(
         own.write_text(f"#!{sys.executable}\nimport os; os.environ['CHOSEN'] = '{name}'\n{FAKE.read_text()}")
         own.chmod(0o755)
     library = importlib.machinery.ModuleSpec("claude_agent_sdk", None, origin=str(tmp_path / "__init__.py"))
-    monkeypatch.setattr(claude, "find_spec", lambda name: library)
+    monkeypatch.setattr(claude_process, "find_spec", lambda name: library)
 
     found = shown(argv=argv, env={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"})
 

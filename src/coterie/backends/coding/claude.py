@@ -8,15 +8,10 @@ transport of the SDK gets none.
 
 import asyncio
 import json
-import logging
 import os
-import shutil
 from collections.abc import AsyncIterator, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -25,6 +20,7 @@ import msgspec
 from coterie.backends.attempt import ProcessEnvironment
 from coterie.backends.base import Abilities, Answer, Failure, OnEvent, Request, Result
 from coterie.backends.classify import classify
+from coterie.backends.coding import claude_process
 from coterie.backends.coding.allowed import SHELL
 from coterie.backends.coding.attempt import (
     ANSWER_MOST,
@@ -36,7 +32,6 @@ from coterie.backends.coding.attempt import (
     in_time,
     shorten,
 )
-from coterie.backends.coding.claude_code import DEFAULTS
 from coterie.backends.coding.permissions import ApprovalDecision, ApprovalRequest
 from coterie.backends.coding.wire import WireProcess
 from coterie.backends.models.threads import start as start_thread
@@ -48,12 +43,6 @@ from coterie.journal.records import NO_USAGE, Usage
 if TYPE_CHECKING:
     import claude_agent_sdk as sdk
 
-_LIBRARY = "claude_agent_sdk"
-PROGRAM = "claude"
-"""The command for which the SDK has a program, if there is none on the PATH."""
-_OURS = {"CLAUDE_CODE_ENTRYPOINT": "sdk-py", "CLAUDE_CODE_SDK_READS_SESSION_STATE": "1"}
-_OUTER = ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION")
-"""Variables of a Claude Code in which coterie itself runs."""
 _REFUSED_TOOLS = (
     "AskUserQuestion",  # no terminal to answer at
     "EnterPlanMode",
@@ -65,8 +54,6 @@ _REFUSED_TOOLS = (
     "Monitor",
     "Workflow",  # starts agents by the dozen
 )
-_RETRIES, _WATCHDOG = "CLAUDE_CODE_MAX_RETRIES", "CLAUDE_CODE_RETRY_WATCHDOG"
-"""With the watchdog, Claude Code announces each retry with its delay, however long; without it, it drops a long one."""
 _WINDOWS = ("five_hour", "seven_day", "seven_day_opus", "seven_day_sonnet", "overage")
 """The limits of a subscription: until one of them resets, retries are useless."""
 _KINDS = {
@@ -94,45 +81,6 @@ class ClaudeBackend(ProtocolBackend):
 
     def _attempt(self, request: Request, on_event: OnEvent) -> CodingAttempt:
         return _Attempt(request, on_event, self._deadlines)
-
-
-class _ProcessTransport:
-    """A program that has been started, as a transport of the SDK.
-
-    Attributes:
-        may_end: The program has answered: its end is no error.
-    """
-
-    def __init__(self, process: WireProcess) -> None:
-        self._process = process
-        self.may_end = False
-
-    async def connect(self) -> None:
-        """The program runs."""
-
-    async def write(self, data: str) -> None:
-        self._process.child.write(data.encode("utf-8", "replace"))
-
-    async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
-        """Yield what the program says.
-
-        Raises:
-            Gone: When it has ended before it may.
-        """
-        while (message := await self._process.receive()) is not None:
-            if _is_well_formed(message):
-                yield message
-        if not self.may_end:
-            raise Gone(_last_words(self._process))
-
-    async def close(self) -> None:
-        """The attempt ends the process."""
-
-    async def end_input(self) -> None:
-        """The attempt closes the input."""
-
-    def is_ready(self) -> bool:
-        return self._process.running
 
 
 class _Attempt(CodingAttempt):
@@ -173,7 +121,7 @@ class _Attempt(CodingAttempt):
         return await self.while_running(taken)
 
     async def _exchange(self, environment: ProcessEnvironment) -> Result:
-        library = start_thread(_load, "load")
+        library = start_thread(claude_process.load, "load")
         if wanted := self.request.session:
             try:
                 return await self._converse(environment, library, wanted)
@@ -186,9 +134,11 @@ class _Attempt(CodingAttempt):
     async def _converse(self, environment: ProcessEnvironment, library: "Future[None]", session: str) -> Result:
         """The result of the prompt in a new conversation, or in that of *session*."""
         command = environment.fill(self.agent.argv) or [""]
-        self._retries = environment.env.get(_RETRIES, "")
-        env = _environment(environment.env)
-        argv = environment.confine([_program(command[0], env), *command[1:], *self._arguments(session, env)])
+        self._retries = environment.env.get(claude_process.RETRIES, "")
+        env = claude_process.environment(environment.env)
+        argv = environment.confine(
+            [claude_process.program(command[0], env), *command[1:], *self._arguments(session, env)]
+        )
         started = await self.started(argv, env, environment.cwd)
         if isinstance(started, Failure):
             return started
@@ -198,7 +148,7 @@ class _Attempt(CodingAttempt):
 
         hooks: Any = {"PreToolUse": [sdk.HookMatcher(hooks=[self._before_tool], timeout=_DAY)]}
         options = sdk.ClaudeAgentOptions(can_use_tool=self._permit, hooks=hooks)
-        transport: Any = _ProcessTransport(self._process)
+        transport: Any = claude_process.ProcessTransport(self._process)
         self._client = sdk.ClaudeSDKClient(options, transport)
         try:
             await self.in_time(self._client.connect(), "initialize")
@@ -265,7 +215,7 @@ class _Attempt(CodingAttempt):
 
     # -- what it says -------------------------------------------------------------------------------------------------
 
-    async def _listen(self, client: "sdk.ClaudeSDKClient", transport: _ProcessTransport) -> Result:
+    async def _listen(self, client: "sdk.ClaudeSDKClient", transport: claude_process.ProcessTransport) -> Result:
         """Pass on what the agent says, until it has answered the prompt and all guidance."""
         import claude_agent_sdk as sdk
 
@@ -338,7 +288,7 @@ class _Attempt(CodingAttempt):
             else:
                 break
         assert self._process is not None
-        raise Gone(_last_words(self._process))
+        raise Gone(claude_process.last_words(self._process))
 
     def _take_up(self, ids: Iterable[str]) -> None:
         """Note that the agent has taken up the guidance with these ids."""
@@ -501,48 +451,6 @@ class _Attempt(CodingAttempt):
                 process.close_input()
                 await asyncio.wait({process.child.exited}, timeout=self.deadlines.late)
             await process.end(self.deadlines.grace)
-
-
-def _load() -> None:
-    """Import the SDK, which takes a second; what it logs is shown only to those who configured logging."""
-    import_module(_LIBRARY)
-    logging.getLogger(_LIBRARY).addHandler(logging.NullHandler())
-
-
-def _program(command: str, env: Mapping[str, str]) -> str:
-    """The program *command*: `claude` is one on the PATH, or else that of the SDK; without a command, vice versa."""
-    library = find_spec(_LIBRARY)
-    bundled = Path((library and library.origin) or "").parent / "_bundled" / PROGRAM
-    own = str(bundled) if bundled.is_file() else ""
-    if not command:
-        return own or shutil.which(PROGRAM, path=env.get("PATH")) or PROGRAM
-    return shutil.which(command, path=env.get("PATH")) or (own if command == PROGRAM else "") or command
-
-
-def _environment(env: Mapping[str, str]) -> dict[str, str]:
-    watched = {} if _RETRIES in env else {_WATCHDOG: "1"}
-    return {name: value for name, value in (DEFAULTS | watched | dict(env) | _OURS).items() if name not in _OUTER}
-
-
-def _is_well_formed(message: Mapping[str, Any]) -> bool:
-    """Whether the SDK can route *message*; one that it cannot would end its reader."""
-    match message:
-        case {"type": "control_response"}:
-            return isinstance(message.get("response"), dict) and isinstance(message["response"].get("request_id"), str)
-        case {"type": "control_request", "request_id": str(), "request": {"subtype": str()}}:
-            return True
-        case {"type": "control_cancel_request", "request_id": str()}:
-            return True
-        case {"type": "control_request" | "control_cancel_request" | "transcript_mirror"}:
-            return False
-    return isinstance(message.get("task_id", ""), str)
-
-
-def _last_words(process: WireProcess) -> str:
-    child = process.child
-    how = f"ended with status {child.status}" if child.exited.done() else "closed its output"
-    last = process.log.last_line
-    return f"the agent {how} before it had answered" + (f": {last}" if last else "")
 
 
 def _approval_request(id: str | None, tool: str, given: Mapping[str, Any]) -> ApprovalRequest:

@@ -1,0 +1,107 @@
+"""The program of Claude Code: where it is, its environment, and what it says as a transport of the SDK."""
+
+import logging
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from coterie.backends.coding.attempt import Gone
+from coterie.backends.coding.claude_code import DEFAULTS
+from coterie.backends.coding.wire import WireProcess
+
+_LIBRARY = "claude_agent_sdk"
+PROGRAM = "claude"
+"""The command for which the SDK has a program, if there is none on the PATH."""
+_OURS = {"CLAUDE_CODE_ENTRYPOINT": "sdk-py", "CLAUDE_CODE_SDK_READS_SESSION_STATE": "1"}
+_OUTER = ("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION")
+"""Variables of a Claude Code in which coterie itself runs."""
+RETRIES, _WATCHDOG = "CLAUDE_CODE_MAX_RETRIES", "CLAUDE_CODE_RETRY_WATCHDOG"
+"""With the watchdog, Claude Code announces each retry with its delay, however long; without it, it drops a long one."""
+
+
+class ProcessTransport:
+    """A program that has been started, as a transport of the SDK.
+
+    Attributes:
+        may_end: The program has answered: its end is no error.
+    """
+
+    def __init__(self, process: WireProcess) -> None:
+        self._process = process
+        self.may_end = False
+
+    async def connect(self) -> None:
+        """The program runs."""
+
+    async def write(self, data: str) -> None:
+        """Send *data* to the program."""
+        self._process.child.write(data.encode("utf-8", "replace"))
+
+    async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
+        """Yield what the program says.
+
+        Raises:
+            Gone: When it has ended before it may.
+        """
+        while (message := await self._process.receive()) is not None:
+            if _is_well_formed(message):
+                yield message
+        if not self.may_end:
+            raise Gone(last_words(self._process))
+
+    async def close(self) -> None:
+        """The attempt ends the process."""
+
+    async def end_input(self) -> None:
+        """The attempt closes the input."""
+
+    def is_ready(self) -> bool:
+        """Whether the program runs."""
+        return self._process.running
+
+
+def load() -> None:
+    """Import the SDK, which takes a second; what it logs is shown only to those who configured logging."""
+    import_module(_LIBRARY)
+    logging.getLogger(_LIBRARY).addHandler(logging.NullHandler())
+
+
+def program(command: str, env: Mapping[str, str]) -> str:
+    """The program *command*: `claude` is one on the PATH, or else that of the SDK; without a command, vice versa."""
+    library = find_spec(_LIBRARY)
+    bundled = Path((library and library.origin) or "").parent / "_bundled" / PROGRAM
+    own = str(bundled) if bundled.is_file() else ""
+    if not command:
+        return own or shutil.which(PROGRAM, path=env.get("PATH")) or PROGRAM
+    return shutil.which(command, path=env.get("PATH")) or (own if command == PROGRAM else "") or command
+
+
+def environment(env: Mapping[str, str]) -> dict[str, str]:
+    """*env* with the variables that make the program leave retries, updates and the like to the run."""
+    watched = {} if RETRIES in env else {_WATCHDOG: "1"}
+    return {name: value for name, value in (DEFAULTS | watched | dict(env) | _OURS).items() if name not in _OUTER}
+
+
+def _is_well_formed(message: Mapping[str, Any]) -> bool:
+    """Whether the SDK can route *message*; one that it cannot would end its reader."""
+    match message:
+        case {"type": "control_response"}:
+            return isinstance(message.get("response"), dict) and isinstance(message["response"].get("request_id"), str)
+        case {"type": "control_request", "request_id": str(), "request": {"subtype": str()}}:
+            return True
+        case {"type": "control_cancel_request", "request_id": str()}:
+            return True
+        case {"type": "control_request" | "control_cancel_request" | "transcript_mirror"}:
+            return False
+    return isinstance(message.get("task_id", ""), str)
+
+
+def last_words(process: WireProcess) -> str:
+    """How *process* ended before it had answered, for an error."""
+    child = process.child
+    how = f"ended with status {child.status}" if child.exited.done() else "closed its output"
+    last = process.log.last_line
+    return f"the agent {how} before it had answered" + (f": {last}" if last else "")
