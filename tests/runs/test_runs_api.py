@@ -116,7 +116,7 @@ def test_a_topology_that_cannot_be_run_is_refused_at_planning(team: Path) -> Non
 @bundle(
     ("limits", "why"),
     [
-        ({"max_turns": 1}, "limits must be a coterie.Limits, not {'max_turns': 1}"),
+        ({"max_turns": 1}, "limits is coterie.Limits(…), not {'max_turns': 1}"),
         (coterie.Limits(max_turns=-2), "max_turns must be a whole number from 0, not -2"),
         (coterie.Limits(max_turns=1.5), "max_turns must be a whole number from 0, not 1.5"),  # type: ignore[arg-type]
         (coterie.Limits(max_cost=float("nan")), "max_cost must be a number from 0, not nan"),
@@ -140,6 +140,12 @@ def test_an_argument_of_a_run_says_what_it_takes(team: Path) -> None:
         (coterie.run, {"state_dir": None}, "state_dir is the path of a directory, not None"),
         (coterie.run, {"observe": 5}, "observe is a function, not 5"),
         (coterie.run, {"params": [1]}, "params is values by name, not [1]"),
+        (
+            coterie.run,
+            {"max_turns": 3},
+            "run() has no argument 'max_turns'; write limits=coterie.Limits(max_turns=3)",
+        ),
+        (coterie.run, {"statedir": "x"}, "run() has no argument 'statedir'; did you mean 'state_dir'?"),
         (coterie.resume, {"run": 5}, "run is the id of a run, not 5"),
         (coterie.resume, {"team": "team.at"}, "team is a flow with a result, not 'team.at'"),
         (coterie.fork, {"at": "x"}, "at is the number of a record, not 'x'"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from coterie import formats, planning
+from coterie.diagnostics import did_you_mean
 from coterie.errors import TopologyError, UsageError
 from coterie.formats.source import Source
 from coterie.journal.records import Record
@@ -85,10 +86,19 @@ def plan(topology: Topology, *, backend: str | None = None) -> Plan:
 
 
 class RunOptions(TypedDict, total=False):
-    """The options of `run` and `start`; `run` explains them."""
+    """What `run`, `start`, `resume` and `fork` take besides.
 
-    params: Mapping[str, Scalar] | None
-    backend: str | None
+    Keys:
+        limits: Limits for the run and its child runs; for `resume`, `max_turns` and `max_cost` are as before where they
+            are None, and -1 lifts one.
+        park: End, with `waiting`, when nothing runs but humans and timers; by default unless *human* answers.
+        observe: Called with a run's id and each record, in order, once it is durable.
+        human: Asks a human; without it humans answer through the run's inbox.
+        attendant: Answers what an attempt needs a person for, as permission to use a tool, with one of its `answers`;
+            without it `coterie attention` does, or the policy of the agent at the deadline.
+        state_dir: The directory of the runs, `.coterie` by default.
+    """
+
     limits: Limits | None
     park: bool | None
     observe: Observe | None
@@ -97,81 +107,60 @@ class RunOptions(TypedDict, total=False):
     state_dir: str | Path
 
 
+class StartOptions(RunOptions, total=False):
+    """What `run` and `start` take besides.
+
+    Keys:
+        params: Values for the parameters that the team's file declares.
+        backend: The backend of agents that configure none.
+    """
+
+    params: Mapping[str, Scalar] | None
+    backend: str | None
+
+
 @overload
 async def run(  # type: ignore[overload-overlap]  # a typed flow is a topology, too, whose result has a type
-    team: TypedFlow[T], given: object = "", **options: Unpack[RunOptions]
+    team: TypedFlow[T], given: object = "", **options: Unpack[StartOptions]
 ) -> Outcome[T]: ...
 @overload
-async def run(team: Topology | Plan | str | Path, given: object = "", **options: Unpack[RunOptions]) -> Outcome: ...
-async def run(
-    team: Topology | Plan | str | Path,
-    given: object = "",
-    *,
-    params: Mapping[str, Scalar] | None = None,
-    backend: str | None = None,
-    limits: Limits | None = None,
-    park: bool | None = None,
-    observe: Observe | None = None,
-    human: AskHuman | None = None,
-    attendant: Approver | None = None,
-    state_dir: str | Path = STATE_DIR,
-) -> Outcome[Any]:
+async def run(team: Topology | Plan | str | Path, given: object = "", **options: Unpack[StartOptions]) -> Outcome: ...
+async def run(team: Topology | Plan | str | Path, given: object = "", **options: Unpack[StartOptions]) -> Outcome[Any]:
     """Run a team once; its journal lies under *state_dir*, so that it can be killed anywhere and resumed.
 
     Args:
         team: A topology, a plan, or the path of a team's file.
         given: The prompt, or named values, `prompt` among them: a mapping, or a dataclass, Struct or pydantic model.
-        params: Values for the parameters that the team's file declares.
-        backend: The backend of agents that configure none.
-        park: End, with `waiting`, when nothing runs but humans and timers; by default unless *human* answers.
-        observe: Called with a run's id and each record, in order, once it is durable.
-        human: Asks a human; without it humans answer through the run's inbox.
-        attendant: Answers what an attempt needs a person for, as permission to use a tool, with one of its `answers`;
-            without it `coterie attention` does, or the policy of the agent at the deadline.
+        options: `params`, `backend`, `limits`, `park`, `observe`, `human`, `attendant`, `state_dir`; see `StartOptions`
+            and `RunOptions`.
 
     Raises:
         TopologyError: If the team cannot be run.
         UsageError: If an argument has the wrong type or value, or parameters are given to what was read already.
         JournalFailed: If the journal could not be written.
     """
-    _check_arguments(
-        params=params,
-        backend=backend,
-        park=park,
-        observe=observe,
-        human=human,
-        attendant=attendant,
-        state_dir=state_dir,
-    )
+    how = _checked("run", options, StartOptions)
+    params, backend = how.pop("params", None), how.pop("backend", None)
     if params and not isinstance(team, str | Path):
         raise UsageError("parameters are given where a team's file is read: coterie.load(path, params)")
     if not isinstance(team, Topology | Plan | str | Path):
         raise UsageError(f"run() takes a Topology, a Plan or the path of a file, not {type(team).__name__}")
-    _check_limits(limits)
     with errors_for_python(built=isinstance(team, Topology) and _is_built(team)):
         topology = load(team, params) if isinstance(team, str | Path) else team
-        outcome = await launch.start(
-            topology if isinstance(topology, Plan) else plan(topology, backend=backend),
-            {"prompt": given} if isinstance(given, str) else _plain(given),
-            state_dir=Path(state_dir),
-            limits=limits,
-            park=human is None if park is None else park,
-            observe=observe,
-            human=human,
-            attendant=attendant,
-        )
+        made = topology if isinstance(topology, Plan) else plan(topology, backend=backend)
+        outcome = await launch.start(made, {"prompt": given} if isinstance(given, str) else _plain(given), **how)
     return _typed(outcome, team)
 
 
 @overload
 def start(  # type: ignore[overload-overlap]  # as for `run`
-    team: TypedFlow[T], given: object = "", **options: Unpack[RunOptions]
+    team: TypedFlow[T], given: object = "", **options: Unpack[StartOptions]
 ) -> StartedRun[T]: ...
 @overload
 def start(
-    team: Topology | Plan | str | Path, given: object = "", **options: Unpack[RunOptions]
+    team: Topology | Plan | str | Path, given: object = "", **options: Unpack[StartOptions]
 ) -> StartedRun[RunResult]: ...
-def start(team: Topology | Plan | str | Path, given: object = "", **options: Unpack[RunOptions]) -> StartedRun[Any]:
+def start(team: Topology | Plan | str | Path, given: object = "", **options: Unpack[StartOptions]) -> StartedRun[Any]:
     """Run a team in a new task; see `run` for the arguments, and `StartedRun` for what it returns.
 
     What `run` raises is raised where the result is awaited. A running event loop is needed.
@@ -192,24 +181,42 @@ def start(team: Topology | Plan | str | Path, given: object = "", **options: Unp
 _NONE = type(None)
 _KINDS: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "run": ((str,), "the id of a run"),
-    "backend": ((str, _NONE), "the name of a backend"),
-    "params": ((Mapping, _NONE), "values by name"),
-    "park": ((bool, _NONE), "True or False"),
-    "state_dir": ((str, Path), "the path of a directory"),
-    **dict.fromkeys(("observe", "human", "attendant"), ((Callable, _NONE), "a function")),
+    "team": ((TypedFlow, _NONE), "a flow with a result"),
     "retry": ((bool, str), "True, or a turn"),
     "at": ((int, _NONE), "the number of a record"),
     "changes": ((Mapping, _NONE), 'words by name, {"writer.prompt": "…"}'),
-    "team": ((TypedFlow, _NONE), "a flow with a result"),
+    "params": ((Mapping, _NONE), "values by name"),
+    "backend": ((str, _NONE), "the name of a backend"),
+    "limits": ((Limits, _NONE), "coterie.Limits(…)"),
+    "park": ((bool, _NONE), "True or False"),
+    "state_dir": ((str, Path), "the path of a directory"),
+    **dict.fromkeys(("observe", "human", "attendant"), ((Callable, _NONE), "a function")),
 }
-"""What each argument is: its types, and a word for them."""
+"""The types of each argument, and a word for them."""
 
 
-def _check_arguments(**given: object) -> None:
-    for name, value in given.items():
+def _checked(caller: str, options: Mapping[str, Any], known: type = RunOptions, **others: object) -> dict[str, Any]:
+    """The *options* of *caller* as `launch` takes them; *others* are arguments of its own.
+
+    Raises:
+        UsageError: If one is unknown, or has the wrong type or value.
+    """
+    names = (*known.__annotations__, *others)
+    for name, value in {**others, **options}.items():
+        if name not in names:
+            limit = f"write limits=coterie.Limits({name}={value!r})" if name in Limits.__struct_fields__ else ""
+            hint = limit or did_you_mean(name, names) or f"it has {', '.join(names)}"
+            raise UsageError(f"{caller}() has no argument {name!r}; {hint}")
         kinds, wanted = _KINDS[name]
         if not isinstance(value, kinds):
             raise UsageError(f"{name} is {wanted}, not {value!r}")
+    _check_limits(options.get("limits"), lifts=caller == "resume")
+    park = options.get("park")
+    return {
+        **options,
+        "park": options.get("human") is None if park is None else park,
+        "state_dir": Path(options.get("state_dir", STATE_DIR)),
+    }
 
 
 def _is_built(topology: Topology) -> bool:
@@ -228,8 +235,6 @@ def _check_limits(limits: Limits | None, *, lifts: bool = False) -> None:
     """
     if limits is None:
         return
-    if not isinstance(limits, Limits):
-        raise UsageError(f"limits must be a coterie.Limits, not {limits!r}")
     for name, least in (("max_turns", 0), ("max_cost", 0), ("max_parallel", 1), ("add_iterations", 0)):
         value, kinds = getattr(limits, name), (int, float) if name == "max_cost" else (int,)
         may_lack = value is None and name != "add_iterations"
@@ -275,49 +280,26 @@ async def resume(
     *,
     team: TypedFlow[R] | None = None,
     retry: bool | str = False,
-    limits: Limits | None = None,
-    park: bool | None = None,
-    observe: Observe | None = None,
-    human: AskHuman | None = None,
-    attendant: Approver | None = None,
-    state_dir: str | Path = STATE_DIR,
+    **options: Unpack[RunOptions],
 ) -> Outcome[R]:
-    """Carry a run on from where its journal ends; see `run` for the arguments.
+    """Carry a run on from where its journal ends.
 
     Args:
         run: Its id, the beginning of one, or `last`.
         team: The typed flow that it runs, for the type of its result.
         retry: Reopen a run that has failed, and retry what failed it, or only this turn.
-        limits: `max_turns` and `max_cost` are as before where they are None, and -1 lifts one.
+        options: As of `run`, without `params` and `backend`; see `RunOptions`.
 
     Raises:
         NoSuchRun, RunIsOwned, RunIsFinished: If it cannot be carried on.
         RetryRefused: If it did not fail, or nothing in it is to be retried.
+        UsageError: If an argument has the wrong type or value.
     """
-    _check_arguments(
-        run=run,
-        team=team,
-        retry=retry,
-        park=park,
-        observe=observe,
-        human=human,
-        attendant=attendant,
-        state_dir=state_dir,
-    )
-    _check_limits(limits, lifts=True)
+    how = _checked("resume", options, run=run, team=team, retry=retry)
     turn = retry if isinstance(retry, str) else ""
     with errors_for_python():
-        runs, run = find(run, Path(state_dir), _log_place)
-        outcome = await launch.resume(
-            run,
-            state_dir=runs.root,
-            retry=turn if retry else None,
-            limits=limits,
-            park=human is None if park is None else park,
-            observe=observe,
-            human=human,
-            attendant=attendant,
-        )
+        runs, run = find(run, how.pop("state_dir"), _log_place)
+        outcome = await launch.resume(run, state_dir=runs.root, retry=turn if retry else None, **how)
     return _typed(outcome, team)
 
 
@@ -327,14 +309,9 @@ async def fork(
     team: TypedFlow[R] | None = None,
     at: int | None = None,
     changes: Mapping[str, Any] | None = None,
-    limits: Limits | None = None,
-    park: bool | None = None,
-    observe: Observe | None = None,
-    human: AskHuman | None = None,
-    attendant: Approver | None = None,
-    state_dir: str | Path = STATE_DIR,
+    **options: Unpack[RunOptions],
 ) -> Outcome[R]:
-    """Start a new run that shares the beginning of another one, and goes on from there; see `run` for the rest.
+    """Start a new run that shares the beginning of another one, and goes on from there.
 
         await coterie.fork("last", at=12, changes={"writer.prompt": "Be brief.", "model": "small"})
 
@@ -344,35 +321,18 @@ async def fork(
         at: The last record to share; by default the last there is, of a failed run the one before the turn that failed
             it, and of a completed one the one before its end.
         changes: Other words from there on, by `AGENT.KEY`, or by `KEY` for every agent that thinks.
+        options: As of `run`, without `params` and `backend`; see `RunOptions`.
 
     Raises:
         NoSuchRun: If there is no such run.
-        UsageError: If it cannot be forked there, or a change means nothing.
+        UsageError: If it cannot be forked there, an argument has the wrong type or value, or a change means nothing.
         ReplayMismatch: If after the changes the shared records would have been decided otherwise.
     """
-    _check_arguments(
-        run=run,
-        team=team,
-        at=at,
-        changes=changes,
-        park=park,
-        observe=observe,
-        human=human,
-        attendant=attendant,
-        state_dir=state_dir,
-    )
-    _check_limits(limits)
-    runs, run = find(run, Path(state_dir), _log_place)
+    how = _checked("fork", options, run=run, team=team, at=at, changes=changes)
+    runs, run = find(run, how.pop("state_dir"), _log_place)
     words = [word(name, value) for name, value in (changes or {}).items()]
     made = forking.fork(run, state_dir=runs.root, at=at, change=lambda recorded: change(recorded, words))
+    limits = how.pop("limits", None) or Limits()
     with errors_for_python():
-        outcome = await launch.resume(
-            made.run,
-            state_dir=runs.root,
-            limits=(limits or Limits()).alone(),
-            park=human is None if park is None else park,
-            observe=observe,
-            human=human,
-            attendant=attendant,
-        )
+        outcome = await launch.resume(made.run, state_dir=runs.root, limits=limits.alone(), **how)
     return _typed(outcome, team)
