@@ -133,7 +133,7 @@ class PeerTransport(PeerConnections):
 
     def deliver(self, message: Message) -> "asyncio.Future[None] | None":
         """Send *message* to the node of its recipient, or keep it until there is one."""
-        frame = wire.encode(wire.PostFrame(message), message.recipient, self._carrier.limit)
+        frame = self._encoded(wire.PostFrame(message), message.recipient)
         taken: asyncio.Future[None] | None = self._loop.create_future() if message.reply_to is None else None
         entry = self._sent[message.id] = HandOver(message, frame, taken)
         remote = self._hosts.get(message.recipient)
@@ -173,7 +173,7 @@ class PeerTransport(PeerConnections):
         self._open.pop(message.correlation_id or "", None)
         remote = self._remotes.get(address)
         if remote is not None:
-            self._put(remote, wire.encode(wire.ReplyFrame(message), message.sender, self._carrier.limit))
+            self._put(remote, self._encoded(wire.ReplyFrame(message), message.sender))
 
     def announce(self, name: str) -> None:
         """Tell all peers that this node has the agent *name*."""
