@@ -61,7 +61,7 @@ class AgentChild:
     ) -> None:
         self.spec = spec
         self.node = node
-        self.report: Callable[[Change], None] = _ignore
+        self.report: Callable[[Change], None] = lambda change: None
         self.mailbox = Mailbox(mailbox_size or 0)
         self.agent: AgentProcess | None = None
         self.phase = LifePhase.NEW
@@ -503,7 +503,3 @@ class AgentChild:
             in_hand=self.current.id if self.current else "",
             last_message=self.last_at,
         )
-
-
-def _ignore(change: Change) -> None:
-    """Without a supervisor, nothing follows."""

@@ -26,10 +26,6 @@ Approver = Callable[["Attention"], Awaitable[str]]
 """Shows what needs a person and returns the answer, one of its `answers`; cancelled when it is answered elsewhere."""
 
 
-def _quietly(run: str, turn: str, due: float) -> None:
-    """Say nothing of a quota."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPorts:
     """The stores and services that the runs of one owner use.
@@ -96,5 +92,5 @@ class Observers:
     """
 
     observe: Observe | None = None
-    on_quota: Callable[[str, str, float], object] = _quietly
+    on_quota: Callable[[str, str, float], object] = lambda run, turn, due: None
     approver: Approver | None = None

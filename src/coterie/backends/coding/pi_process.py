@@ -54,7 +54,7 @@ class PiProcess:
 
     def __init__(self, process: WireProcess, launched: Launched, grace: float) -> None:
         self.process, self.launched, self._grace = process, launched, grace
-        self.hear: Hear = _ignore
+        self.hear: Hear = lambda message: None
         self._asked: dict[str, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
         self._ids = count(1)
         self._companions: dict[int, str] = {launched.pid: launched.started}
@@ -104,12 +104,12 @@ class PiProcess:
 
     def attach(self, on_event: OnEvent, transcript: Transcript) -> None:
         """Pass on its log to *on_event*, and keep what it says in *transcript*; its events are still ignored."""
-        self.hear = _ignore
+        self.hear = lambda message: None
         self.process.attach(on_event, transcript)
 
     def detach(self) -> None:
         """Pass on nothing: no attempt listens."""
-        self.attach(_drop, Transcript(None, Secrets()))
+        self.attach(lambda event: None, Transcript(None, Secrets()))
 
     async def clear(self, markers: list[str]) -> None:
         """End what its last attempt has left behind, by descent or by one of *markers*, while it goes on."""
@@ -304,11 +304,3 @@ class PiPool:
         """End all processes. Idempotent."""
         self._idle.clear()
         await asyncio.gather(*(self.end(slot) for slot in list(self._slots)))
-
-
-def _ignore(message: Mapping[str, Any]) -> None:
-    pass
-
-
-def _drop(event: Event) -> None:
-    pass
