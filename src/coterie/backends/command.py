@@ -19,7 +19,6 @@ from coterie.backends.base import (
     Failure,
     Finished,
     Found,
-    Launched,
     OnEvent,
     Request,
     Result,
@@ -31,7 +30,7 @@ from coterie.backends.base import (
 from coterie.backends.child import Child, spawn
 from coterie.backends.kept_command import LOOK_EVERY, KeptCommand, commands_of, could_not_start, is_kept
 from coterie.backends.outcome import OutputReader, cannot_start, exit_of, failure_of
-from coterie.backends.processes import GRACE, end_group, end_orphans, marked, started
+from coterie.backends.processes import GRACE, end_group, end_orphans
 from coterie.backends.reported import VARIABLE, reported
 from coterie.backends.secrets import Secrets
 from coterie.errors import Unconfined, shortage
@@ -170,10 +169,10 @@ class _Attempt(AttemptTask):
                 stdin=environment.stdin,
                 env=environment.env,
                 cwd=environment.cwd,
-                on_start=lambda pid: self._on_event(Launched(pid=pid, group=pid, started=started(pid))),
+                marker=self._marker,
+                on_event=self._on_event,
                 on_output=lambda fd, data: (answer if fd == 1 else log).feed(data),
                 merged=self._agent.verdict,
-                within=marked(self._marker),
             )
         except (OSError, ValueError) as error:
             return cannot_start(argv[0], environment.cwd, error)
@@ -208,9 +207,9 @@ class _Attempt(AttemptTask):
                     stdin=environment.stdin,
                     env=environment.env,
                     cwd=environment.cwd,
-                    on_start=lambda pid: self._on_event(Launched(pid=pid, group=pid, started=started(pid))),
+                    marker=self._marker,
+                    on_event=self._on_event,
                     on_output=lambda fd, data: None,
-                    within=marked(self._marker),
                 )
             except (OSError, ValueError) as error:
                 return cannot_start(argv[0], environment.cwd, error)
