@@ -123,7 +123,7 @@ class _ProcessTransport:
             if _is_well_formed(message):
                 yield message
         if not self.may_end:
-            raise Gone(_last_words(self._process))
+            raise Gone(self._process.last_words("it had answered"))
 
     async def close(self) -> None:
         """The attempt ends the process."""
@@ -338,7 +338,7 @@ class _Attempt(CodingAttempt):
             else:
                 break
         assert self._process is not None
-        raise Gone(_last_words(self._process))
+        raise Gone(self._process.last_words("it had answered"))
 
     def _take_up(self, ids: Iterable[str]) -> None:
         """Note that the agent has taken up the guidance with these ids."""
@@ -536,13 +536,6 @@ def _is_well_formed(message: Mapping[str, Any]) -> bool:
         case {"type": "control_request" | "control_cancel_request" | "transcript_mirror"}:
             return False
     return isinstance(message.get("task_id", ""), str)
-
-
-def _last_words(process: WireProcess) -> str:
-    child = process.child
-    how = f"ended with status {child.status}" if child.exited.done() else "closed its output"
-    last = process.log.last_line
-    return f"the agent {how} before it had answered" + (f": {last}" if last else "")
 
 
 def _approval_request(id: str | None, tool: str, given: Mapping[str, Any]) -> ApprovalRequest:

@@ -92,10 +92,7 @@ class PiProcess:
 
     def last_words(self, awaited: str) -> str:
         """How its process ended before it answered *awaited*."""
-        child = self.process.child
-        how = f"ended with status {child.status}" if child.exited.done() else "closed its output"
-        last = self.process.log.last_line
-        return f"the agent {how} before it answered `{awaited}`" + (f": {last}" if last else "")
+        return self.process.last_words(f"it answered `{awaited}`")
 
     @property
     def running(self) -> bool:

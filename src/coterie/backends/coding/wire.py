@@ -129,6 +129,12 @@ class WireProcess:
         """Whether the program has not ended."""
         return not self.child.exited.done()
 
+    def last_words(self, missed: str) -> str:
+        """How the program ended before *missed*."""
+        how = f"ended with status {self.child.status}" if self.child.exited.done() else "closed its output"
+        last = self.log.last_line
+        return f"the agent {how} before {missed}" + (f": {last}" if last else "")
+
     def attach(self, on_event: OnEvent, transcript: Transcript) -> None:
         """Pass on what it says from now on to *on_event*, and keep it in *transcript*."""
         self._on_event, self.transcript = on_event, transcript
