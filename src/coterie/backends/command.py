@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from coterie.backends.attempt import ProcessEnvironment, marker_of, prepared
+from coterie.backends.attempt import ProcessEnvironment, prepared
 from coterie.backends.attempt_task import AttemptTask
 from coterie.backends.base import (
     Abilities,
@@ -102,7 +102,7 @@ class _Attempt(AttemptTask):
     def __init__(self, request: Request, on_event: OnEvent, grace: float, found: bool = False) -> None:
         super().__init__(request.agent.timeout)
         self._request, self._agent, self._on_event, self._grace = request, request.agent, on_event, grace
-        self._marker, self._found = marker_of(request), found
+        self._marker, self._found = request.ref.marker, found
         self._took: float | None = None
 
     async def steer(self, text: str) -> bool:

@@ -21,7 +21,7 @@ import msgspec
 
 from coterie import files
 from coterie.backends.agentside.client import OWN, TOKEN
-from coterie.backends.attempt import ProcessEnvironment, identity, marker_of, prepared
+from coterie.backends.attempt import ProcessEnvironment, identity, prepared
 from coterie.backends.base import Event, Launched, OnEvent, Request
 from coterie.backends.coding import pi_extension
 from coterie.backends.coding.attempt import Gone, in_time
@@ -238,7 +238,7 @@ class PiSlot:
         if self.process is None or not self.process.running:
             return False
         self.process.detach()
-        await self.process.clear([self.marker, marker_of(request)])
+        await self.process.clear([self.marker, request.ref.marker])
         return self.process.running
 
     async def end_process(self) -> None:

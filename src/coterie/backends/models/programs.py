@@ -14,7 +14,7 @@ from typing import Any
 
 from coterie.backends.agentside.client import TOKEN
 from coterie.backends.agentside.words import Misused, message_of
-from coterie.backends.attempt import ProcessEnvironment, marker_of, prepared, variables_of
+from coterie.backends.attempt import ProcessEnvironment, prepared, variables_of
 from coterie.backends.base import OnEvent, Request
 from coterie.backends.child import Child, spawn
 from coterie.backends.models.rules import Refused, Rules
@@ -47,7 +47,7 @@ class Programs:
         self._variables = _variables(request, self._environment)
         self._nothing = stack.enter_context(open(os.devnull, "rb"))  # noqa: SIM115 - the stack is its context
         self._rules, self._secrets, self._on_event = rules, secrets, on_event
-        self._marker = marker_of(request)
+        self._marker = request.ref.marker
 
     async def bash(self, command: str, seconds: float = _USUAL) -> str:
         """Run a program and return its exit status and output.
