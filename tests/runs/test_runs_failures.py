@@ -13,13 +13,13 @@ from steered import Steered, steered
 from coterie.backends.base import Answer, Failure, OnEvent, Permission, Request, Text
 from coterie.engines.printed import PRINTED_MOST
 from coterie.journal.records import AttemptFailed, TurnFailed, TurnFinished, Usage
-from coterie.kernel.attempt_files import NoAttemptFiles as AttemptFiles
+from coterie.kernel.attempt_files import AttemptFiles
 from coterie.planning.plan import AgentPlan, Wanted
 from coterie.runs import attempt_folders
 from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.messages import RunMessage, guidance, interruption, permission
 from coterie.runs.repository import Runs
-from coterie.workspace.base import SharedWorkspace
+from coterie.workspace.base import Workspace
 
 SAID = Failure(
     kind="exit",
@@ -166,7 +166,7 @@ def test_the_stream_of_an_attempt_is_bounded(tmp_path: Path, monkeypatch: pytest
     assert asyncio.run(files.how_far("r", "a#1", 1)).endswith("x")
 
 
-class Broken(SharedWorkspace, AttemptFiles):
+class Broken(Workspace, AttemptFiles):
     """Files of which one call fails with an error that nobody expects."""
 
     def __init__(self, call: str) -> None:

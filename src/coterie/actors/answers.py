@@ -12,7 +12,6 @@ from coterie.actors.reply_streams import end_of
 from coterie.actors.transports.base import Transport
 from coterie.clock import Clock, SystemClock
 from coterie.errors import ActorError, AgentCrashed, AgentStopped, AskTimedOut, NoSuchAgent, WorkerLost
-from coterie.journal.records import Record
 
 
 class Answers:
@@ -28,7 +27,7 @@ class Answers:
 
     def __init__(self, clock: Clock | None, sink: Sink | None) -> None:
         self.now = (clock or SystemClock()).now
-        self.sink: Sink = sink or _discard
+        self.sink: Sink = sink or (lambda record: None)
         self.letters = DeadLetters(self.sink)
         self.address = f"_node.{secrets.token_hex(6)}"
         self.late = 0
@@ -111,7 +110,3 @@ def expire(future: "asyncio.Future[Message]", recipient: str, seconds: float) ->
     """End an ask that was not answered in time."""
     if not future.done():
         future.set_exception(AskTimedOut(recipient, seconds))
-
-
-def _discard(record: Record) -> None:
-    """Without a journal, records go nowhere."""

@@ -11,10 +11,11 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
+from coterie.actors.classes import class_path
 from coterie.actors.crashes import error_line, trace
 from coterie.actors.evaluation import EvalAgent
 from coterie.actors.exits import Change, Crashed, Down, Exit, Normal, Shutdown, Terminated, payload_of
-from coterie.actors.life import RUNNING, AgentHealth, LifePhase, cancel, kind_of, new_agent, overrides, uncancel
+from coterie.actors.life import RUNNING, AgentHealth, LifePhase, cancel, new_agent, overrides, uncancel
 from coterie.actors.mailbox import Mailbox
 from coterie.actors.message import (
     AHEAD,
@@ -60,7 +61,7 @@ class AgentChild:
     ) -> None:
         self.spec = spec
         self.node = node
-        self.report: Callable[[Change], None] = _ignore
+        self.report: Callable[[Change], None] = lambda change: None
         self.mailbox = Mailbox(mailbox_size or 0)
         self.agent: AgentProcess | None = None
         self.phase = LifePhase.NEW
@@ -92,7 +93,7 @@ class AgentChild:
         new = False
         try:
             agent = new_agent(self.spec)
-            agent._bound, self.type = self, kind_of(agent)
+            agent._bound, self.type = self, class_path(type(agent))
             if self._timeout is not None:
                 agent.handle_timeout = self._timeout
             if self._size is None:
@@ -502,7 +503,3 @@ class AgentChild:
             in_hand=self.current.id if self.current else "",
             last_message=self.last_at,
         )
-
-
-def _ignore(change: Change) -> None:
-    """Without a supervisor, nothing follows."""

@@ -64,11 +64,6 @@ def new_agent(spec: ChildSpec) -> AgentProcess:
     return agent
 
 
-def kind_of(agent: AgentProcess) -> str:
-    """The class of *agent*, with its module."""
-    return f"{type(agent).__module__}.{type(agent).__qualname__}"
-
-
 def overrides(agent: AgentProcess, hook: str) -> bool:
     """Whether the class of *agent* has its own *hook*."""
     return getattr(type(agent), hook) is not getattr(AgentProcess, hook)

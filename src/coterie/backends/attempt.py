@@ -83,11 +83,6 @@ def is_temporary(name: str) -> bool:
     return name in (TURN_FILE, PROMPT_FILE, reported.FILE, restoring.FILE) or keeper.owns(name)
 
 
-def marker_of(request: Request) -> str:
-    """The mark of the processes of an attempt: `<run>/<turn>.<attempt>`."""
-    return request.ref.marker
-
-
 @contextmanager
 def prepared(request: Request, say: Callable[[str], object] = str) -> Iterator[ProcessEnvironment]:
     """Prepare what the process of *request* needs, and remove it afterwards.
@@ -154,7 +149,7 @@ def identity(request: Request) -> dict[str, str]:
         "COTERIE_RUN": request.run,
         "COTERIE_TURN": request.turn,
         "COTERIE_ATTEMPT": str(request.attempt),
-        MARK: marker_of(request),
+        MARK: request.ref.marker,
         "COTERIE_KEY": request.key or f"{request.run}/{request.turn}",
         "COTERIE_EPOCH": str(request.epoch),
         "COTERIE_AGENT": request.agent.name,

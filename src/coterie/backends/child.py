@@ -1,4 +1,4 @@
-"""Start a process in a separate process group, and pass its output on as it comes.
+"""Start a process, marked and in a separate process group, and pass its output on as it comes.
 
 `coterie.backends.processes` ends it, and `coterie.backends.command` interprets its status.
 """
@@ -7,9 +7,11 @@ import asyncio
 import os
 import types
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import IO, Any, cast
+
+from coterie.backends.base import Launched, OnEvent
+from coterie.backends.processes import marked, started
 
 OnOutput = Callable[[int, bytes], None]
 """Called with 1 or 2 (standard output or error) and the bytes that the process wrote there."""
@@ -23,9 +25,9 @@ class Child(asyncio.SubprocessProtocol):
         finished: Done once it has ended and its outputs are closed, so that all it wrote was read.
     """
 
-    def __init__(self, on_start: Callable[[int], None], on_output: OnOutput) -> None:
+    def __init__(self, on_event: OnEvent, on_output: OnOutput) -> None:
         loop = asyncio.get_running_loop()
-        self._on_start, self._on_output = on_start, on_output
+        self._on_event, self._on_output = on_event, on_output
         self._transport: asyncio.SubprocessTransport | None = None
         self.exited: asyncio.Future[None] = loop.create_future()
         self.finished: asyncio.Future[None] = loop.create_future()
@@ -64,7 +66,7 @@ class Child(asyncio.SubprocessProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio when the process runs."""
         self._transport = cast(asyncio.SubprocessTransport, transport)
-        self._on_start(self.pid)
+        self._on_event(Launched(pid=self.pid, group=self.pid, started=started(self.pid)))
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Called by asyncio with output of the process."""
@@ -87,26 +89,26 @@ async def spawn(
     stdin: IO[bytes] | None,
     env: dict[str, str],
     cwd: Path,
-    on_start: Callable[[int], None],
+    marker: str,
+    on_event: OnEvent,
     on_output: OnOutput,
     merged: bool = False,
-    within: AbstractContextManager[object] | None = None,
 ) -> Child:
     """Start *argv*, without a shell, as the leader of a new session and process group.
 
     Args:
         stdin: A file, read from its current offset. A file never blocks, and the process need not read it.
             None: a pipe, for `Child.write`.
-        on_start: Called with its pid before any of its output is passed on.
+        marker: The mark of its processes; this process has it only while it starts them.
+        on_event: Called with `Launched` before any of its output is passed on.
         merged: Send standard error where standard output goes.
-        within: Entered only while the process is started.
 
     Raises:
         OSError: If it cannot be started.
         ValueError: If an argument or a variable holds a NUL.
     """
     starting = asyncio.get_running_loop().subprocess_exec(
-        lambda: Child(on_start, on_output),
+        lambda: Child(on_event, on_output),
         *argv,
         stdin=asyncio.subprocess.PIPE if stdin is None else stdin,
         stdout=asyncio.subprocess.PIPE,
@@ -115,15 +117,15 @@ async def spawn(
         cwd=os.fspath(cwd),
         start_new_session=True,
     )
-    _, child = await _begun(starting, within or nullcontext())
+    _, child = await _begun(starting, marker)
     return cast(Child, child)
 
 
 @types.coroutine
-def _begun(starting: Coroutine[Any, Any, Any], within: AbstractContextManager[object]) -> Generator[Any, Any, Any]:
-    """Run *starting*, up to its first wait within *within*: by then the process is started."""
+def _begun(starting: Coroutine[Any, Any, Any], marker: str) -> Generator[Any, Any, Any]:
+    """Run *starting*, up to its first wait with *marker* on this process: by then the other one is started."""
     try:
-        with within:
+        with marked(marker):
             step = starting.send(None)
         while True:
             try:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from coterie.backends.attempt import ProcessEnvironment, marker_of, prepared
+from coterie.backends.attempt import ProcessEnvironment, prepared
 from coterie.backends.attempt_task import AttemptTask
 from coterie.backends.base import (
     Abilities,
@@ -19,7 +19,6 @@ from coterie.backends.base import (
     Failure,
     Finished,
     Found,
-    Launched,
     OnEvent,
     Request,
     Result,
@@ -31,7 +30,7 @@ from coterie.backends.base import (
 from coterie.backends.child import Child, spawn
 from coterie.backends.kept_command import LOOK_EVERY, KeptCommand, commands_of, could_not_start, is_kept
 from coterie.backends.outcome import OutputReader, cannot_start, exit_of, failure_of
-from coterie.backends.processes import GRACE, end_group, end_orphans, marked, started
+from coterie.backends.processes import GRACE, end_group, end_orphans
 from coterie.backends.reported import VARIABLE, reported
 from coterie.backends.secrets import Secrets
 from coterie.errors import Unconfined
@@ -104,7 +103,7 @@ class _Attempt(AttemptTask):
     def __init__(self, request: Request, on_event: OnEvent, grace: float, found: bool = False) -> None:
         super().__init__(request.agent.timeout)
         self._request, self._agent, self._on_event, self._grace = request, request.agent, on_event, grace
-        self._marker, self._found = marker_of(request), found
+        self._marker, self._found = request.ref.marker, found
         self._took: float | None = None
 
     async def steer(self, text: str) -> bool:
@@ -171,10 +170,10 @@ class _Attempt(AttemptTask):
                 stdin=environment.stdin,
                 env=environment.env,
                 cwd=environment.cwd,
-                on_start=lambda pid: self._on_event(Launched(pid=pid, group=pid, started=started(pid))),
+                marker=self._marker,
+                on_event=self._on_event,
                 on_output=lambda fd, data: (answer if fd == 1 else log).feed(data),
                 merged=self._agent.verdict,
-                within=marked(self._marker),
             )
         except (OSError, ValueError) as error:
             return cannot_start(argv[0], environment.cwd, error)
@@ -209,9 +208,9 @@ class _Attempt(AttemptTask):
                     stdin=environment.stdin,
                     env=environment.env,
                     cwd=environment.cwd,
-                    on_start=lambda pid: self._on_event(Launched(pid=pid, group=pid, started=started(pid))),
+                    marker=self._marker,
+                    on_event=self._on_event,
                     on_output=lambda fd, data: None,
-                    within=marked(self._marker),
                 )
             except (OSError, ValueError) as error:
                 return cannot_start(argv[0], environment.cwd, error)

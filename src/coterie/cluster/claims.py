@@ -5,14 +5,14 @@ repeats is stored once.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import PayloadCodec
 
-from coterie.journal.codec import LIMIT, REFERENCE
+from coterie.journal.codec import LIMIT, REFERENCE, map_texts
 from coterie.journal.export import Export
 
 LARGEST = 1 << 16
@@ -57,7 +57,7 @@ class TextClaims(PayloadCodec):
                     texts[digest := hashlib.sha256(raw).hexdigest()] = raw
                     return REFERENCE + digest
 
-                data = msgspec.json.encode(_mapped(value, refer))
+                data = msgspec.json.encode(map_texts(value, refer))
                 for digest, raw in texts.items():
                     await self._put(digest, raw)
         if len(data) > (LARGEST if kind.startswith(_JSON) else LIMIT):
@@ -76,7 +76,7 @@ class TextClaims(PayloadCodec):
             texts = {text: text for text in _texts(value) if text.startswith(REFERENCE)}
             for text in texts:
                 texts[text] = (await self._get(text.removeprefix(REFERENCE))).decode()
-            data = msgspec.json.encode(_mapped(value, lambda text: texts.get(text, text)))
+            data = msgspec.json.encode(map_texts(value, lambda text: texts.get(text, text)))
         return Payload(metadata=metadata, data=data) if data is not payload.data else payload
 
     async def _put(self, digest: str, data: bytes) -> None:
@@ -102,17 +102,6 @@ def _value(data: bytes) -> Any:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return data
-
-
-def _mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """*value*, which JSON held, with every text in it changed, keys not."""
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, list):
-        return [_mapped(item, change) for item in value]
-    if isinstance(value, dict):
-        return {key: _mapped(item, change) for key, item in value.items()}
-    return value
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -358,16 +358,16 @@ def _measure(text: str) -> tuple[bool, int]:
         return True, len(text)
 
 
-def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
     """*value* with every text in it changed, but for the keys of dicts; itself where nothing changes."""
     if type(value) in _ATOMS:
         return value
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {key: _map_texts(item, change) for key, item in value.items()}
+        return {key: map_texts(item, change) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)([_map_texts(item, change) for item in value])
+        return type(value)([map_texts(item, change) for item in value])
     if isinstance(value, Struct):
         return _map_fields(value, change)
     return value
@@ -376,7 +376,7 @@ def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
 def _map_fields(value: S, change: Callable[[str], str]) -> S:
     """*value* with every text in its fields changed; a field without any stays the object it is, defaults too."""
     old = {name: getattr(value, name) for name in value.__struct_fields__}
-    new = {name: mapped for name, field in old.items() if (mapped := _map_texts(field, change)) is not field}
+    new = {name: mapped for name, field in old.items() if (mapped := map_texts(field, change)) is not field}
     return msgspec.structs.replace(value, **new) if new else value
 
 

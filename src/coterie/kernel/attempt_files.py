@@ -29,7 +29,7 @@ class AttemptPlace(Struct, frozen=True, kw_only=True):
 NOWHERE = AttemptPlace()
 
 
-class AttemptFiles(Protocol):
+class AttemptFiles:
     """The files of attempts. By default nothing is kept."""
 
     def place(
@@ -73,10 +73,6 @@ class AttemptFiles(Protocol):
     async def question(self, run: str, turn: str, attempt: int) -> str:
         """The prompt of an attempt, if it was kept; else empty."""
         return ""
-
-
-class NoAttemptFiles(AttemptFiles):
-    """Keep nothing."""
 
 
 class KeptPrompts(Protocol):

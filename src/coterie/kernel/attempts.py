@@ -48,6 +48,7 @@ from coterie.kernel.attempt_inputs import AttemptInputs
 from coterie.kernel.commands import Start
 from coterie.kernel.driven_run import AnswerApproval, Clear, DrivenRun, Steer
 from coterie.kernel.event_queue import EventQueue
+from coterie.kernel.owned_tasks import OwnedTasks
 from coterie.kernel.run_tree import RunTree
 from coterie.kernel.stall import watch_signs
 from coterie.kernel.takeover_records import may_live_on
@@ -84,7 +85,7 @@ class Attempts:
         self._cwd, self._queue, self._lack = ports.cwd, queue, lack
         self._accept, self._used, self._request_approval = inputs.accept, inputs.use, approvals.request
         self._stall_after = tree.options.stall_after
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks = OwnedTasks(queue)
         self._emitting: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._steering: dict[tuple[str, str], set[asyncio.Task[None]]] = {}
         self._orders: dict[tuple[str, str], int] = {}
@@ -132,7 +133,8 @@ class Attempts:
         self, live: DrivenRun, start: Start, agent: AgentPlan, begin: Callable[[OnEvent], Coroutine[Any, Any, Session]]
     ) -> None:
         turn = start.ask.turn
-        live.attempts[turn] = self._own(self._attempt(live, start, agent, begin, self.order(live, turn)))
+        work = partial(self._attempt, live, start, agent, begin, self.order(live, turn))
+        live.attempts[turn] = self._tasks.start(work)
 
     def order(self, live: DrivenRun, turn: str) -> int:
         """The position of *turn* of *live* among all turns started here; its attempts share it."""
@@ -141,7 +143,7 @@ class Attempts:
     def interrupt(self, live: DrivenRun, turn: str) -> None:
         """Interrupt the running attempt of *turn*, if there is one."""
         if (session := live.sessions.get(turn)) is not None:
-            self._own(self._interrupt(session))
+            self._tasks.start(session.interrupt)
 
     def steer(self, live: DrivenRun, turn: str, said: OperatorSaid) -> None:
         """Give guidance to the running attempt of *turn*, if there is one and its backend can be steered."""
@@ -149,61 +151,21 @@ class Attempts:
             attempt = live.core.turns[turn].attempt
             delivered = GuidanceDelivered(turn=turn, messages=(said.message,), attempt=attempt)
             steering = self._steering.setdefault((live.run, turn), set())
-            steering.add(task := self._own(self._steer(live, session, said.text, delivered)))
+            steering.add(task := self._tasks.start(partial(self._steer, live, session, said.text, delivered)))
             task.add_done_callback(steering.discard)
 
     def permit(self, live: DrivenRun, answer: AnswerApproval) -> None:
         """Give the *answer* to the running attempt that asked."""
         if isinstance(session := live.sessions.get(answer.turn), Asking):
-            self._own(self._permit(session, answer))
+            self._tasks.start(partial(session.permit, answer.question, answer.allowed, answer.message))
 
     async def end(self) -> None:
         """End all attempts, and wait until they have ended."""
-        while self._tasks:
-            for task in self._tasks:
-                task.cancel()
-            for task in list(self._tasks):
-                await asyncio.wait([task])
-                self._tasks.pop(task, None)
-
-    def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run *work*, which leaves `_tasks` by itself; if it is cancelled before its first step, `end` finds it."""
-        task = self._queue.make_task(work)
-        self._tasks[task] = None
-        return task
-
-    def _leave(self) -> None:
-        try:
-            task = asyncio.current_task()
-        except RuntimeError:  # it is dropped with its loop
-            return
-        assert task is not None
-        self._tasks.pop(task, None)
-
-    async def _interrupt(self, session: Session) -> None:
-        try:
-            await session.interrupt()
-        except Exception as error:
-            self._queue.put(0, partial(_raise, error))
-        finally:
-            self._leave()
-
-    async def _permit(self, session: Asking, answer: AnswerApproval) -> None:
-        try:
-            await session.permit(answer.question, answer.allowed, answer.message)
-        except Exception as error:
-            self._queue.put(0, partial(_raise, error))
-        finally:
-            self._leave()
+        await self._tasks.end()
 
     async def _steer(self, live: DrivenRun, session: Session, text: str, delivered: GuidanceDelivered) -> None:
-        try:
-            if await session.steer(text):
-                self._queue.put(0, lambda: self._accept(live, delivered))
-        except Exception as error:
-            self._queue.put(0, partial(_raise, error))
-        finally:
-            self._leave()
+        if await session.steer(text):
+            self._queue.put(0, lambda: self._accept(live, delivered))
 
     async def _attempt(
         self,
@@ -213,40 +175,36 @@ class Attempts:
         begin: Callable[[OnEvent], Coroutine[Any, Any, Session]],
         order: int,
     ) -> None:
+        name, attempt = start.ask.turn, start.attempt
+        heard = partial(self._event, live, name, attempt)
+        attests = self._workspace.attests(live.run, agent)
+        before = await self._workspace.position(live.run) if attests else None
+        after = self._stall_after(agent)
+        watching = partial(self._watch, live, name, attempt, agent)
+        watch = self._tasks.start(partial(watching, after)) if after is not None else None
         try:
-            name, attempt = start.ask.turn, start.attempt
-            heard = partial(self._event, live, name, attempt)
-            attests = self._workspace.attests(live.run, agent)
-            before = await self._workspace.position(live.run) if attests else None
-            after = self._stall_after(agent)
-            watch = self._own(self._watch(live, name, attempt, agent, after)) if after is not None else None
-            try:
-                result = await ask(begin(heard), partial(self._begun, live, name))
-            finally:
-                if watch is not None:
-                    watch.cancel()
-            if self._emitting and (emitting := self._emitting.get((live.run, name))) is not None:
-                await asyncio.wait([emitting])  # what it emitted counts before its answer
-            if self._steering and (steering := self._steering.pop((live.run, name), None)):
-                await asyncio.wait(steering)  # and so does guidance that it took up at its end
-            open_tasks: tuple[str, ...] = ()
-            if live.kind.waits_for_tasks:
-                open_tasks = await self._open_tasks(live, Reply(turn=name, attempt=attempt))
-            saved: list[TreeSaved | TreeAttested | None] = []
-            try:
-                cut_off = isinstance(result, Failure) and result.kind in ("interrupted", "lost", "shortage")
-                if agent.kind != "human":
-                    saved.append(await self._workspace.saved(live.run, name, attempt, cut_off=cut_off))
-                if attests:
-                    left = await self._workspace.attested(live.run, name, attempt, before)
-                    saved.append(left)
-                    result = _unless_left(result, left)
-            finally:  # the result counts even if the attempt is cancelled here
-                self._queue.put(order, partial(self._answered, live, start, agent, result, saved, open_tasks))
-        except Exception as error:
-            self._queue.put(0, partial(_raise, error))
+            result = await ask(begin(heard), partial(self._begun, live, name))
         finally:
-            self._leave()
+            if watch is not None:
+                watch.cancel()
+        if self._emitting and (emitting := self._emitting.get((live.run, name))) is not None:
+            await asyncio.wait([emitting])  # what it emitted counts before its answer
+        if self._steering and (steering := self._steering.pop((live.run, name), None)):
+            await asyncio.wait(steering)  # and so does guidance that it took up at its end
+        open_tasks: tuple[str, ...] = ()
+        if live.kind.waits_for_tasks:
+            open_tasks = await self._open_tasks(live, Reply(turn=name, attempt=attempt))
+        saved: list[TreeSaved | TreeAttested | None] = []
+        try:
+            cut_off = isinstance(result, Failure) and result.kind in ("interrupted", "lost", "shortage")
+            if agent.kind != "human":
+                saved.append(await self._workspace.saved(live.run, name, attempt, cut_off=cut_off))
+            if attests:
+                left = await self._workspace.attested(live.run, name, attempt, before)
+                saved.append(left)
+                result = _unless_left(result, left)
+        finally:  # the result counts even if the attempt is cancelled here
+            self._queue.put(order, partial(self._answered, live, start, agent, result, saved, open_tasks))
 
     async def _watch(self, live: DrivenRun, turn: str, attempt: int, agent: AgentPlan, after: float) -> None:
         """Watch the signs of life of an attempt here."""
@@ -263,11 +221,8 @@ class Attempts:
         waits, tell = partial(_waits, live, turn), partial(self._event, live, turn, attempt)
         try:
             await watch_signs(after, folder, lambda: said[0], activity, waits, tell)
-        except Exception as error:
-            self._queue.put(0, partial(_raise, error))
         finally:
             unsubscribe()
-            self._leave()
 
     def _lacks_signs(self, live: DrivenRun, turn: str, attempt: int, quiet: Quiet) -> None:
         """Record which signs of life an attempt lacks, and that it needs a person when it lacks all."""
@@ -336,7 +291,7 @@ class Attempts:
         if earlier is None and not (live.kind.waits_for_tasks and live.kind.needs_open_tasks(emit)):
             self._queue.put(0, lambda: self._accept(live, emit))
         else:
-            self._emitting[live.run, emit.turn] = self._own(self._emit(live, emit, earlier))
+            self._emitting[live.run, emit.turn] = self._tasks.start(partial(self._emit, live, emit, earlier))
 
     async def _emit(self, live: DrivenRun, emit: Emit, earlier: asyncio.Task[None] | None) -> None:
         try:
@@ -344,12 +299,9 @@ class Attempts:
                 await asyncio.wait([earlier])
             emit = msgspec.structs.replace(emit, open_tasks=await self._open_tasks(live, emit))
             self._queue.put(0, lambda: self._accept(live, emit))
-        except Exception as error:
-            self._queue.put(0, partial(_raise, error))
         finally:
             if self._emitting.get((live.run, emit.turn)) is asyncio.current_task():
                 del self._emitting[live.run, emit.turn]
-            self._leave()
 
     def _launched(self, live: DrivenRun, launched: AttemptLaunched) -> None:
         """Record where an attempt runs, unless an earlier owner did."""
@@ -468,8 +420,3 @@ def _waits(live: DrivenRun, turn: str) -> bool:
     """Whether *turn* waits for a person or for its gates."""
     core = live.core
     return turn in core.gated or any(one.turn == turn and one.kind != "stall" for one in core.attention.values())
-
-
-def _raise(error: Exception) -> None:
-    """End the owner with *error*, a defect."""
-    raise error

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 from coterie.kernel.event_queue import EventQueue
+from coterie.kernel.owned_tasks import OwnedTasks
 
 T = TypeVar("T")
 
@@ -22,7 +23,7 @@ class ExternalReads:
 
     def __init__(self, queue: EventQueue) -> None:
         self._queue = queue
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks = OwnedTasks(queue)
         self.pending = 0
 
     def ask(
@@ -33,9 +34,7 @@ class ExternalReads:
         If the task returned is cancelled, there is no answer.
         """
         self.pending += 1
-        task = self._queue.make_task(self._ask(question, answer, order))
-        self._tasks[task] = None
-        return task
+        return self._tasks.start(partial(self._ask, question, answer, order))
 
     def post(self, event: Callable[[], object]) -> None:
         """Queue *event*, which answers no question."""
@@ -43,31 +42,17 @@ class ExternalReads:
 
     async def end(self) -> None:
         """Cancel the questions that are open, and wait until they are gone."""
-        while self._tasks:
-            task = next(iter(self._tasks))
-            task.cancel()
-            await asyncio.wait([task])
-            self._tasks.pop(task, None)
+        await self._tasks.end()
 
     async def _ask(self, question: Callable[[], Awaitable[T]], answer: Callable[[T], object], order: int) -> None:
         try:
             found = await question()
-            self._queue.put(order, partial(self._answered, answer, found))
         except asyncio.CancelledError:
             self.pending -= 1
             self._queue.wake()
             raise
-        except Exception as error:
-            self._queue.put(0, partial(_raise, error))
-        finally:
-            task = asyncio.current_task()
-            assert task is not None
-            self._tasks.pop(task, None)
+        self._queue.put(order, partial(self._answered, answer, found))
 
     def _answered(self, answer: Callable[[T], object], found: T) -> None:
         self.pending -= 1
         answer(found)
-
-
-def _raise(error: Exception) -> None:
-    raise error

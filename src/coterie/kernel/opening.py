@@ -28,10 +28,6 @@ from coterie.kernel.takeover_records import take_over
 from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
 
 
-def _nothing(live: DrivenRun) -> None:
-    """Nothing came for a run."""
-
-
 class RootOpening(msgspec.Struct, frozen=True, kw_only=True):
     """How an owner comes to its root run.
 
@@ -52,7 +48,7 @@ class RootOpening(msgspec.Struct, frozen=True, kw_only=True):
     is_copied: bool = False
     is_reloaded: bool = False
     reopened: RunReopened | None = None
-    take_waiting: Callable[[DrivenRun], object] = _nothing
+    take_waiting: Callable[[DrivenRun], object] = lambda live: None
 
 
 class RunOpening:

@@ -8,26 +8,22 @@ from typing import TYPE_CHECKING
 from coterie.clock import Clock
 from coterie.journal.base import Store
 from coterie.journal.records import ConfigAnswer
-from coterie.kernel.attempt_files import AttemptFiles, NoAttemptFiles
+from coterie.kernel.attempt_files import AttemptFiles
 from coterie.kernel.event_queue import MakeTask, lazy_task
 from coterie.kernel.kind import MakeKind, Observe
-from coterie.kernel.run_exit import Finalizers, NoFinalizers
+from coterie.kernel.run_exit import Finalizers
 from coterie.kernel.stall import stall_after
 from coterie.kernel.turns import Turns
 from coterie.planning.plan import AgentPlan, Limits, Plan
 from coterie.values import dataclass
-from coterie.workspace.base import SharedWorkspace, Workspace
-from coterie.workspace.notes import NoNotes, Notes
+from coterie.workspace.base import Workspace
+from coterie.workspace.notes import Notes
 
 if TYPE_CHECKING:
     from coterie.views.attention import Attention
 
 Approver = Callable[["Attention"], Awaitable[str]]
 """Shows what needs a person and returns the answer, one of its `answers`; cancelled when it is answered elsewhere."""
-
-
-def _quietly(run: str, turn: str, due: float) -> None:
-    """Say nothing of a quota."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +48,10 @@ class RunPorts:
     turns: Turns
     clock: Clock
     make_kind: MakeKind
-    files: AttemptFiles = field(default_factory=NoAttemptFiles)
-    notes: Notes = field(default_factory=NoNotes)
-    workspace: Workspace = field(default_factory=SharedWorkspace)
-    finalizers: Finalizers = field(default_factory=NoFinalizers)
+    files: AttemptFiles = field(default_factory=AttemptFiles)
+    notes: Notes = field(default_factory=Notes)
+    workspace: Workspace = field(default_factory=Workspace)
+    finalizers: Finalizers = field(default_factory=Finalizers)
     held: Callable[[], Mapping[str, str]] = dict
     reload: Callable[[str, Plan], Awaitable[ConfigAnswer]] | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -96,5 +92,5 @@ class Observers:
     """
 
     observe: Observe | None = None
-    on_quota: Callable[[str, str, float], object] = _quietly
+    on_quota: Callable[[str, str, float], object] = lambda run, turn, due: None
     approver: Approver | None = None

@@ -1,7 +1,7 @@
 """The outcome of the time that one owner drove a run, and the steps before that end."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
@@ -53,7 +53,7 @@ Step = Callable[[], Awaitable[Record]]
 """A step before the end: it can be repeated after a kill, and gives the record of what it did."""
 
 
-class Finalizers(Protocol):
+class Finalizers:
     """The steps before a root run ends or stops. By default there are none."""
 
     def closes(self, plan: Plan) -> bool:
@@ -63,7 +63,3 @@ class Finalizers(Protocol):
     async def next_step(self, plan: Plan, done: Sequence[Record], ended: RunExit) -> Step | None:
         """The next step before the root run ends, or stops, as *ended* says; None: all are *done*."""
         return None
-
-
-class NoFinalizers(Finalizers):
-    """No steps."""

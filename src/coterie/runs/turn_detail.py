@@ -28,7 +28,7 @@ from coterie.views.run import TurnView, fold
 from coterie.views.tree import notes_of
 from coterie.views.why import Reason
 from coterie.views.why import fold as explain
-from coterie.workspace.base import SharedWorkspace
+from coterie.workspace.base import Workspace
 from coterie.workspace.trees.workspace import read_below
 
 T = TypeVar("T")
@@ -282,7 +282,7 @@ def _joined(parts: tuple[Part, ...]) -> str:
     return "\n\n".join(part.text for part in parts)
 
 
-class _Folder(SharedWorkspace):
+class _Folder(Workspace):
     """The files below a folder."""
 
     def __init__(self, cwd: Path) -> None:

@@ -2,13 +2,12 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Protocol
 
 from coterie.journal.records import TreeAttested, TreeMade, TreePosition, TreeSaved, TreesJoined
 from coterie.planning.plan import AgentPlan, Plan
 
 
-class Workspace(Protocol):
+class Workspace:
     """Where the agents of a root run and its child runs work. By default all work where the run was started."""
 
     @property
@@ -63,7 +62,3 @@ class Workspace(Protocol):
     async def join_branches(self, run: str, wave: int) -> TreesJoined | None:
         """Merge the work of the branches of a *wave* of *run*; None: there is nothing to merge."""
         return None
-
-
-class SharedWorkspace(Workspace):
-    """The folder in which the run was started, for all agents."""

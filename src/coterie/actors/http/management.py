@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from coterie.actors.http.auth import bearer_token
-from coterie.actors.http.endpoints import HEALTH, METRICS, READY, Metrics, guarded, ready
+from coterie.actors.http.endpoints import HEALTH, METRICS, READY, Metrics, guarded, json_of, ready
 from coterie.actors.http.server import App, HttpServer
 from coterie.actors.message import Message
 from coterie.actors.process import AgentProcess
@@ -117,7 +117,7 @@ class TopologyServerActor(AgentProcess):
         failing = [node.name for node in others if node.state != "running"]
         status = "not running" if root.state != "running" else "degraded" if failing else "ok"
         seen = {"status": status} | ({"not_running": failing} if request.state.is_trusted else {})
-        return _json(seen, 503 if status == "not running" else 200)
+        return json_of(seen, 503 if status == "not running" else 200)
 
     async def _ready(self, request: Request) -> Response:
         """200 while every node runs."""
@@ -135,7 +135,7 @@ class TopologyServerActor(AgentProcess):
             for letter, reason in self._node.letters
             if letter.recipient == name
         ]
-        return _json(msgspec.to_builtins(node) | {"dead_letters": dead[-LETTERS:]})
+        return json_of(msgspec.to_builtins(node) | {"dead_letters": dead[-LETTERS:]})
 
     async def _act(self, request: Request) -> Response:
         """Stop a node for good, or restart it."""
@@ -143,11 +143,11 @@ class TopologyServerActor(AgentProcess):
         work = {"stop": self._supervision.stop_agent, "restart": self._supervision.restart_agent}.get(action)
         node = next((one for one in self._nodes() if one.name == name), None)
         if work is None:
-            return _json({"error": f"unknown action {action!r}: stop or restart"}, 404)
+            return json_of({"error": f"unknown action {action!r}: stop or restart"}, 404)
         if node is None:
             return self._missing(name)
         if not node.path:
-            return _json({"error": f"{name!r} is the root of the tree: it stops with the system"}, 404)
+            return json_of({"error": f"{name!r} is the root of the tree: it stops with the system"}, 404)
         task = asyncio.get_running_loop().create_task(_contained(work(name)))
         self._work.add(task)
         task.add_done_callback(self._work.discard)
@@ -155,18 +155,18 @@ class TopologyServerActor(AgentProcess):
         if name not in (self.name, *own.path.split("/")):
             await asyncio.wait({task}, timeout=PATIENCE)
         if not task.done():
-            return _json({"name": name, "action": action, "status": "accepted"}, 202)
+            return json_of({"name": name, "action": action, "status": "accepted"}, 202)
         if problem := task.result():
-            return _json({"error": problem}, 409)
+            return json_of({"error": problem}, 409)
         state = next((one.state for one in self._nodes() if one.name == name), "stopped")
-        return _json({"name": name, "action": action, "state": state})
+        return json_of({"name": name, "action": action, "state": state})
 
     async def _expose(self, request: Request) -> Response:
         return self._metrics.response(request)
 
     def _missing(self, name: str) -> Response:
         hint = did_you_mean(name, [one.name for one in self._nodes()])
-        return _json({"error": f"there is no node {name!r}" + (f"; {hint}" if hint else "")}, 404)
+        return json_of({"error": f"there is no node {name!r}" + (f"; {hint}" if hint else "")}, 404)
 
 
 class _SystemMetrics:
@@ -201,13 +201,13 @@ class _SystemMetrics:
 
 def _answering(value: Callable[[], Any]) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
-        return _json(value())
+        return json_of(value())
 
     return answer
 
 
 async def _unknown(request: Request, error: Any) -> Response:
-    return _json({"error": error.detail}, error.status_code, error.headers)
+    return json_of({"error": error.detail}, error.status_code, error.headers)
 
 
 async def _contained(work: Awaitable[None]) -> str:
@@ -221,7 +221,3 @@ async def _contained(work: Awaitable[None]) -> str:
 
 def _is_agent(node: "NodeStatus") -> bool:
     return node.kind not in _SUPERVISORS
-
-
-def _json(value: Any, status: int = 200, headers: Any = None) -> Response:
-    return Response(msgspec.json.encode(value), status, headers=headers, media_type="application/json")

@@ -47,13 +47,7 @@ class LiteLLMProvider(Configured):
         if find_spec("litellm") is None:
             raise ExtraMissing("litellm", "litellm", "the model plugin 'litellm'")
 
-    def check(self) -> None:
-        """See that it can be used: the keys are LiteLLM's to check.
-
-        Raises:
-            ExtraMissing: If the library is not installed.
-        """
-        self.check_installed()
+    check = check_installed  # the keys are LiteLLM's to check
 
     async def chat(
         self,

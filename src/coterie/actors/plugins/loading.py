@@ -7,6 +7,7 @@ tools, of a function: `package.module.Name` or `package.module:Name`.
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 from coterie.backends.secrets import is_secret
@@ -124,10 +125,7 @@ def import_dotted(path: str) -> Any:
     module, colon, inside = path.partition(":")
     if not colon:
         module, _, inside = path.rpartition(".")
-    found: Any = import_module(module)
-    for part in inside.split("."):
-        found = getattr(found, part)
-    return found
+    return attrgetter(inside)(import_module(module))
 
 
 def _check_config(kind: str, plan: PluginPlan, made: Callable[..., Any], place: str) -> None:

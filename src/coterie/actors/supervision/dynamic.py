@@ -1,6 +1,5 @@
 """A supervisor whose children are spawned while it runs."""
 
-from collections.abc import Callable
 from typing import Any
 
 from coterie.actors.supervision.policy import RestartPolicy
@@ -28,17 +27,15 @@ class DynamicSupervisorActor(SupervisorActor):
             SpawnError: A limit is reached, or the supervisor is not running.
             Exception: What the start of the child raised.
         """
-        await self.start_child(child, self._check(child.spec.name))
+        name, limits = child.spec.name, self.limits
 
-    def _check(self, name: str) -> Callable[[], None]:
         def check() -> None:
-            limits = self.limits
             if limits.max_children is not None and len(self.children) >= limits.max_children:
                 raise _refused(name, f"{self.name!r} has {limits.max_children} children, its max_children")
             if limits.max_total_spawns is not None and self.added >= limits.max_total_spawns:
                 raise _refused(name, f"{self.name!r} has spawned {limits.max_total_spawns}, its max_total_spawns")
 
-        return check
+        await self.start_child(child, check)
 
 
 def _refused(name: str, why: str) -> SpawnError:

@@ -54,7 +54,7 @@ class SupervisorActor:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.spec = spec
-        self.report: Callable[[Change], None] = _ignore
+        self.report: Callable[[Change], None] = lambda change: None
         self.policy = policy
         self.path = path
         self.incarnation = 0
@@ -62,8 +62,8 @@ class SupervisorActor:
         self.added = 0
         self._initial = {child.spec.name: self._entry(child) for child in children}
         self._entries = dict(self._initial)
-        self._sink = sink or _ignore
-        self._ended = ended or _ignore
+        self._sink = sink or (lambda record: None)
+        self._ended = ended or (lambda *_: None)
         self._chance = chance
         self._history = RestartHistory(policy.limit.window)
         self._inbox: deque[Change | ChildRequest | Callable[[], Awaitable[None]]] = deque()
@@ -482,7 +482,3 @@ def _word_of(reason: Exit) -> str:
             return CRASHED
         case _:
             assert_never(reason)
-
-
-def _ignore(*_: object) -> None:
-    pass

@@ -1,7 +1,7 @@
 """The transport that a plan names."""
 
 from importlib.util import find_spec
-from typing import assert_never
+from typing import Any, assert_never
 
 from coterie.actors.transports.base import Transport
 from coterie.actors.transports.in_process import InProcessTransport
@@ -22,24 +22,31 @@ def transport_for(plan: TransportPlan, *, system: str, process: str = "", finger
         ExtraMissing: Its library is not installed.
         CannotStart: The environment's keys are wrong.
     """
+    options = {
+        "process": process,
+        "fingerprint": fingerprint,
+        "heartbeat_timeout": plan.heartbeat_timeout,
+        "now": boot_time,
+    }
     match plan.type:
         case "in_process":
             return InProcessTransport()
         case "zmq":
-            return _zmq(plan, system, process, fingerprint)
+            return _zmq(plan, system, options)
         case "nats":
-            return _nats(plan, system, process, fingerprint)
+            return _nats(plan, system, options)
         case _:
             assert_never(plan.type)
 
 
-def _zmq(plan: TransportPlan, system: str, process: str, fingerprint: str) -> Transport:
+def _zmq(plan: TransportPlan, system: str, options: dict[str, Any]) -> Transport:
     from coterie.actors.transports.broker import need_zmq
 
     need_zmq()
     from coterie.actors.transports.peer_transport import PeerTransport
     from coterie.actors.transports.zmq import ZmqCarrier
 
+    process = options["process"]
     waits = process and plan.start_proxy  # the supervisor's process starts the broker, and may start later
     carrier = ZmqCarrier(
         plan.pub_addr,
@@ -48,11 +55,10 @@ def _zmq(plan: TransportPlan, system: str, process: str, fingerprint: str) -> Tr
         timeout=None if waits else plan.connect_timeout,
         start_broker=plan.start_proxy and not process,
     )
-    silence = plan.heartbeat_timeout
-    return PeerTransport(carrier, process=process, fingerprint=fingerprint, heartbeat_timeout=silence, now=boot_time)
+    return PeerTransport(carrier, **options)
 
 
-def _nats(plan: TransportPlan, system: str, process: str, fingerprint: str) -> Transport:
+def _nats(plan: TransportPlan, system: str, options: dict[str, Any]) -> Transport:
     if find_spec("nats") is None:
         raise ExtraMissing("nats", "nats-py", "the transport 'nats'")
     from coterie.actors.transports.nats import NatsCarrier
@@ -62,18 +68,7 @@ def _nats(plan: TransportPlan, system: str, process: str, fingerprint: str) -> T
     if not plan.jetstream:
         from coterie.actors.transports.peer_transport import PeerTransport
 
-        silence = plan.heartbeat_timeout
-        return PeerTransport(
-            carrier, process=process, fingerprint=fingerprint, heartbeat_timeout=silence, now=boot_time
-        )
+        return PeerTransport(carrier, **options)
     from coterie.actors.transports.jetstream import JetStreamTransport
 
-    return JetStreamTransport(
-        carrier,
-        stream=plan.stream_name,
-        system=system,
-        process=process,
-        fingerprint=fingerprint,
-        heartbeat_timeout=plan.heartbeat_timeout,
-        now=boot_time,
-    )
+    return JetStreamTransport(carrier, stream=plan.stream_name, system=system, **options)

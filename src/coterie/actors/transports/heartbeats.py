@@ -22,13 +22,15 @@ class Heartbeats:
         now: A clock that never goes back and, where there is one, counts the time in which the machine was suspended.
 
     Attributes:
+        timeout: As it was given.
         every: Seconds between two heartbeats.
         number: That of the last one.
         lease: Seconds for which a confirmed heartbeat counts, from when it was sent.
     """
 
     def __init__(self, timeout: float, now: Callable[[], float]) -> None:
-        self.every, self.lease, self.now = timeout / BEATS, timeout * LEASE / BEATS, now
+        self.timeout, self.now = timeout, now
+        self.every, self.lease = timeout / BEATS, timeout * LEASE / BEATS
         self.number = 0
         self._sent: deque[float] = deque(maxlen=REMEMBERED)
 

@@ -61,25 +61,14 @@ class JetStreamTransport(PeerTransport):
     Args:
         stream: The name of the stream; created if there is none.
         system: The name of the system.
+        options: Those of a `PeerTransport`.
     """
 
-    def __init__(
-        self,
-        carrier: NatsCarrier,
-        *,
-        stream: str,
-        system: str,
-        process: str = "",
-        fingerprint: str = "",
-        heartbeat_timeout: float = 3.0,
-        now: Callable[[], float] | None = None,
-    ) -> None:
-        super().__init__(
-            carrier, process=process, fingerprint=fingerprint, heartbeat_timeout=heartbeat_timeout, now=now
-        )
+    def __init__(self, carrier: NatsCarrier, *, stream: str, system: str, **options: Any) -> None:
+        super().__init__(carrier, **options)
         self._nats, self._stream, self._system = carrier, stream, plain_name(system)
         self._subjects = subjects_of(stream)
-        self._wait = max(heartbeat_timeout, 1.0)
+        self._wait = max(self.beats.timeout, 1.0)
         self._outgoing: dict[str, deque[HandOver]] = {}
         self._stored: dict[str, int] = {}  # asks, until they are answered
         self._in_hand: dict[str, tuple[Msg, asyncio.Event]] = {}

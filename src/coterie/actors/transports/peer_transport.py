@@ -30,7 +30,7 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Container, Iterable
 from functools import partial
-from typing import get_args
+from typing import Any, get_args
 
 from coterie.actors.answers import error_of
 from coterie.actors.message import TURN_CONTROLS, AskRefusal, Message
@@ -58,32 +58,17 @@ class PeerTransport(PeerConnections):
     when it sent the last heartbeat confirmed.
 
     Args:
-        process: The process name of a worker; empty: this is the supervisor.
-        fingerprint: That of the plan; agents of nodes with another one are not known here.
-        now: The clock of the heartbeats; the event loop's unless it is given.
+        options: Those of `PeerConnections`; agents of nodes with another `fingerprint` are not known here.
 
     Attributes:
-        beats: The heartbeats of this node.
-        peers: The other nodes by address.
         trusts: Whether messages for an agent may go to a peer that has it; without one, they may.
         resolve: Called for a name that no node has; returns when it is worth looking again, or raises the
             `ActorError` that the sender gets. Without one, such a name raises at once.
         planned: Agents that have a host sooner or later; a durable mailbox takes messages for them before.
-        broken: How many packets could not be read.
     """
 
-    def __init__(
-        self,
-        carrier: Carrier,
-        *,
-        process: str = "",
-        fingerprint: str = "",
-        heartbeat_timeout: float = 3.0,
-        now: Callable[[], float] | None = None,
-    ) -> None:
-        super().__init__(
-            carrier, process=process, fingerprint=fingerprint, heartbeat_timeout=heartbeat_timeout, now=now
-        )
+    def __init__(self, carrier: Carrier, **options: Any) -> None:
+        super().__init__(carrier, **options)
         self.resolve: Callable[[str], Awaitable[None]] | None = None
         self.trusts: Callable[[Peer, str], bool] | None = None
         self.planned: Container[str] = ()
@@ -133,7 +118,7 @@ class PeerTransport(PeerConnections):
 
     def deliver(self, message: Message) -> "asyncio.Future[None] | None":
         """Send *message* to the node of its recipient, or keep it until there is one."""
-        frame = wire.encode(wire.PostFrame(message), message.recipient, self._carrier.limit)
+        frame = self._encoded(wire.PostFrame(message), message.recipient)
         taken: asyncio.Future[None] | None = self._loop.create_future() if message.reply_to is None else None
         entry = self._sent[message.id] = HandOver(message, frame, taken)
         remote = self._hosts.get(message.recipient)
@@ -173,7 +158,7 @@ class PeerTransport(PeerConnections):
         self._open.pop(message.correlation_id or "", None)
         remote = self._remotes.get(address)
         if remote is not None:
-            self._put(remote, wire.encode(wire.ReplyFrame(message), message.sender, self._carrier.limit))
+            self._put(remote, self._encoded(wire.ReplyFrame(message), message.sender))
 
     def announce(self, name: str) -> None:
         """Tell all peers that this node has the agent *name*."""

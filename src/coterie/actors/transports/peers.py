@@ -6,8 +6,9 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from itertools import count
 from math import inf
 from typing import Any, ClassVar
 
@@ -15,11 +16,10 @@ import msgspec
 
 from coterie.actors.transports import wire
 from coterie.actors.transports.base import Carrier, Endpoint
-from coterie.actors.transports.calls import Handler, NodeCalls, take_answer
 from coterie.actors.transports.channel import Channel
 from coterie.actors.transports.heartbeats import BEATS, Heartbeats
 from coterie.actors.transports.remote import Peer, RemoteNode
-from coterie.errors import WorkerLost
+from coterie.errors import ActorError, AskTimedOut, WorkerLost, error_line
 
 SETTLED = 5000
 """Ids in one frame, of messages that are in their mailboxes or were handled."""
@@ -27,6 +27,7 @@ SETTLED = 5000
 TICK = 0.05
 """Seconds after which an acknowledgement is sent that no other frame has carried."""
 
+Handler = Callable[[Peer, Any], Awaitable[Any]]
 _LOG = logging.getLogger("coterie")
 
 
@@ -69,7 +70,8 @@ class PeerConnections:
         self._wake, self._beat_now = asyncio.Event(), asyncio.Event()
         self._tick: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._calls = NodeCalls(self._put, lambda: carrier.limit)
+        self._servers: dict[str, Handler] = {}
+        self._call_numbers = count(1)
         self._watchers: list[Callable[[Peer, str], None]] = []
         self._is_stopping = False
         self._back_at = self._heard_itself_at = -inf
@@ -84,7 +86,7 @@ class PeerConnections:
 
     def serve(self, kind: str, handler: Handler) -> None:
         """Answer the requests of *kind*; they begin in the order in which a node sent them."""
-        self._calls.handlers[kind] = handler
+        self._servers[kind] = handler
 
     async def request(self, address: str, kind: str, payload: Any = None, timeout: float | None = 30.0) -> Any:  # noqa: ASYNC109
         """Send a request to the node *address*, and return what its handler returns.
@@ -97,7 +99,18 @@ class PeerConnections:
         remote = self._remotes.get(address)
         if remote is None or remote.peer is None:
             raise WorkerLost(kind, address)
-        return await self._calls.request(remote, kind, payload, timeout)
+        number = next(self._call_numbers)
+        frame = self._encoded(wire.CallFrame(number, kind, payload), kind)
+        future: asyncio.Future[Any] = self._loop.create_future()
+        remote.calls[number] = (future, kind)
+        self._put(remote, frame)
+        try:
+            async with asyncio.timeout(timeout):
+                return await future
+        except TimeoutError:
+            raise AskTimedOut(kind, timeout or 0.0) from None
+        finally:
+            remote.calls.pop(number, None)
 
     def confirmed_at(self, address: str) -> float:
         """When this node sent the last of its heartbeats that the node *address* has confirmed; `-inf`: none."""
@@ -124,7 +137,10 @@ class PeerConnections:
         task.add_done_callback(self._tasks.discard)
 
     def _send(self, remote: RemoteNode, frame: wire.Frame) -> None:
-        self._put(remote, wire.encode(frame, remote.address, self._carrier.limit))
+        self._put(remote, self._encoded(frame, remote.address))
+
+    def _encoded(self, frame: wire.Frame, recipient: str) -> bytes:
+        return wire.encode(frame, recipient, self._carrier.limit)
 
     def _put(self, remote: RemoteNode, frame: bytes) -> None:
         remote.channel.send(frame)
@@ -153,7 +169,7 @@ class PeerConnections:
         while remote.taken or remote.handled:
             settled = wire.SettledFrame(remote.taken[:SETTLED], remote.handled[:SETTLED])
             del remote.taken[:SETTLED], remote.handled[:SETTLED]
-            remote.channel.send(wire.encode(settled, remote.address, self._carrier.limit))
+            remote.channel.send(self._encoded(settled, remote.address))
 
     async def _beat(self) -> None:
         while True:
@@ -289,9 +305,22 @@ class PeerConnections:
         self._begin(self._answer(remote, frame))
 
     async def _answer(self, remote: RemoteNode, frame: wire.CallFrame) -> None:
-        reply = await self._calls.answer(remote, frame)
+        handler, peer = self._servers.get(frame.kind), remote.peer
+        try:
+            if handler is None or peer is None:
+                raise LookupError(f"no handler for requests {frame.kind!r}")
+            reply = self._encoded(wire.CallReplyFrame(frame.number, await handler(peer, frame.payload)), frame.kind)
+        except Exception as error:  # becomes an error of the requesting node
+            why = str(error) if handler is None or peer is None else error_line(error)
+            reply = self._encoded(wire.CallReplyFrame(frame.number, None, why), frame.kind)
         if self._remotes.get(remote.address) is remote:
             self._put(remote, reply)
 
     def _on_called(self, remote: RemoteNode, frame: wire.CallReplyFrame) -> None:
-        take_answer(remote, frame)
+        future, kind = remote.calls.get(frame.number, (None, ""))
+        if future is None or future.done():
+            return
+        if frame.error:
+            future.set_exception(ActorError(kind, frame.error))
+        else:
+            future.set_result(frame.payload)

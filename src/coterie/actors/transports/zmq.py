@@ -52,7 +52,7 @@ class ZmqCarrier:
         self._broker = Broker(pub_addr, sub_addr, self._keys) if start_broker else None
         self._system = plain_name(system)
         self._context: zmq.Context[zmq.Socket[bytes]]
-        self._receive: Callable[[bytes], None] = _ignore
+        self._receive: Callable[[bytes], None] = lambda packet: None
         self._all = self._topic("*")
 
     def _topic(self, address: str) -> bytes:
@@ -129,7 +129,3 @@ class ZmqCarrier:
         await asyncio.to_thread(self._context.term)
         if self._broker is not None:
             await asyncio.to_thread(self._broker.stop)
-
-
-def _ignore(packet: bytes) -> None:
-    """Until it is connected."""

@@ -90,7 +90,7 @@ class WorkerSystem:
         reply_streams: object = None,
         folder: str = "",
     ) -> None:
-        self.plan, self._keeps_plugins, self._journal = plan, keep_plugins, sink or _discard
+        self.plan, self._keeps_plugins, self._journal = plan, keep_plugins, sink or (lambda record: None)
         self.plugins = plugins or Plugins.from_plan(plan.plugins, clock)
         tracer = self.plugins.tracer
         self._fingerprint = fingerprint(plan.root)
@@ -342,9 +342,14 @@ class WorkerSystem:
         if len(self._outbox) == KEPT:
             self._first += 1
         self._outbox.append(item)
-        if self._supervisor and self._reporting is None:
+        if self._supervisor:
+            self._begin_report()
+
+    def _begin_report(self) -> "asyncio.Task[None]":
+        if self._reporting is None:
             self._reporting = self.node.create_task(self._send_reports())
             self._reporting.add_done_callback(self._reported)
+        return self._reporting
 
     def _reported(self, task: "asyncio.Task[None]") -> None:
         self._reporting = None
@@ -366,12 +371,8 @@ class WorkerSystem:
     async def _flush(self) -> None:
         """Wait until the supervisor has every report."""
         while self._outbox and self._supervisor:
-            if self._reporting is None:
-                self._reporting = self.node.create_task(self._send_reports())
-                self._reporting.add_done_callback(self._reported)
-            reporting = self._reporting
             before = len(self._outbox)
-            await asyncio.wait({reporting})
+            await asyncio.wait({self._begin_report()})
             if len(self._outbox) >= before:
                 return
 
@@ -417,7 +418,3 @@ def _make_transport(plan: SystemPlan, fingerprint: str) -> "PeerTransport":
 
     made = transport_for(plan.transport, system=plan.root.name, process=plan.process, fingerprint=fingerprint)
     return made  # type: ignore[return-value]
-
-
-def _discard(record: Record) -> None:
-    """Without a journal, records go nowhere."""

@@ -100,7 +100,7 @@ class WorkerPool:
         self.displaced = loop.create_future()
         self._began = self._clock.now()
         self._transport.resolve, self._transport.planned = self.resolve, self._children
-        self.node.reach = self.reach
+        self.node.reach = partial(self.resolve, is_patient=True)
         serve(self._transport, WorkerReport, self._take)
         serve(self._transport, Leave, self._let_go)
         serve(self._transport, Spawn, self._spawn)
@@ -125,16 +125,11 @@ class WorkerPool:
         for task in list(self._tasks):
             task.cancel()
 
-    async def reach(self, name: str) -> None:
-        """Wait until the agent *name* is somewhere else, also if its worker was lost.
-
-        Raises:
-            ActorError: It is unknown, or it has stopped.
-        """
-        await self.resolve(name, is_patient=True)
-
     async def resolve(self, name: str, *, is_patient: bool = False) -> None:
         """Wait until the agent *name* is somewhere else; for a sender whose message no node takes yet.
+
+        Args:
+            is_patient: Wait also if its worker was lost.
 
         Raises:
             ActorError: It is nowhere: it is unknown, it has stopped, or its worker was lost.

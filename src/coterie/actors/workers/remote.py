@@ -56,7 +56,7 @@ class RemoteChild:
 
     def __init__(self, spec: ChildSpec, slot: WorkerSlot, type_: str = "") -> None:
         self.spec = spec
-        self.report: Callable[[Change], None] = _ignore
+        self.report: Callable[[Change], None] = lambda change: None
         self.slot = slot
         self.incarnation = 0
         self.host, self.is_up = "", False
@@ -106,7 +106,3 @@ class RemoteChild:
     def update(self, health: AgentHealth) -> None:
         """Take a report of its worker."""
         self._health = health
-
-
-def _ignore(change: Change) -> None:
-    """Without a supervisor, nothing follows."""

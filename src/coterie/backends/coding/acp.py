@@ -214,14 +214,8 @@ class _Attempt(CodingAttempt):
         try:
             return await (self.in_time(asked, method) if bounded else asked)
         except ConnectionError:
-            raise Gone(self._last_words(method)) from None
-
-    def _last_words(self, method: str) -> str:
-        assert self._process is not None
-        child = self._process.child
-        how = f"ended with status {child.status}" if child.exited.done() else "closed its output"
-        last = self._process.log.last_line
-        return f"the agent {how} before it answered `{method}`" + (f": {last}" if last else "")
+            assert self._process is not None
+            raise Gone(self._process.last_words(f"it answered `{method}`")) from None
 
     async def _handle(self, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
         """Answer a request of the agent, or hear what it says; None: there is no such request."""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 from msgspec import Struct
 
-from coterie.backends.attempt import ProcessEnvironment, marker_of, prepared
+from coterie.backends.attempt import ProcessEnvironment, prepared
 from coterie.backends.attempt_task import AttemptTask
 from coterie.backends.base import (
     Answer,
@@ -143,7 +143,7 @@ class CodingAttempt(AttemptTask):
         Raises:
             Wedged: If that takes longer than the handshake may.
         """
-        marker = marker_of(self.request)
+        marker = self.request.ref.marker
         start = WireProcess.start(argv, env=env, cwd=cwd, marker=marker, secrets=self._secrets, on_event=self.say)
         try:
             process = await self.in_time(start, "start")
@@ -291,7 +291,7 @@ class CodingAttempt(AttemptTask):
 
     async def _kill(self) -> None:
         """End what `_release` did not end in time."""
-        await end_orphans(marker_of(self.request), (), grace=0.0)
+        await end_orphans(self.request.ref.marker, (), grace=0.0)
         self.text(f"the agent did not end within {self.deadlines.end:g} s: its processes were killed\n", "log")
 
     async def _safely(self, environment: ProcessEnvironment) -> Result:

@@ -288,7 +288,7 @@ class _Attempt(CodingAttempt):
             else:
                 break
         assert self._process is not None
-        raise Gone(claude_process.last_words(self._process))
+        raise Gone(self._process.last_words("it had answered"))
 
     def _take_up(self, ids: Iterable[str]) -> None:
         """Note that the agent has taken up the guidance with these ids."""

@@ -50,7 +50,7 @@ class ProcessTransport:
             if _is_well_formed(message):
                 yield message
         if not self.may_end:
-            raise Gone(last_words(self._process))
+            raise Gone(self._process.last_words("it had answered"))
 
     async def close(self) -> None:
         """The attempt ends the process."""
@@ -97,11 +97,3 @@ def _is_well_formed(message: Mapping[str, Any]) -> bool:
         case {"type": "control_request" | "control_cancel_request" | "transcript_mirror"}:
             return False
     return isinstance(message.get("task_id", ""), str)
-
-
-def last_words(process: WireProcess) -> str:
-    """How *process* ended before it had answered, for an error."""
-    child = process.child
-    how = f"ended with status {child.status}" if child.exited.done() else "closed its output"
-    last = process.log.last_line
-    return f"the agent {how} before it had answered" + (f": {last}" if last else "")

@@ -21,7 +21,7 @@ import msgspec
 
 from coterie import files
 from coterie.backends.agentside.client import OWN, TOKEN
-from coterie.backends.attempt import ProcessEnvironment, identity, marker_of, prepared
+from coterie.backends.attempt import ProcessEnvironment, identity, prepared
 from coterie.backends.base import Event, Launched, OnEvent, Request
 from coterie.backends.coding import pi_extension
 from coterie.backends.coding.attempt import Gone, in_time
@@ -54,7 +54,7 @@ class PiProcess:
 
     def __init__(self, process: WireProcess, launched: Launched, grace: float) -> None:
         self.process, self.launched, self._grace = process, launched, grace
-        self.hear: Hear = _ignore
+        self.hear: Hear = lambda message: None
         self._asked: dict[str, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
         self._ids = count(1)
         self._companions: dict[int, str] = {launched.pid: launched.started}
@@ -92,10 +92,7 @@ class PiProcess:
 
     def last_words(self, awaited: str) -> str:
         """How its process ended before it answered *awaited*."""
-        child = self.process.child
-        how = f"ended with status {child.status}" if child.exited.done() else "closed its output"
-        last = self.process.log.last_line
-        return f"the agent {how} before it answered `{awaited}`" + (f": {last}" if last else "")
+        return self.process.last_words(f"it answered `{awaited}`")
 
     @property
     def running(self) -> bool:
@@ -104,12 +101,12 @@ class PiProcess:
 
     def attach(self, on_event: OnEvent, transcript: Transcript) -> None:
         """Pass on its log to *on_event*, and keep what it says in *transcript*; its events are still ignored."""
-        self.hear = _ignore
+        self.hear = lambda message: None
         self.process.attach(on_event, transcript)
 
     def detach(self) -> None:
         """Pass on nothing: no attempt listens."""
-        self.attach(_drop, Transcript(None, Secrets()))
+        self.attach(lambda event: None, Transcript(None, Secrets()))
 
     async def clear(self, markers: list[str]) -> None:
         """End what its last attempt has left behind, by descent or by one of *markers*, while it goes on."""
@@ -241,7 +238,7 @@ class PiSlot:
         if self.process is None or not self.process.running:
             return False
         self.process.detach()
-        await self.process.clear([self.marker, marker_of(request)])
+        await self.process.clear([self.marker, request.ref.marker])
         return self.process.running
 
     async def end_process(self) -> None:
@@ -304,11 +301,3 @@ class PiPool:
         """End all processes. Idempotent."""
         self._idle.clear()
         await asyncio.gather(*(self.end(slot) for slot in list(self._slots)))
-
-
-def _ignore(message: Mapping[str, Any]) -> None:
-    pass
-
-
-def _drop(event: Event) -> None:
-    pass

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from coterie import files
-from coterie.backends.base import Launched, OnEvent, Text
+from coterie.backends.base import OnEvent, Text
 from coterie.backends.child import Child, spawn
 from coterie.backends.outcome import OutputReader
-from coterie.backends.processes import GRACE, end_group, marked, started
+from coterie.backends.processes import GRACE, end_group
 from coterie.backends.secrets import Secrets
 
 LONGEST_LINE = 64 << 20
@@ -107,9 +107,9 @@ class WireProcess:
                 stdin=None,
                 env=env,
                 cwd=cwd,
-                on_start=lambda pid: process._on_event(Launched(pid=pid, group=pid, started=started(pid))),
+                marker=marker,
+                on_event=on_event,
                 on_output=process._feed,
-                within=marked(marker),
             )
         )
         try:
@@ -128,6 +128,12 @@ class WireProcess:
     def running(self) -> bool:
         """Whether the program has not ended."""
         return not self.child.exited.done()
+
+    def last_words(self, missed: str) -> str:
+        """How the program ended before *missed*."""
+        how = f"ended with status {self.child.status}" if self.child.exited.done() else "closed its output"
+        last = self.log.last_line
+        return f"the agent {how} before {missed}" + (f": {last}" if last else "")
 
     def attach(self, on_event: OnEvent, transcript: Transcript) -> None:
         """Pass on what it says from now on to *on_event*, and keep it in *transcript*."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.backends.attempt import marker_of
 from coterie.backends.attempt_task import AttemptTask
 from coterie.backends.base import Abilities, Failure, OnEvent, Request, Result, Session
 from coterie.backends.models.cassette import Cassette
@@ -182,7 +181,7 @@ class _Attempt(AttemptTask):
             await asyncio.wait({exchange})
         options = self._request.agent.options
         if options.get("mcp_servers") or "Bash" in options.get("built_in_tools", ()) or self._request.env:
-            await end_orphans(marker_of(self._request), ())
+            await end_orphans(self._request.ref.marker, ())
 
 
 def _modules_for(agent: AgentPlan) -> tuple[str, ...]:

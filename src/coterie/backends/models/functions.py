@@ -8,6 +8,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +47,7 @@ def _tool(name: str, path: str) -> Tool[None]:
 def _imported(name: str, path: str) -> Callable[..., Any]:
     module, _, inside = path.partition(":")
     try:
-        found: Any = import_module(module)
-        for part in inside.split("."):
-            found = getattr(found, part)
+        found = attrgetter(inside)(import_module(module))
     except Exception as error:  # importing runs the user's code, which may raise anything
         raise Unusable(
             f"the tool {name!r} cannot be imported from {path!r}: {type(error).__name__}: {error}; it is searched for "

@@ -14,12 +14,12 @@ from typing import Any
 
 from coterie.backends.agentside.client import TOKEN
 from coterie.backends.agentside.words import Misused, message_of
-from coterie.backends.attempt import ProcessEnvironment, marker_of, prepared, variables_of
-from coterie.backends.base import Launched, OnEvent, Request
+from coterie.backends.attempt import ProcessEnvironment, prepared, variables_of
+from coterie.backends.base import OnEvent, Request
 from coterie.backends.child import Child, spawn
 from coterie.backends.models.rules import Refused, Rules
 from coterie.backends.outcome import OutputReader, cannot_start
-from coterie.backends.processes import GRACE, end_group, marked, started
+from coterie.backends.processes import GRACE, end_group
 from coterie.backends.secrets import Secrets, without_secrets
 
 LONGEST = 600.0
@@ -47,7 +47,7 @@ class Programs:
         self._variables = _variables(request, self._environment)
         self._nothing = stack.enter_context(open(os.devnull, "rb"))  # noqa: SIM115 - the stack is its context
         self._rules, self._secrets, self._on_event = rules, secrets, on_event
-        self._marker = marker_of(request)
+        self._marker = request.ref.marker
 
     async def bash(self, command: str, seconds: float = _USUAL) -> str:
         """Run a program and return its exit status and output.
@@ -85,10 +85,10 @@ class Programs:
                 stdin=self._nothing,
                 env=self._variables,
                 cwd=self._environment.cwd,
-                on_start=lambda pid: self._on_event(Launched(pid=pid, group=pid, started=started(pid))),
+                marker=self._marker,
+                on_event=self._on_event,
                 on_output=lambda fd, data: output.feed(data),
                 merged=True,
-                within=marked(self._marker),
             )
         except (OSError, ValueError) as error:
             raise Refused(cannot_start(argv[0], self._environment.cwd, error).reason) from error

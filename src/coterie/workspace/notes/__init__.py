@@ -1,6 +1,6 @@
 """Notes of loops: memory and tasks, each of a project and of a run."""
 
-from coterie.workspace.notes.base import EntryFiles, NoNotes, NoteChange, Notes, NoteSettings, ShownNotes
+from coterie.workspace.notes.base import EntryFiles, NoteChange, Notes, NoteSettings, ShownNotes
 from coterie.workspace.notes.collection import InvalidChange, timestamp
 from coterie.workspace.notes.entry_notes import EntryNotes
 from coterie.workspace.notes.memory import Memory
@@ -12,7 +12,6 @@ __all__ = [
     "EntryNotes",
     "InvalidChange",
     "Memory",
-    "NoNotes",
     "NoteChange",
     "NoteSettings",
     "Notes",

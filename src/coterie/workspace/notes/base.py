@@ -1,7 +1,6 @@
 """The notes that a run needs: where they are stored, and the texts that prompts show."""
 
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -74,7 +73,7 @@ class EntryFiles(Struct, frozen=True):
             entries.add(self.run, change.run)
 
 
-class Notes(Protocol):
+class Notes:
     """The memory and tasks of runs. By default there are none."""
 
     def files(self, run: str, settings: NoteSettings | None, kind: str) -> EntryFiles | None:
@@ -88,7 +87,3 @@ class Notes(Protocol):
     async def open_tasks(self, run: str, settings: NoteSettings | None) -> tuple[str, ...]:
         """The tasks that keep *run* from completing."""
         return ()
-
-
-class NoNotes(Notes):
-    """No memory and no tasks."""

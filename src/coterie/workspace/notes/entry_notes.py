@@ -1,15 +1,16 @@
 """Memory and tasks that are entries, wherever these are kept."""
 
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 from coterie.workspace.notes.base import EntryFiles, Notes, NoteSettings, ShownNotes
 from coterie.workspace.notes.memory import Memory
 from coterie.workspace.notes.tasks import Tasks
 
 
-class EntryNotes(Notes, Protocol):
+class EntryNotes(Notes, ABC):
     """The memory and tasks of runs, of which `files` gives the entries."""
 
+    @abstractmethod
     def files(self, run: str, settings: NoteSettings | None, kind: str) -> EntryFiles:
         """The entries of the `memory`, or of the `task`s, of *run*."""
 
