@@ -154,7 +154,7 @@ def turn(runs: Runs, run: str, turn: str) -> Shown:
 
 def prompt(runs: Runs, run: str, turn: str) -> Shown:
     """The prompt of a turn, verbatim."""
-    value = _found(runs, run, turn)
+    value = turn_detail.detail(runs, run, turn).data()
     kept = {name: value[name] for name in ("run", "turn", "prompt", "prompt_is_exact")}
     exact = "" if value["prompt_is_exact"] else f"({text.INEXACT})\n\n"
     return kept, exact + value["prompt"]
@@ -165,7 +165,7 @@ def output(runs: Runs, run: str, turn: str) -> Shown:
 
     While it runs, what it has printed so far; without an answer, the output of its last failed attempt.
     """
-    value = _found(runs, run, turn)
+    value = turn_detail.detail(runs, run, turn).data()
     kept = {name: value[name] for name in ("run", "turn", "state", "reason", "text", "outputs")}
     if value["state"] == "finished":
         return kept, value["text"].rstrip("\n") or f"({value['state']})"
@@ -208,11 +208,6 @@ def only_turn(runs: Runs, run: str) -> str | None:
 def named(turn: str) -> str:
     """Return the id of a turn from its id or the number of a loop's iteration."""
     return f"iteration#{turn}" if turn.isdecimal() else turn
-
-
-def _found(runs: Runs, run: str, name: str) -> dict[str, Any]:
-    value: dict[str, Any] = turn(runs, run, name)[0]
-    return value
 
 
 def _notes_place(runs: Runs, run: str, kind: str) -> Any:
