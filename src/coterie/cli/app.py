@@ -169,7 +169,7 @@ def main(arguments: Sequence[str]) -> int:
                 or 0
             )
     except SystemExit as end:
-        return _status(end)
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # even a defect ends in a message, not in a traceback
@@ -293,10 +293,6 @@ def _typer_command(one: Command, *, is_group: bool = False, fitting: str = "") -
     vars(run)["__signature__"] = Signature(parameters)
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
-
-
-def _status(end: SystemExit) -> int:
-    return end.code if isinstance(end.code, int) else int(end.code is not None)
 
 
 def _report(error: Exception, *, as_json: bool) -> int:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from coterie.cli.loop_options import LoopOptions, loop_given
 from coterie.cli.options import AsJson, Backend, Cluster, InputFile, LimitOptions, LogFormat, Named, Prompt, Set
-from coterie.cli.output import choose_log, complain, print_result, say, say_json
+from coterie.cli.output import choose_log, complain, print_result, say_json
 from coterie.cli.parameters import Arg, Opt
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def submit(
 
     from coterie.cli.before import show_risks
     from coterie.cli.inputs import gather
-    from coterie.cli.run import plan_for
+    from coterie.cli.run import plan_for, print_outcome
     from coterie.cli.signals import drive
-    from coterie.cli.text import outcomes as text
+    from coterie.cli.text.outcomes import outcome_data
     from coterie.cluster.address import connected
     from coterie.cluster.files import around
     from coterie.cluster.submit import bring_home, done, submit, unserved
@@ -104,13 +104,9 @@ def submit(
             complain(f"run {run} was submitted before, and nothing was started; {hint}")
         return 0
     if as_json:
-        say_json(text.outcome_data(outcome, ()))
-        return outcome.exit
-    if outcome.result and (result := text.result(outcome.result)):
-        (complain if outcome.status == "failed" else say)(result)
-    complain(text.outcome(outcome))
-    if hint := text.next_steps(outcome, f" --cluster {shlex.quote(cluster)}" if cluster else ""):
-        complain(hint)
+        say_json(outcome_data(outcome))
+    else:
+        print_outcome(outcome, f" --cluster {shlex.quote(cluster)}" if cluster else "")
     return outcome.exit
 
 

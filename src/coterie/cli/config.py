@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from msgspec import Struct
+
 from coterie.cli.options import AsJson
 from coterie.cli.output import print_result, report, say
 from coterie.cli.parameters import Arg, Opt
@@ -13,9 +15,35 @@ if TYPE_CHECKING:
 
 Project = Annotated[Path | None, Opt("--project", metavar="DIR", help="The project's folder (the current one).")]
 Preset = Annotated[str, Opt("--preset", metavar="P", help="The preset whose overrides apply.")]
-User = Annotated[bool, Opt("--user", help="Change your own settings, or with --preset your override of it.")]
-Here = Annotated[bool, Opt("--here", help="Change your own settings for the project of this directory.")]
-Repo = Annotated[bool, Opt("--repo", help="Change this repository's override of the preset.")]
+
+
+class ChangedSettings(Struct, frozen=True, kw_only=True):
+    """The file of settings that a command changes."""
+
+    preset: Preset = ""
+    user: Annotated[bool, Opt("--user", help="Change your own settings, or with --preset your override of it.")] = False
+    here: Annotated[bool, Opt("--here", help="Change your own settings for the project of this directory.")] = False
+    repo: Annotated[bool, Opt("--repo", help="Change this repository's override of the preset.")] = False
+
+    @property
+    def path(self) -> Path:
+        """The file; an agent may not change it.
+
+        Raises:
+            UsageError: If the options name none, or several.
+        """
+        from coterie.errors import UsageError
+        from coterie.formats.settings_locations import override_file, own_file, user_file
+        from coterie.runs.authority import check_operator
+
+        check_operator()
+        if self.user + self.here + self.repo != 1:
+            raise UsageError("choose what to change: --user, --here, or --repo with --preset NAME")
+        if self.here or (self.user and not self.preset):
+            return own_file(Path.cwd(), os.environ) if self.here else user_file(os.environ)
+        if not self.preset or "/" in self.preset:
+            raise UsageError("name the preset: --preset NAME")
+        return override_file("user" if self.user else "repo", self.preset, Path.cwd(), os.environ)
 
 
 def show(
@@ -47,10 +75,8 @@ def show(
 
 def set_(
     setting: Annotated[str, Arg(metavar="KEY=VALUE", help="The setting and its value.")],
-    preset: Preset = "",
-    user: User = False,
-    here: Here = False,
-    repo: Repo = False,
+    *,
+    file: ChangedSettings,
 ) -> int:
     """Set a value in your own settings, or in an override of a preset."""
     from coterie.errors import UsageError
@@ -59,7 +85,7 @@ def set_(
     name, equals, value = setting.partition("=")
     if not equals:
         raise UsageError(f"{setting!r} is not KEY=VALUE; write coterie config set {setting}=VALUE")
-    path = _changed(preset, user, here, repo)
+    path = file.path
     is_new = not path.exists()
     set_value(path, name.strip(), value.strip())
     say(f"set {name.strip()} = {value.strip()} in {path}")
@@ -70,15 +96,13 @@ def set_(
 
 def unset(
     name: Annotated[str, Arg(metavar="KEY", help="The setting.")],
-    preset: Preset = "",
-    user: User = False,
-    here: Here = False,
-    repo: Repo = False,
+    *,
+    file: ChangedSettings,
 ) -> int:
     """Remove a value from your own settings, or from an override of a preset."""
     from coterie.formats.settings.edit import unset_value
 
-    path = _changed(preset, user, here, repo)
+    path = file.path
     if not unset_value(path, name):
         say(f"{name} is not set in {path}")
         return 0
@@ -114,22 +138,6 @@ def path(project: Project = None, preset: Preset = "", as_json: AsJson = False) 
     return 0
 
 
-def _changed(preset: str, user: bool, here: bool, repo: bool) -> Path:
-    """Return the file that a command changes, which an agent may not."""
-    from coterie.errors import UsageError
-    from coterie.formats.settings_locations import override_file, own_file, user_file
-    from coterie.runs.authority import check_operator
-
-    check_operator()
-    if user + here + repo != 1:
-        raise UsageError("choose what to change: --user, --here, or --repo with --preset NAME")
-    if here or (user and not preset):
-        return own_file(Path.cwd(), os.environ) if here else user_file(os.environ)
-    if not preset or "/" in preset:
-        raise UsageError("name the preset: --preset NAME")
-    return override_file("user" if user else "repo", preset, Path.cwd(), os.environ)
-
-
 def _check_preset(preset: str) -> None:
     """Raise if *preset* is not the name of one, and has no overrides."""
     from coterie.diagnostics import did_you_mean
@@ -159,10 +167,11 @@ def _text(file: str) -> str:
 
 
 def _lines(settings: "Settings", explain: bool) -> list[str]:
+    from coterie.cli.text.words import as_json
     from coterie.formats.settings import keys
 
     values = {name: _value(settings, name) for name in keys()} | dict(settings.unknown)
-    shown = {name: f"{name} = {_written(value)}" for name, value in values.items()}
+    shown = {name: f"{name} = {as_json(value) if value is not None else '(unset)'}" for name, value in values.items()}
     if not explain:
         return list(shown.values())
     width = min(60, max(map(len, shown.values())))
@@ -175,12 +184,6 @@ def _value(settings: "Settings", name: str) -> Any:
 
     value: Any = settings.value(name)
     return round(value * 1000) if value is not None and keys()[name].type in ("ms", "duration") else value
-
-
-def _written(value: Any) -> str:
-    import json
-
-    return "(unset)" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _as_data(settings: "Settings") -> dict[str, Any]:

@@ -1,8 +1,7 @@
 """`coterie topology graph`: draw a team."""
 
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, assert_never
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from coterie.cli.output import report, say, say_json
 from coterie.cli.parameters import Arg, Opt
@@ -13,13 +12,8 @@ if TYPE_CHECKING:
     from coterie.topology.model import Topology
 
 
-class Format(Enum):
-    """File formats of pictures."""
-
-    MERMAID = "mermaid"
-    DOT = "dot"
-    SVG = "svg"
-    JSON = "json"
+Format = Literal["mermaid", "dot", "svg", "json"]
+"""File formats of pictures."""
 
 
 def graph(
@@ -43,7 +37,7 @@ def graph(
 
     format = format or _format_of(output)
     found = examine(file)
-    if found.topology is None and format is Format.JSON:
+    if found.topology is None and format == "json":
         say_json(found.to_dict())
         return found.exit
     report(found.errors, found.text)
@@ -52,7 +46,7 @@ def graph(
     picture = _graph(found.topology, found.plan, nested)
     if output is not None:
         output.write_text(_written(picture, format), encoding="utf-8")
-    elif format is Format.JSON:
+    elif format == "json":
         say_json(picture)
     else:
         say(_written(picture, format).rstrip("\n"))
@@ -70,10 +64,10 @@ def _format_of(output: Path | None) -> Format:
         from coterie.errors import UsageError
 
         raise UsageError(f"{suffix[1:]} cannot be written: write --output {output.with_suffix('.svg')}")  # type: ignore[union-attr]
-    return _BY_NAME.get(suffix, Format.MERMAID)
+    return _BY_NAME.get(suffix, "mermaid")
 
 
-_BY_NAME = {".svg": Format.SVG, ".dot": Format.DOT, ".gv": Format.DOT, ".json": Format.JSON}
+_BY_NAME: dict[str, Format] = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".json": "json"}
 _PICTURES = (".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
 
 
@@ -89,16 +83,9 @@ def _graph(topology: "Topology", plan: "Plan | None", nested: bool) -> "Graph":
 def _written(picture: "Graph", format: Format) -> str:
     from coterie.topology import drawing
 
-    match format:
-        case Format.MERMAID:
-            return drawing.mermaid(picture)
-        case Format.DOT:
-            return drawing.dot(picture)
-        case Format.SVG:
-            return drawing.svg(picture)
-        case Format.JSON:
-            import msgspec
+    if format == "json":
+        import msgspec
 
-            return msgspec.json.encode(picture, enc_hook=str).decode() + "\n"
-        case _:
-            assert_never(format)
+        return msgspec.json.encode(picture, enc_hook=str).decode() + "\n"
+    write = {"mermaid": drawing.mermaid, "dot": drawing.dot, "svg": drawing.svg}[format]
+    return write(picture)

@@ -45,13 +45,10 @@ def _whole(preset: "Preset") -> str:
     lines = [f"{preset.name}: {preset.about}", ""]
     for role in preset.roles:
         lines.append(f"{role.name}  {role.about}")
-        lines += [f"  {event} -> {_target(preset, event, targets)}" for event, targets in role.emits.items()]
+        for event, targets in role.emits.items():
+            lines.append(f"  {event} -> {'the end' if event == preset.completion else ', '.join(targets)}")
     lines += ["", f"begins with: {', '.join(preset.first)}"]
     lines += [f"completes by: {preset.completion}, once {', '.join(preset.required)} came before"]
     lines += [f"needs an agent that can: {preset.needs}"]
     lines += [f"files: {preset.folder}", f"try it without a backend: coterie run {preset.name} --rehearse"]
     return "\n".join(lines)
-
-
-def _target(preset: "Preset", event: str, targets: tuple[str, ...]) -> str:
-    return "the end" if event == preset.completion else ", ".join(targets)

@@ -2,7 +2,7 @@
 
 import shlex
 import time
-from collections.abc import Callable, Container, Coroutine
+from collections.abc import Callable, Container, Coroutine, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -356,7 +356,7 @@ def _watched(
         before: What was known before the run, for --json.
     """
     from coterie.cli.signals import drive
-    from coterie.cli.text import outcomes as text
+    from coterie.cli.text.outcomes import outcome_data
     from coterie.cli.watcher import choose
 
     with choose(options.park, options.as_json, option, log_format=options.log_format) as watch:
@@ -365,12 +365,20 @@ def _watched(
         complain(notice)
     if options.as_json:
         known = {"before": before} if before is not None else {}
-        say_json(text.outcome_data(outcome, watch.failed) | known)
-        return outcome.exit
-    if outcome.result and (result := text.result(outcome.result)):
-        show = complain if outcome.status == "failed" else say
-        show(result)
-    complain(text.outcome(outcome, watch.failed, watch.causes))
-    if hint := text.next_steps(outcome, option, error_width()):
-        complain(hint)
+        say_json(outcome_data(outcome, watch.failed) | known)
+    else:
+        print_outcome(outcome, option, error_width(), watch.failed, watch.causes)
     return outcome.exit
+
+
+def print_outcome(
+    outcome: "Outcome", option: str, width: int | None = None, failed: Iterable[str] = (), causes: Iterable[str] = ()
+) -> None:
+    """Print the result of a run, how it ended, and the next steps; see `coterie.cli.text.outcomes`."""
+    from coterie.cli.text import outcomes as text
+
+    if outcome.result and (result := text.result(outcome.result)):
+        (complain if outcome.status == "failed" else say)(result)
+    complain(text.outcome(outcome, failed, causes))
+    if hint := text.next_steps(outcome, option, width):
+        complain(hint)

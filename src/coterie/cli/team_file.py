@@ -99,7 +99,8 @@ def examine(
         given: The settings of a loop from the command line.
     """
     with waiting(f"{file} to be read and checked"):
-        source = formats.read(_preset(file), params)
+        named = not file.exists() and presets.is_preset(str(file))
+        source = formats.read(presets.find(str(file)) if named else file, params)
         plan, found = planning.examine(source, backend=backend, given=given)
     return Examined(file=str(file), text=source.text, topology=source.topology, plan=plan, diagnostics=found)
 
@@ -207,11 +208,6 @@ def locating_plugins(found: Examined) -> Iterator[None]:
         if system is None or not fault.place:
             raise
         raise TopologyError((replace(plugin_fault(system, fault), file=found.file),), found.text) from fault
-
-
-def _preset(file: Path) -> Path:
-    """Return the folder of the preset that *file* names, or *file* if it exists or names no preset."""
-    return presets.find(str(file)) if not file.exists() and presets.is_preset(str(file)) else file
 
 
 def is_loop(path: Path) -> bool:

@@ -6,7 +6,6 @@ from itertools import islice
 from typing import Any
 
 import msgspec
-from msgspec import structs
 
 from coterie.backends.base import Text as Said
 from coterie.cli.output import width
@@ -20,10 +19,8 @@ from coterie.runs import control, statistics, turn_detail
 from coterie.runs.attempt_output import StreamReader
 from coterie.runs.changed_files import changed_files
 from coterie.runs.repository import Runs, Where, find
-from coterie.views import costs as costs_view
 from coterie.views import failure as failure_view
 from coterie.views import live as live_view
-from coterie.views import rows as rows_view
 from coterie.views import timeline as timeline_view
 from coterie.views import usage as usage_view
 from coterie.views import why as why_view
@@ -107,13 +104,10 @@ def plan(runs: Runs, run: str) -> Shown:
 
 def cost(runs: Runs, run: str) -> Shown:
     """The cost by agent, model and turn, and over time, beside the budget and the proved worst case."""
-    from coterie.proofs.worst_case import worst_case
+    from coterie.proofs.worst_case import costs_and_bound
 
-    folded = _folded(runs, run)
-    known = folded.runs[run]
-    found = costs_view.costs(folded.costs.values(), run, rows_view.run_row(known).max_cost)
-    worst = worst_case(known.plan.plan, costs_view.dearest(found)) if known.plan.plan is not None else None
-    return {**structs.asdict(found), "worst": worst}, plan_run.costs(found, plan_run.worst(worst))
+    found = costs_and_bound(_folded(runs, run))
+    return found, plan_run.costs(found, plan_run.worst(found.worst))
 
 
 def failure(runs: Runs, run: str) -> Shown:
@@ -160,7 +154,7 @@ def turn(runs: Runs, run: str, turn: str) -> Shown:
 
 def prompt(runs: Runs, run: str, turn: str) -> Shown:
     """The prompt of a turn, verbatim."""
-    value = _found(runs, run, turn)
+    value = turn_detail.detail(runs, run, turn).data()
     kept = {name: value[name] for name in ("run", "turn", "prompt", "prompt_is_exact")}
     exact = "" if value["prompt_is_exact"] else f"({text.INEXACT})\n\n"
     return kept, exact + value["prompt"]
@@ -171,7 +165,7 @@ def output(runs: Runs, run: str, turn: str) -> Shown:
 
     While it runs, what it has printed so far; without an answer, the output of its last failed attempt.
     """
-    value = _found(runs, run, turn)
+    value = turn_detail.detail(runs, run, turn).data()
     kept = {name: value[name] for name in ("run", "turn", "state", "reason", "text", "outputs")}
     if value["state"] == "finished":
         return kept, value["text"].rstrip("\n") or f"({value['state']})"
@@ -214,11 +208,6 @@ def only_turn(runs: Runs, run: str) -> str | None:
 def named(turn: str) -> str:
     """Return the id of a turn from its id or the number of a loop's iteration."""
     return f"iteration#{turn}" if turn.isdecimal() else turn
-
-
-def _found(runs: Runs, run: str, name: str) -> dict[str, Any]:
-    value: dict[str, Any] = turn(runs, run, name)[0]
-    return value
 
 
 def _notes_place(runs: Runs, run: str, kind: str) -> Any:

@@ -1,11 +1,10 @@
 """`coterie watch`: follow a run that another process drives, without changing anything."""
 
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from coterie.cli.options import AsJson, HomeOptions
+from coterie.cli.options import AsJson, HomeOptions, Run
 from coterie.cli.output import complain, say, say_json, width
-from coterie.cli.parameters import Arg
 
 if TYPE_CHECKING:
     from coterie.cli.watcher import Watch
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def watch(
-    run: Annotated[str, Arg(metavar="RUN", help="A run's id, the beginning of one, or 'last'.")] = "last",
+    run: Run = "last",
     as_json: AsJson = False,
     *,
     home: HomeOptions,

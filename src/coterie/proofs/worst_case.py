@@ -1,13 +1,16 @@
 """The worst case of a run that has begun: the most turns of its plan, at the prices that its own turns had so far."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from coterie.planning.plan import Plan
 from coterie.proofs.dispatch import check
 from coterie.proofs.measures import Prices
 from coterie.proofs.report import EXACT
+from coterie.views.costs import Costs, costs, dearest
+from coterie.views.live import LiveRun
+from coterie.views.rows import run_row
 
 STATES = 5_000
 """So many states are explored; with more the number is a bound."""
@@ -37,3 +40,19 @@ def worst_case(plan: Plan, prices: Mapping[str, float]) -> WorstCase:
         cost=report.cost.turns if report.cost is not None and report.worst is not None else None,
         is_exact=report.method == EXACT,
     )
+
+
+class CostsAndBound(Costs, frozen=True, kw_only=True):
+    """The costs of a run, and the worst case that is proved of its plan."""
+
+    worst: WorstCase | None
+
+
+def costs_and_bound(
+    live: LiveRun, bound: Callable[[Plan, Mapping[str, float]], WorstCase] = worst_case
+) -> CostsAndBound:
+    """What the root run of *live* cost, and the worst case of its plan at the prices of its turns, by *bound*."""
+    known = live.runs[live.run]
+    found = costs(live.costs.values(), live.run, run_row(known).max_cost)
+    worst = bound(known.plan.plan, dearest(found)) if known.plan.plan is not None else None
+    return CostsAndBound(**structs.asdict(found), worst=worst)

@@ -58,6 +58,8 @@ class Feed:
         self._first = self._bytes = 0
         self._base: str | None = None
         """The id before the first event that is kept."""
+        self._task: asyncio.Task[None] | None = None
+        """Fills it, once somebody has asked for its state."""
 
     @property
     def end(self) -> int:
@@ -98,6 +100,8 @@ class Feed:
 
     def close(self) -> None:
         """Stop what fills it."""
+        if self._task is not None:
+            self._task.cancel()
 
 
 class RunFeed(Feed):
@@ -111,7 +115,6 @@ class RunFeed(Feed):
         self.place, self.runs, self.run = place, place.runs, place.run
         self.live = LiveRun(place.run)
         self._news: NewRecords | None = None
-        self._task: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
         self._asked: dict[str, dict[str, Any]] = {}
         self._here: dict[str, Any] = {}
@@ -149,11 +152,6 @@ class RunFeed(Feed):
             found = await asyncio.to_thread(self._read_and, work)
             self.wake()
             return found
-
-    def close(self) -> None:
-        """Follow it no more."""
-        if self._task is not None:
-            self._task.cancel()
 
     def _begin(self, last: str) -> Tables | None:
         """Fold the run; what changed since *last*, if the fold came past it."""
@@ -248,7 +246,6 @@ class OutputFeed(Feed):
         self._runs, self._run, self._turn = runs, run, turn
         self._reader = StreamReader(runs, run, turn)
         self._count = 0
-        self._task: asyncio.Task[None] | None = None
 
     async def state(self, last: str) -> tuple[FeedEvent | None, int]:
         """What was printed after the event *last*."""
@@ -277,11 +274,6 @@ class OutputFeed(Feed):
                 if found := await self._read():
                     self.put(FeedEvent("output", str(self._count), _listed(found)))
                     self.wake()
-
-    def close(self) -> None:
-        """Follow it no more."""
-        if self._task is not None:
-            self._task.cancel()
 
 
 def _listed(events: list[bytes], *, is_cut: bool = False, is_first: bool = False) -> bytes:

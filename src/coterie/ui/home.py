@@ -137,7 +137,6 @@ class HomeFeed(Feed):
         super().__init__()
         self._runs, self._query = runs, query
         self._shown: dict[str, Any] | None = None
-        self._task: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
         self._n = 0
 
@@ -148,11 +147,6 @@ class HomeFeed(Feed):
                 self._shown = await self._runs.shown(self._query)
                 self._task = asyncio.create_task(self._follow())
         return FeedEvent("state", str(self._n), msgspec.json.encode(self._shown)), self.end
-
-    def close(self) -> None:
-        """Look no more."""
-        if self._task is not None:
-            self._task.cancel()
 
     async def _follow(self) -> None:
         while True:

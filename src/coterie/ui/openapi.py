@@ -6,14 +6,11 @@ from typing import Any, TypedDict
 
 import msgspec
 from msgspec import Struct
-from starlette.requests import Request
 
 from coterie import __version__
 from coterie.journal.records import Record
-from coterie.proofs.worst_case import WorstCase
 from coterie.views.actors import ActorView
 from coterie.views.attention import Attention
-from coterie.views.costs import Costs
 from coterie.views.plan import ArrowState
 from coterie.views.rows import CostRow, RunRow, TurnRow
 from coterie.views.team import TeamPicture
@@ -82,12 +79,6 @@ class RecordLines(TypedDict):
     topics: list[str]
 
 
-class CostsAndBound(Costs, frozen=True, kw_only=True):
-    """The costs of a run, and the worst case that is proved of its plan."""
-
-    worst: WorstCase | None
-
-
 class SessionCode(Struct, frozen=True):
     """The code in the address that `coterie ui` printed."""
 
@@ -121,13 +112,18 @@ class ApiEndpoint(Struct, frozen=True, kw_only=True):
     """
 
     path: str
-    value: Callable[[Request], Awaitable[Any]]
+    value: Callable[..., Awaitable[Any]]
     what: str
     returns: Any = dict[str, Any]
     takes: Any = None
     query: Mapping[str, str] = MappingProxyType({})
     required: frozenset[str] = frozenset()
     media_type: str = "application/json"
+
+    @property
+    def method(self) -> str:
+        """The HTTP method of the request."""
+        return "GET" if self.takes is None else "POST"
 
 
 def document(endpoints: Sequence[ApiEndpoint]) -> dict[str, Any]:
@@ -148,7 +144,7 @@ def document(endpoints: Sequence[ApiEndpoint]) -> dict[str, Any]:
         failures = {status: {"description": why} for status, why in FAILURES.items()}
         said = {"description": one.what, "content": {one.media_type: {"schema": answer}}}
         operation["responses"] = {"200": said, **failures}
-        paths.setdefault(one.path, {})["get" if one.takes is None else "post"] = operation
+        paths.setdefault(one.path, {})[one.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {"title": "coterie ui", "version": __version__},

@@ -3,14 +3,13 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
-from msgspec import structs
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -21,7 +20,7 @@ from coterie import __version__
 from coterie.errors import CoterieError, NoSuchRun, NoSuchTurn, UsageError, error_line
 from coterie.journal.records import Record
 from coterie.planning.plan import Plan
-from coterie.proofs.worst_case import WorstCase, worst_case
+from coterie.proofs.worst_case import CostsAndBound, WorstCase, costs_and_bound, worst_case
 from coterie.runs.changed_files import ChangedFiles, changed_files
 from coterie.runs.comparison import compare
 from coterie.runs.repository import Runs
@@ -32,7 +31,6 @@ from coterie.ui.home import GROUPS
 from coterie.ui.openapi import (
     ActionPreview,
     ApiEndpoint,
-    CostsAndBound,
     LiveState,
     RecordLines,
     RunList,
@@ -44,10 +42,7 @@ from coterie.ui.places import ServedRun
 from coterie.ui.single_file import PAGE, page_of
 from coterie.ui.stream import Feeds, events
 from coterie.views.compare import RunComparison
-from coterie.views.costs import costs, dearest
 from coterie.views.failure import FirstFailure, first_failure
-from coterie.views.live import LiveRun
-from coterie.views.rows import run_row
 from coterie.views.timeline import Line, Timeline
 
 KINDS: Final = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
@@ -60,7 +55,24 @@ LINES: Final = 200
 MOST: Final = 2000
 
 Value = Callable[[Request], Awaitable[Any]]
+Handler = TypeVar("Handler", bound=Callable[[Any, Request], Awaitable[Any]])
 MayAct = Callable[[Any], str]
+
+_ENDPOINTS: list[ApiEndpoint] = []
+_RUN = "/api/runs/{key}"
+_TURN = {"turn": "A turn by its address in the root run, `team#1.1/writer#2`."}
+_BELOW = {"run": "A child run, as `TURN.ATTEMPT/…` below the root run."}
+
+
+def _serves(path: str, returns: Any = dict[str, Any], **more: Any) -> Callable[[Handler], Handler]:
+    """Answer requests for *path* with what a method returns, which its docstring describes; see `ApiEndpoint`."""
+
+    def add(method: Handler) -> Handler:
+        what = str(method.__doc__).partition("\n")[0]
+        _ENDPOINTS.append(ApiEndpoint(path=path, value=method, what=what, returns=returns, **more))
+        return method
+
+    return add
 
 
 class Api:
@@ -75,16 +87,16 @@ class Api:
         self._feeds, self._access = feeds, access
         self._about = about | {"version": __version__, "read_only": may_act is None}
         self._may_act = may_act
-        self._worst: dict[str, WorstCase] = {}
+        self._worst: tuple[Plan, Mapping[str, float], WorstCase] | None = None
         self._times: dict[str, Timeline] = {}
 
     def app(self) -> Starlette:
         """The application, without its guard."""
-        self._endpoints = [*self._reads(), *(self._acts() if self._may_act is not None else ())]
+        self._endpoints = [one for one in _ENDPOINTS if one.takes is not ANY or self._may_act is not None]
         return Starlette(
             routes=[
                 *(
-                    Route(one.path, partial(_answer, one.value), methods=["GET" if one.takes is None else "POST"])
+                    Route(one.path, partial(_answer, partial(one.value, self)), methods=[one.method])
                     for one in self._endpoints
                 ),
                 Route(
@@ -95,115 +107,66 @@ class Api:
             exception_handlers={404: _problem, 405: _problem},
         )
 
-    def _reads(self) -> Iterator[ApiEndpoint]:
-        """What only reads."""
-        yield ApiEndpoint(path="/api/openapi.json", value=self._openapi, what="This document.")
-        yield ApiEndpoint(path="/api/about", value=self._of_server, what="The server: its version, and what it serves.")
-        yield ApiEndpoint(
-            path="/api/home",
-            value=lambda request: self._feeds.home.shown(request.url.query),
-            what="All runs, and what needs a person.",
-            returns=RunList,
-            query={"q": "Words that a run has.", "state": f"One of {', '.join(GROUPS)}.", "limit": "Rows at most."},
-        )
-        run, turn = "/api/runs/{key}", {"turn": "A turn by its address in the root run, `team#1.1/writer#2`."}
-        below = {"run": "A child run, as `TURN.ATTEMPT/…` below the root run."}
-        yield ApiEndpoint(
-            path=run, value=self._run, what="The run, as `inspect RUN live` prints it.", returns=LiveState
-        )
-        yield ApiEndpoint(path=f"{run}/turn", value=self._turn, what="A turn.", query=turn, required=frozenset(turn))
-        yield ApiEndpoint(
-            path=f"{run}/files",
-            value=self._files,
-            what="The files that a turn changed.",
-            returns=ChangedFiles,
-            query=turn,
-            required=frozenset(turn),
-        )
-        yield ApiEndpoint(
-            path=f"{run}/records",
-            value=self._records,
-            what="The records of a run as sentences.",
-            returns=RecordLines,
-            query={"from": "The first, from 1.", "limit": f"Lines, {LINES} unless said, {MOST} at most."}
-            | {"q": "A text that a line has.", "turn": "A turn that it is about.", "topic": "How its topic begins."}
-            | below,
-        )
-        yield ApiEndpoint(
-            path=f"{run}/record",
-            value=self._record,
-            what="A record.",
-            returns=Record,
-            query={"seq": "Its number, from 1."} | below,
-        )
-        yield ApiEndpoint(path=f"{run}/cost", value=self._cost, what="What the run cost.", returns=CostsAndBound)
-        yield ApiEndpoint(
-            path=f"{run}/failure", value=self._failure, what="What failed first.", returns=FirstFailure | None
-        )
-        yield ApiEndpoint(path=f"{run}/html", value=self._html, what="The run as one file.", returns=dict[str, str])
-        yield ApiEndpoint(
-            path="/api/diff",
-            value=self._diff,
-            what="Two runs, aligned by turn.",
-            returns=RunComparison,
-            query={"a": "A run.", "b": "A run."},
-            required=frozenset("ab"),
-        )
-        yield ApiEndpoint(path="/api/team", value=self._team, what="The team's file that is shown, with its findings.")
-        yield ApiEndpoint(
-            path="/api/session",
-            value=self._session,
-            what="The secret of a session, for a code.",
-            returns=dict[str, str],
-            takes=SessionCode,
-        )
-        yield ApiEndpoint(
-            path="/api/stream",
-            value=self._stream,
-            what="The state of each topic, then its changes.",
-            returns=str,
-            takes=StreamTopics,
-            media_type="text/event-stream",
-        )
-
-    def _acts(self) -> Iterator[ApiEndpoint]:
-        """What acts on runs."""
-        for word, value, what, returns in (
-            ("preview", self._preview, "What an action would do.", ActionPreview),
-            ("act", self._act, "Do an action.", ActionResult),
-        ):
-            yield ApiEndpoint(path=f"/api/runs/{{key}}/{word}", value=value, what=what, returns=returns, takes=ANY)
-
+    @_serves("/api/openapi.json")
     async def _openapi(self, request: Request) -> Any:
+        """This document."""
         return document(self._endpoints)
 
+    @_serves(
+        "/api/home",
+        RunList,
+        query={"q": "Words that a run has.", "state": f"One of {', '.join(GROUPS)}.", "limit": "Rows at most."},
+    )
+    async def _home(self, request: Request) -> Any:
+        """All runs, and what needs a person."""
+        return await self._feeds.home.shown(request.url.query)
+
+    @_serves("/api/about")
     async def _of_server(self, request: Request) -> Any:
+        """The server: its version, and what it serves."""
         return self._about | {"streams": self._feeds.streams}
 
+    @_serves("/api/session", dict[str, str], takes=SessionCode)
     async def _session(self, request: Request) -> Any:
+        """The secret of a session, for a code."""
         secret = self._access.trade((await body_of(request, SessionCode)).code)
         if not secret:
             raise HTTPException(401, "this address was used before or is older than a minute: run `coterie ui` again")
         return {"secret": secret}
 
+    @_serves("/api/stream", str, takes=StreamTopics, media_type="text/event-stream")
     async def _stream(self, request: Request) -> Response:
+        """The state of each topic, then its changes."""
         topics = (await body_of(request, StreamTopics)).topics
         return StreamingResponse(events(self._feeds, topics), media_type="text/event-stream")
 
+    @_serves(_RUN, LiveState)
     async def _run(self, request: Request) -> Any:
+        """The run, as `inspect RUN live` prints it."""
         feed = await self._feeds.run(request.path_params["key"])
         state = await feed.with_live(lambda live: live.state())
         return state | {"here": {"run": feed.place.about()}}
 
+    @_serves(f"{_RUN}/turn", query=_TURN, required=frozenset(_TURN))
     async def _turn(self, request: Request) -> Any:
+        """A turn."""
         runs, run, turn = await self._named(request)
         return (await asyncio.to_thread(detail, runs, run, turn)).data()
 
+    @_serves(f"{_RUN}/files", ChangedFiles, query=_TURN, required=frozenset(_TURN))
     async def _files(self, request: Request) -> Any:
+        """The files that a turn changed."""
         return await asyncio.to_thread(changed_files, *await self._named(request))
 
+    @_serves(
+        f"{_RUN}/records",
+        RecordLines,
+        query={"from": "The first, from 1.", "limit": f"Lines, {LINES} unless said, {MOST} at most."}
+        | {"q": "A text that a line has.", "turn": "A turn that it is about.", "topic": "How its topic begins."}
+        | _BELOW,
+    )
     async def _records(self, request: Request) -> Any:
-        """A page of the records of a run as sentences, those that fit; and how many fit."""
+        """The records of a run as sentences."""
         query = request.query_params
         runs, run = await self._place(request)
         text, turn, topic = query.get("q", "").lower(), query.get("turn", ""), query.get("topic", "")
@@ -231,7 +194,9 @@ class Api:
             view.apply(record)
         return view.lines
 
+    @_serves(f"{_RUN}/record", Record, query={"seq": "Its number, from 1."} | _BELOW)
     async def _record(self, request: Request) -> Any:
+        """A record."""
         runs, run = await self._place(request)
         seq = _number(request.query_params.get("seq"), 1)
         found = await asyncio.to_thread(lambda: list(islice(runs.read(run, seq), 1)))
@@ -239,40 +204,42 @@ class Api:
             raise HTTPException(404, f"run {run} has no record {seq}")
         return found[0]
 
+    @_serves(f"{_RUN}/cost", CostsAndBound)
     async def _cost(self, request: Request) -> Any:
+        """What the run cost."""
         feed = await self._feeds.run(request.path_params["key"])
 
-        def of(live: LiveRun) -> Any:
-            known = live.runs[live.run]
-            found = costs(live.costs.values(), live.run, run_row(known).max_cost)
-            plan = known.plan.plan
-            worst = self._worst_of(known.view.plan, plan, dearest(found)) if plan is not None else None
-            return CostsAndBound(**structs.asdict(found), worst=worst)
+        return await feed.with_live(partial(costs_and_bound, bound=self._worst_of))
 
-        return await feed.with_live(of)
+    def _worst_of(self, plan: Plan, prices: Mapping[str, float]) -> WorstCase:
+        """The worst case, which is kept for the next request."""
+        if self._worst is None or self._worst[0] is not plan or self._worst[1] != prices:
+            self._worst = plan, prices, worst_case(plan, prices)
+        return self._worst[2]
 
-    def _worst_of(self, text: str, plan: Plan, prices: Any) -> WorstCase:
-        key = f"{text}{sorted(prices.items())}"
-        if key not in self._worst:
-            self._worst = {key: worst_case(plan, prices)}
-        return self._worst[key]
-
+    @_serves(f"{_RUN}/failure", FirstFailure | None)
     async def _failure(self, request: Request) -> Any:
+        """What failed first."""
         return await (await self._feeds.run(request.path_params["key"])).with_live(first_failure)
 
+    @_serves(f"{_RUN}/html", dict[str, str])
     async def _html(self, request: Request) -> Any:
-        """The run as one page that opens without a server."""
+        """The run as one file."""
         place = await asyncio.to_thread(self._feeds.places.find, request.path_params["key"])
         return {"html": await asyncio.to_thread(page_of, place.runs, place.run)}
 
+    @_serves("/api/diff", RunComparison, query={"a": "A run.", "b": "A run."}, required=frozenset("ab"))
     async def _diff(self, request: Request) -> Any:
+        """Two runs, aligned by turn."""
         sides = []
         for name in ("a", "b"):
             place = await asyncio.to_thread(self._feeds.places.find, request.query_params.get(name, ""))
             sides.append((place.runs, place.run))
         return await asyncio.to_thread(compare, *sides)
 
+    @_serves("/api/team")
     async def _team(self, request: Request) -> Any:
+        """The team's file that is shown, with its findings."""
         try:
             event, _ = await (await self._feeds.open("team")).state("")
         except LookupError:
@@ -280,13 +247,15 @@ class Api:
         assert event is not None
         return msgspec.Raw(event.data)
 
+    @_serves(f"{_RUN}/preview", ActionPreview, takes=ANY)
     async def _preview(self, request: Request) -> Any:
-        """What an action would do, and the command that does the same."""
+        """What an action would do."""
         place, action = await self._action(request)
         return await asyncio.to_thread(preview, place, action)
 
+    @_serves(f"{_RUN}/act", ActionResult, takes=ANY)
     async def _act(self, request: Request) -> Any:
-        """Do an action, if the process behind the connection may."""
+        """Do an action."""
         assert self._may_act is not None
         place, action = await self._action(request)
         if why := await asyncio.to_thread(self._may_act, request.scope):

@@ -15,21 +15,18 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from msgspec import structs
 
 from coterie import __version__
 from coterie.errors import CoterieError
 from coterie.journal.records import TreeSaved
-from coterie.proofs.worst_case import worst_case
+from coterie.proofs.worst_case import costs_and_bound
 from coterie.runs.attempt_output import StreamReader
 from coterie.runs.changed_files import changed_files
 from coterie.runs.repository import Runs
 from coterie.runs.turn_detail import details
-from coterie.views.costs import costs, dearest
+from coterie.views import timeline
 from coterie.views.failure import first_failure
 from coterie.views.live import LiveRun, fold
-from coterie.views.rows import run_row
-from coterie.views.timeline import Timeline
 
 PAGE: Final = Path(__file__).parent / "page"
 ENTRY: Final = "file.js"
@@ -74,10 +71,6 @@ _CUT: Final = (None, None, 4000, 300)
 def _data(runs: Runs, live: LiveRun, step: int, lost: str) -> dict[str, Any]:
     """All that the views show of a run, as the API gives it."""
     root, tables = live.run, live.state() | {"costs": {}}  # "cost" has their sums
-    known = live.runs[root]
-    spent = costs(live.costs.values(), root, run_row(known).max_cost)
-    plan = known.plan.plan
-    worst = worst_case(plan, dearest(spent)) if plan is not None else None
     turns = {_address(run, turn.id): (run, turn.id) for run in live.runs for turn in live.runs[run].view.turns}
     cut = _cutter(_CUT[step])
     return {
@@ -88,9 +81,9 @@ def _data(runs: Runs, live: LiveRun, step: int, lost: str) -> dict[str, Any]:
         "turns": {address: cut(one) for run in live.runs for address, one in _details(runs, run)},
         "outputs": cut(_outputs(runs, root)),
         "files": {address: _files(runs, *at, cut) for address, at in [*turns.items()][: _files_of(runs, root)]},
-        "lines": {run: _lines(runs, run) for run in live.runs},
+        "lines": {run: timeline.fold(runs.read(run)).lines for run in live.runs},
         "records": {run: list(runs.read(run)) for run in live.runs} if step == 0 else {},
-        "cost": {**structs.asdict(spent), "worst": worst},
+        "cost": costs_and_bound(live),
         "failure": first_failure(live),
     }
 
@@ -130,13 +123,6 @@ def _files(runs: Runs, run: str, turn: str, cut: Callable[[Any], Any]) -> Any:
         return cut(msgspec.to_builtins(changed_files(runs, run, turn)))
     except (OSError, CoterieError) as error:
         return {"error": str(error)}
-
-
-def _lines(runs: Runs, run: str) -> list[Any]:
-    view = Timeline()
-    for record in runs.read(run):
-        view.apply(record)
-    return view.lines
 
 
 def _cutter(most: int | None) -> Callable[[Any], Any]:

@@ -109,7 +109,6 @@ class TeamFeed(Feed):
         super().__init__()
         self._file = TeamFile(file)
         self._lock = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
 
     async def state(self, last: str) -> tuple[FeedEvent | None, int]:
         """The team as its file is now, unless the page has it."""
@@ -117,11 +116,6 @@ class TeamFeed(Feed):
         if self._task is None:
             self._task = asyncio.create_task(self._follow(event.id))
         return (None if event.id == last else event), self.end
-
-    def close(self) -> None:
-        """Look no more."""
-        if self._task is not None:
-            self._task.cancel()
 
     async def _read(self) -> FeedEvent:
         async with self._lock:

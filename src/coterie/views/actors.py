@@ -80,20 +80,12 @@ class ActorsView:
                 pass
 
     def _start(self, record: r.ActorStarted) -> None:
-        earlier = self.by_name.get(record.name)
-        fresh = ActorView(
-            record.name,
-            record.kind,
-            record.path.rpartition("/")[2],
-            record.type,
-            record.process,
-            record.address,
-            started=record.at,
-            restarts=earlier.restarts + 1 if earlier is not None else 0,
-            reason=earlier.reason if earlier is not None else "",
-            crashes=earlier.crashes if earlier is not None else 0,
-            letters=earlier.letters if earlier is not None else Counter(),
-        )
+        above, earlier = record.path.rpartition("/")[2], self.by_name.get(record.name)
+        fresh = ActorView(record.name, record.kind, above, record.type, record.process, record.address)
+        fresh.started = record.at
+        if earlier is not None:
+            fresh.restarts, fresh.crashes = earlier.restarts + 1, earlier.crashes
+            fresh.reason, fresh.letters = earlier.reason, earlier.letters
         self.by_name[record.name] = fresh
 
     def below(self, name: str) -> list[ActorView]:

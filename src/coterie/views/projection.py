@@ -115,7 +115,7 @@ class LoopProjection:
             r.TurnFailed: self._turn_failed,
             r.TurnCancelled: self._turn_cancelled,
             r.EventEmitted: self._emitted,
-            r.EventNoted: self._noted,
+            r.EventNoted: self._emitted,
             r.EventInvalid: self._invalid,
             r.OperatorSaid: self._operator_said,
             r.GuidanceDelivered: self._guidance_delivered,
@@ -189,11 +189,9 @@ class LoopProjection:
         reason = str(result.get("reason") or record.reason)
         reason = STOP_REASONS.get(str(result.get("kind", "")), reason) if reason == "backend_failed" else reason
         self._stopped = reason
-        if record.outcome == "completed":
-            yield self._line("loop.complete", {"reason": reason}, self._position.n)
-        else:
-            tail = {"iteration": str(self._position.n), "output_tail": record.reason[-TAIL:]}
-            yield self._line("loop.stop", {"reason": reason, **tail}, self._position.n)
+        completed = record.outcome == "completed"
+        tail = {} if completed else {"iteration": str(self._position.n), "output_tail": record.reason[-TAIL:]}
+        yield self._line("loop.complete" if completed else "loop.stop", {"reason": reason, **tail}, self._position.n)
 
     def _reopen(self, record: r.RunReopened) -> None:
         """Go on with turns that had ended, as parts of the wave that had been joined if they are."""
@@ -350,11 +348,9 @@ class LoopProjection:
 
     # -- what is said -------------------------------------------------------------------------------------------------
 
-    def _emitted(self, record: r.EventEmitted) -> Iterator[dict[str, Any]]:
-        self._rejected = ""
-        yield self._said(record.event, record.payload, "agent", self._iteration(record.turn))
-
-    def _noted(self, record: r.EventNoted) -> Iterator[dict[str, Any]]:
+    def _emitted(self, record: r.EventEmitted | r.EventNoted) -> Iterator[dict[str, Any]]:
+        if isinstance(record, r.EventEmitted):
+            self._rejected = ""
         yield self._said(record.event, record.payload, "agent", self._iteration(record.turn))
 
     def _invalid(self, record: r.EventInvalid) -> Iterator[dict[str, Any]]:

@@ -14,6 +14,7 @@ from coterie.ids import attempt_id
 from coterie.journal import records as r
 
 SpanKind = Literal["internal", "client", "consumer"]
+_Ended = r.AttemptFailed | r.AttemptInterrupted | r.TurnFinished | r.TurnFailed | r.TurnCancelled
 
 
 class TraceSpan(Struct, frozen=True, kw_only=True):
@@ -79,21 +80,15 @@ class RunSpans:
                 if (run, record.turn) in self._links:
                     self._traces[f"{run}/{attempt_id(record.turn, record.attempt)}"] = self._links[run, record.turn][0]
             case r.AttemptFailed():
-                error = f"{record.kind}: {record.reason}"
-                yield from self._attempt(run, record.turn, record, error, record.usage, record.kind)
+                yield from self._attempt(run, record, record.usage, record.kind, record.reason)
             case r.AttemptInterrupted():
-                yield from self._attempt(
-                    run, record.turn, record, f"interrupted: {record.reason}", r.NO_USAGE, "interrupted"
-                )
+                yield from self._attempt(run, record, r.NO_USAGE, "interrupted", record.reason)
             case r.TurnFinished():
-                yield from self._attempt(run, record.turn, record, "", record.usage)
+                yield from self._attempt(run, record, record.usage)
             case r.TurnFailed():
-                error = f"{record.kind}: {record.reason}"
-                yield from self._attempt(run, record.turn, record, error, r.NO_USAGE, record.kind)
+                yield from self._attempt(run, record, r.NO_USAGE, record.kind, record.reason)
             case r.TurnCancelled():
-                yield from self._attempt(
-                    run, record.turn, record, f"cancelled: {record.reason}", record.usage, "cancelled"
-                )
+                yield from self._attempt(run, record, record.usage, "cancelled", record.reason)
             case r.RunFinished():
                 failed = record.outcome != "completed"
                 yield from self._owned(run, record, record.outcome, record.reason if failed else "")
@@ -105,8 +100,9 @@ class RunSpans:
             self._links.pop((run, record.turn), None)
 
     def _attempt(
-        self, run: str, turn: str, record: r.Record, error: str, usage: r.Usage, error_type: str = ""
+        self, run: str, record: _Ended, usage: r.Usage, error_type: str = "", reason: str = ""
     ) -> Iterator[TraceSpan]:
+        turn = record.turn
         began = self._began.pop((run, turn), None)
         if began is None:  # an attempt has ended already, or an earlier owner exported it
             return
@@ -133,7 +129,7 @@ class RunSpans:
             start=began.at,
             end=record.at,
             attributes=attributes | ({"error.type": error_type} if error_type else {}),
-            error=error,
+            error=f"{error_type}: {reason}" if error_type else "",
         )
         self._traces.pop(span_id, None)
 

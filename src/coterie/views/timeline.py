@@ -135,16 +135,8 @@ def _run_started(record: r.RunStarted) -> str:
 
 def _run_owned(record: r.RunOwned) -> str:
     limits = {name: value for name in ("max_turns", "max_cost") if (value := getattr(record.limits, name)) is not None}
-    how = (
-        "a process took over the run"
-        if record.epoch == 1
-        else f"a process took over the run again (owner {record.epoch})"
-    )
+    how = "a process took over the run" + (f" again (owner {record.epoch})" if record.epoch != 1 else "")
     return how + (f", with {pairs(limits)}" if limits else "") + _below(record.warnings)
-
-
-def _run_finished(record: r.RunFinished) -> str:
-    return f"the run has {record.outcome}" + (f": {record.reason}" if record.reason else "")
 
 
 def _turn_started(record: r.TurnStarted) -> str:
@@ -161,14 +153,13 @@ def _attempt_failed(record: r.AttemptFailed) -> str:
 
 def cause(record: r.AttemptFailed) -> str:
     """Why an attempt failed, with the last line that it had said if that is not part of the reason."""
-    *_, last = "", *(record.text.rstrip() or record.log.rstrip())[-_SAID:].splitlines()
-    said = f"; its last line was {quoted(last, _SAID)}" if last.strip() and last not in record.reason else ""
-    return record.reason + said
+    return record.reason + _last_line((record.text.rstrip() or record.log.rstrip())[-_SAID:], record.reason)
 
 
-def _attempt_launched(record: r.AttemptLaunched) -> str:
-    where = f"as process {record.pid}" if record.pid else f"elsewhere ({record.handle})"
-    return f"attempt {record.attempt} of {record.turn} runs {where}"
+def _last_line(printed: str, reason: str) -> str:
+    """The last line of what was *printed*, if it is not part of the *reason*."""
+    *_, last = "", *printed.splitlines()
+    return f"; its last line was {quoted(last, _SAID)}" if last.strip() and last not in reason else ""
 
 
 def _attempt_session(record: r.AttemptSession) -> str:
@@ -202,11 +193,9 @@ def _event_invalid(record: r.EventInvalid) -> str:
 
 
 def _gate_checked(record: r.GateChecked) -> str:
-    *_, last = "", *record.output.splitlines()
     if record.passed:
         return f"the gate {quoted(shlex.join(record.argv))} of {record.turn} passed ({duration(record.seconds)})"
-    said = f"; its last line was {quoted(last, _SAID)}" if last.strip() and last not in record.reason else ""
-    return f"{record.reason} ({duration(record.seconds)}){said}"
+    return f"{record.reason} ({duration(record.seconds)}){_last_line(record.output, record.reason)}"
 
 
 def _folded(text: str) -> str:
@@ -279,11 +268,6 @@ def _iteration(record: r.IterationStarted) -> str:
     return f"iteration {record.n} began" + (f" for {record.role}" if record.role else "") + after
 
 
-def _wave_started(record: r.WaveStarted) -> str:
-    branches = plural(len(record.objectives), "branch", "branches")
-    return f"{record.event} of {record.turn} opened wave {record.wave}, of {branches}"
-
-
 def _tree_saved(record: r.TreeSaved) -> str:
     if record.lost:
         return f"the files {record.turn} left are lost: {record.problem}"
@@ -327,10 +311,6 @@ def _tree_cleared(record: r.TreeCleared) -> str:
     if record.problem:
         return f"the work tree {record.path} could not be removed: {record.problem}"
     return f"the work tree {record.path} was removed" + (f"; the branch {record.branch} stays" if record.kept else "")
-
-
-def _repaired(record: r.JournalRepaired) -> str:
-    return f"a torn last line of {plural(record.size, 'byte')} was cut off and kept in {record.file}"
 
 
 def _entries(record: r.MemoryChanged | r.TaskChanged) -> str:
@@ -377,17 +357,9 @@ def _supervisor_failed(record: r.SupervisorFailed) -> str:
 
 
 def _letter_dead(record: r.LetterDead) -> str:
-    if record.count > 1:
-        return (
-            f"{record.count} messages to {record.recipient} were not handled: {record.reason}{_because(record.detail)}"
-        )
     what = f"a message{f' ({record.type})' if record.type else ''} from {record.sender or 'outside'}"
-    return f"{what} to {record.recipient} was not handled: {record.reason}{_because(record.detail)}"
-
-
-def _correction_dropped(record: r.CorrectionDropped) -> str:
-    what = f"a correction ({record.kind}) of {record.agent} by {record.evaluator}"
-    return f"{what} was dropped: {record.problem}"
+    were = f"to {record.recipient} {'were' if record.count > 1 else 'was'} not handled: {record.reason}"
+    return f"{f'{record.count} messages' if record.count > 1 else what} {were}{_because(record.detail)}"
 
 
 def _reply_ended(record: r.ReplyEnded) -> str:
@@ -412,10 +384,12 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.RunStarted: _run_started,
     r.RunOwned: _run_owned,
     r.RunStopped: lambda x: f"the run stopped: {x.reason}",
-    r.RunFinished: _run_finished,
+    r.RunFinished: lambda x: f"the run has {x.outcome}{_because(x.reason)}",
     r.RunReopened: lambda x: f"{_speaker(x, 'an operator')} reopened the run; retried: {listed(x.turns) or 'nothing'}",
     r.TurnStarted: _turn_started,
-    r.AttemptLaunched: _attempt_launched,
+    r.AttemptLaunched: lambda x: (
+        f"attempt {x.attempt} of {x.turn} runs {f'as process {x.pid}' if x.pid else f'elsewhere ({x.handle})'}"
+    ),
     r.AttemptQuiet: lambda x: (
         f"{x.turn} has {listed(_MISSING.get(sign, sign) for sign in x.signs)} for {duration(x.seconds)}"
         if x.signs
@@ -456,7 +430,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.LetterDead: _letter_dead,
     r.EvalReported: lambda x: f"{x.agent} reported {x.type}" + (f": {_value(x.payload)}" if x.payload else ""),
     r.CorrectionSent: lambda x: f"{x.evaluator} corrected {x.agent} ({x.kind}){_because(x.reason)}",
-    r.CorrectionDropped: _correction_dropped,
+    r.CorrectionDropped: lambda x: f"a correction ({x.kind}) of {x.agent} by {x.evaluator} was dropped: {x.problem}",
     r.ReplyPiece: lambda x: f"{x.agent} gave a piece of its reply" + (f": {_value(x.payload)}" if x.payload else ""),
     r.ReplyEnded: _reply_ended,
     r.CallAsked: lambda x: f"the program asks {x.agent}: {x.turn}",
@@ -482,7 +456,9 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
         f"{x.turn} was given the operator's guidance" + (" while it worked" if x.attempt else "")
     ),
     r.IterationStarted: _iteration,
-    r.WaveStarted: _wave_started,
+    r.WaveStarted: lambda x: (
+        f"{x.event} of {x.turn} opened wave {x.wave}, of {plural(len(x.objectives), 'branch', 'branches')}"
+    ),
     r.WaveTimeout: lambda x: f"wave {x.wave}: {listed(x.turns)} took too long",
     r.WaveJoined: lambda x: f"wave {x.wave} was joined; the loop goes on after {x.event}",
     r.TreeSaved: _tree_saved,
@@ -492,5 +468,5 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     r.TreeMerged: _tree_merged,
     r.TreeCleared: _tree_cleared,
     r.RunNotified: lambda x: f"notify.command was called: {x.status}" + (f" ({x.problem})" if x.problem else ""),
-    r.JournalRepaired: _repaired,
+    r.JournalRepaired: lambda x: f"a torn last line of {plural(x.size, 'byte')} was cut off and kept in {x.file}",
 }

@@ -68,36 +68,29 @@ class _Tree:
         turns = [self._turn(run, turn, plan) for turn in run.turns]
         reason = without_causes(run.reason, (turn.reason for turn in run.turns if turn.state == "failed"))
         pending = list(_pending(run, plan)) if run.state in ("running", "waiting") else []
+        detail = reason or (_counts([*turns, *pending]) if run.state == "running" else "")
+        children = (*_with_notes(turns, run.noted), *pending)
         if run.actors.by_name or run.actors.awaited:
-            return self._system(run, turns, reason)
+            detail, children = self._system(run, turns, reason)
         return RunNode(
             id=run.id,
             label=run.topology or run.id,
             state=run.state,
             seconds=run.seconds(self._now),
             cost=sum(turn.cost for turn in turns),
-            detail=reason or (_counts([*turns, *pending]) if run.state == "running" else ""),
-            children=(*_with_notes(turns, run.noted), *pending),
+            detail=detail,
+            children=children,
         )
 
-    def _system(self, run: RunView, turns: list[RunNode], reason: str) -> RunNode:
-        """A supervised system: its tree of supervisors, each turn below the actor that asked for it."""
+    def _system(self, run: RunView, turns: list[RunNode], reason: str) -> tuple[str, tuple[RunNode, ...]]:
+        """The detail of a supervised system, and its tree of supervisors, each turn below the actor that asked."""
         asked: dict[str, list[RunNode]] = {}
         for turn, node in zip(run.turns, turns, strict=True):
             asked.setdefault(turn.agent, []).append(node)
         lost = sum(run.actors.letters.values())
         awaited = [f"waits for a worker: {worker_command(process)}" for process in run.actors.awaited]
-        return RunNode(
-            id=run.id,
-            label=run.topology or run.id,
-            state=run.state,
-            seconds=run.seconds(self._now),
-            cost=sum(turn.cost for turn in turns),
-            detail="; ".join(
-                filter(None, (reason, *awaited, f"{plural(lost, 'message')} not handled" if lost else ""))
-            ),
-            children=tuple(self._actor(run, actor, asked) for actor in run.actors.below("")),
-        )
+        parts = (reason, *awaited, f"{plural(lost, 'message')} not handled" if lost else "")
+        return "; ".join(filter(None, parts)), tuple(self._actor(run, one, asked) for one in run.actors.below(""))
 
     def _actor(self, run: RunView, actor: ActorView, asked: Mapping[str, list[RunNode]]) -> RunNode:
         """An actor; of its turns, the one that runs or the last."""

@@ -119,11 +119,8 @@ class UsageView:
         if record.usage is not r.NO_USAGE:
             totals.add(record.usage)
         began = self._began.pop(record.turn, None)
-        if (
-            began is not None
-            and not record.usage.seconds
-            and isinstance(record, r.AttemptInterrupted | r.TurnCancelled)
-        ):
+        is_cut_off = isinstance(record, r.AttemptInterrupted | r.TurnCancelled)
+        if began is not None and not record.usage.seconds and is_cut_off:
             ended = self._crashed if getattr(record, "reason", "") == "crash" else record.at
             totals.seconds += max(ended - began, 0.0)
 

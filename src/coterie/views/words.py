@@ -10,9 +10,7 @@ _LONGEST = 60
 
 def quoted(text: str, longest: int = _LONGEST) -> str:
     """*text* on one line in quotation marks, cut short where it is long."""
-    line = " ".join(
-        text.split(None, longest)[:longest]
-    )  # so many words are longer than that: the rest is not looked at
+    line = " ".join(text.split(None, longest)[:longest])  # the words behind these are not looked at
     return f"“{line}”" if len(line) <= longest else f"“{line[: longest - 1]}…”"
 
 

@@ -19,11 +19,7 @@ def findings(found: "Sequence[CheckResult]") -> str:
         texts = [f"{one.status:<4}  {one.check:<{width}}  {one.found}", *([margin + one.next] if one.next else [])]
         for text in texts:
             lines += wrap(text, 80, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False)
-    return "\n".join([*lines, "", _verdict(found)])
-
-
-def _verdict(found: "Sequence[CheckResult]") -> str:
     statuses = [one.status for one in found]
     failed, warned = statuses.count("fail"), statuses.count("warn")
     result = plural(failed, "problem") if failed else "no problems"
-    return f"{result}, {plural(warned, 'warning')}" if warned else result
+    return "\n".join([*lines, "", f"{result}, {plural(warned, 'warning')}" if warned else result])

@@ -25,9 +25,8 @@ def plan(tables: dict[str, dict[str, Any]]) -> str:
 
 def _run(run: dict[str, Any], tables: dict[str, dict[str, Any]]) -> Iterator[str]:
     id, indent = run["id"], "  " * run["id"].count("/")
-    yield f"{indent}{run['topology'] or id}{f' ({id})' if indent else ''}: {run['words']}, " + _progress(
-        msgspec.convert(run, RunRow)
-    )
+    progress = _progress(msgspec.convert(run, RunRow))
+    yield f"{indent}{run['topology'] or id}{f' ({id})' if indent else ''}: {run['words']}, {progress}"
     nodes = [row for key, row in tables["nodes"].items() if key.rpartition("/")[0] == id]
     actors = [row for key, row in tables["actors"].items() if key.rpartition("/")[0] == id]
     rows = [(row["name"], row["state"], _counts(row)) for row in ([] if actors else nodes)]
@@ -54,11 +53,8 @@ def _progress(run: RunRow) -> str:
 
 def _counts(row: dict[str, Any]) -> str:
     parts = [str(row["starts"]), f"({row['failed']} failed)" if row["failed"] else ""]
-    return " ".join(
-        filter(
-            None, (*parts, dollars(row["cost"]) if row["cost"] else "", f"last {row['turn']}" if row["turn"] else "")
-        )
-    )
+    parts += [dollars(row["cost"]) if row["cost"] else "", f"last {row['turn']}" if row["turn"] else ""]
+    return " ".join(filter(None, parts))
 
 
 def _actor(row: dict[str, Any]) -> str:
@@ -120,10 +116,8 @@ def failure(found: FirstFailure | None) -> str:
         return "nothing failed"
     if not found.turn:
         return f"the run failed: {found.reason}"
-    ended = exited(found.exit_code, found.signal)
-    lines = [
-        f"{found.turn} of {found.run} failed first ({', '.join(filter(None, (found.kind, ended)))}): {found.reason}"
-    ]
+    how = ", ".join(filter(None, (found.kind, exited(found.exit_code, found.signal))))
+    lines = [f"{found.turn} of {found.run} failed first ({how}): {found.reason}"]
     lines += [f"── output of attempt {found.attempt} ──", found.output.rstrip("\n")] if found.output.strip() else []
     lines += ["── standard error ──", found.log.rstrip("\n")] if found.log.strip() else []
     return "\n".join([*lines, f"more: coterie inspect '{found.run}' turn '{found.turn}'"])
@@ -152,19 +146,12 @@ def comparison(found: RunComparison) -> str:
         f"the first {plural(found.same, 'turn')} {'is' if found.same == 1 else 'are'} the same; " if found.same else ""
     )
     lines.append(f"{begin}the first difference is in {found.first}")
-    lines.append(
-        table(
-            [_pair(one.turn, one.a, one.b, one.differs) for one in found.pairs[found.same :]],
-            ("turn", "differs in", "a", "b"),
-        )
-    )
+    pairs = found.pairs[found.same :]
+    turns = [(one.turn, ", ".join(one.differs) or "(same)", _side(one.a), _side(one.b)) for one in pairs]
+    lines.append(table(turns, ("turn", "differs in", "a", "b")))
     if found.prompts[0] != found.prompts[1]:
         lines += ["", f"── prompt of {found.first} ──", *_changed(*found.prompts)]
     return "\n".join(lines)
-
-
-def _pair(turn: str, a: TurnView | None, b: TurnView | None, differs: tuple[str, ...]) -> tuple[str, ...]:
-    return (turn, ", ".join(differs) or "(same)", _side(a), _side(b))
 
 
 def _side(one: TurnView | None) -> str:

@@ -16,46 +16,6 @@ from coterie.views.words import dollars, duration, without_causes
 if TYPE_CHECKING:
     from coterie.views.tree import RunNode
 
-SHOWN = (
-    records.ActorCrashed,
-    records.ActorStarted,
-    records.ActorStopped,
-    records.AttemptFailed,
-    records.AttemptInterrupted,
-    records.AttentionAnswered,
-    records.AttentionAsked,
-    records.ConditionUnknown,
-    records.ConfigChanged,
-    records.ConfigHeld,
-    records.ConfigRejected,
-    records.CorrectionDropped,
-    records.CorrectionSent,
-    records.EventEmitted,
-    records.EventInvalid,
-    records.EventNoted,
-    records.GateChecked,
-    records.IterationStarted,
-    records.JournalRepaired,
-    records.LetterDead,
-    records.LoopExhausted,
-    records.MessageRefused,
-    records.OperatorSaid,
-    records.PathEnded,
-    records.RestartPlanned,
-    records.RunReopened,
-    records.SupervisorFailed,
-    records.TreeMerged,
-    records.TreesJoined,
-    records.TurnCancelled,
-    records.TurnFailed,
-    records.TurnFinished,
-    records.TurnStarted,
-    records.WaveJoined,
-    records.WaveStarted,
-    records.WaveTimeout,
-    records.WorkerAwaited,
-)
-"""Records that have a line, unless the log level of a loop says otherwise."""
 _ERRORS = (
     records.ActorCrashed,
     records.AttemptFailed,
@@ -79,6 +39,27 @@ _WARNINGS = (
     records.WaveTimeout,
     records.WorkerAwaited,
 )
+_INFORMATION = (
+    records.ActorStarted,
+    records.ActorStopped,
+    records.AttentionAnswered,
+    records.ConfigChanged,
+    records.CorrectionSent,
+    records.EventEmitted,
+    records.EventNoted,
+    records.GateChecked,
+    records.IterationStarted,
+    records.OperatorSaid,
+    records.PathEnded,
+    records.RunReopened,
+    records.TreeMerged,
+    records.TreesJoined,
+    records.TurnFinished,
+    records.TurnStarted,
+    records.WaveJoined,
+    records.WaveStarted,
+)
+"""Further records that have a line, unless the log level of a loop says otherwise."""
 _LEVELS = ("debug", "info", "warn", "error", "none")
 _SHORTEST_LABEL = 8
 """Characters of a node's name that are shown in any case."""
@@ -166,7 +147,7 @@ def _level(record: records.Record, nested: str) -> str:
             return "info"
     if isinstance(record, _ERRORS):
         return "error"
-    return "warn" if isinstance(record, _WARNINGS) else "info" if isinstance(record, SHOWN) else "debug"
+    return "warn" if isinstance(record, _WARNINGS) else "info" if isinstance(record, _INFORMATION) else "debug"
 
 
 def tree(root: "RunNode", most: int, width: int | None = None) -> list[tuple[str, str]]:
