@@ -129,7 +129,7 @@ async def _drive(
 
     host = Host(topology, clock, observe, options.human)
     main = asyncio.ensure_future(begin(turns=host, attach=host.attach, observe=host.observe, clock=clock))
-    host.on_mismatch(main.cancel)
+    host.stop = main.cancel
     try:
         with suppress(asyncio.CancelledError):  # whether it is ours is looked at below
             await main
