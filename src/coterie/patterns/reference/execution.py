@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from coterie.backends.human import AskHuman
 from coterie.clock import Clock, SystemClock
-from coterie.errors import NoSuchRun, PatternRefused, RowsFailed
+from coterie.errors import NoSuchRun, PatternRefused, ReplayMismatch, RowsFailed
 from coterie.ids import new_run_id
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import Record, RunFinished, RunStarted
@@ -140,9 +140,7 @@ async def _drive(
     current = asyncio.current_task()
     if current is not None and current.cancelling():
         raise asyncio.CancelledError
-    if host.mismatch is not None:
-        raise host.mismatch
-    if host.error is not None and RunFinished in seen:
+    if host.error is not None and (RunFinished in seen or isinstance(host.error, ReplayMismatch)):
         raise host.error
     started = seen.get(RunStarted) or next(iter(read(run)))
     assert isinstance(started, RunStarted)

@@ -35,8 +35,7 @@ class Host(Turns):
 
     Attributes:
         stop: Called when the run must stop because its program has changed.
-        error: The failure of the root's program.
-        mismatch: The difference that keeps a changed program from resuming.
+        error: The failure of the root's program, or the difference that keeps a changed program from resuming.
     """
 
     def __init__(
@@ -54,7 +53,6 @@ class Host(Turns):
         self._models: Backend | None = None
         self.stop: Callable[[], object] = str
         self.error: Exception | None = None
-        self.mismatch: ReplayMismatch | None = None
 
     def attach(self, shell: Shell) -> None:
         """Set the shell that drives the runs."""
@@ -113,7 +111,7 @@ class Host(Turns):
             output = await program_run.play()
             finished = RunFinished(outcome="completed", result=program_run.topology.as_result(output))
         except ReplayMismatch as mismatch:
-            self.mismatch = mismatch
+            self.error = mismatch
             self.stop()
             return
         except asyncio.CancelledError:
@@ -131,7 +129,7 @@ class Host(Turns):
         services.post(finish)
 
     def _failed(self, run: str, error: Exception) -> RunFinished:
-        if "/" not in run:
+        if "/" not in run and self.error is None:
             self.error = error
         cause = error.__cause__
         kind = {"kind": cause.kind} if isinstance(cause, AgentFailed | PatternFailed) and cause.kind else {}

@@ -197,14 +197,10 @@ class ProgramRun(Traces):
         if system := "\n\n".join(part for part in (config.system_prompt, format) if part):
             request["messages"].insert(0, {"role": "system", "content": system})
         request = plain_object(request, f"the request to {slot}")
-        turn, hash, asked = turn_id(slot, self._count(slot)), digest(request), None
-        if not self._is_known(turn, hash):
-            request, state = await self._invoked(slot, request)
-            asked = r.CallAsked(turn=turn, agent=slot, hash=hash, request=request, state=state)
-        outcome = await self._outcome(turn, asked)
+        outcome = await self._ask(slot, request)
         instance = self.instances[slot]
         instance.__dict__["last_active"] = datetime.fromtimestamp(outcome.at, UTC)
-        took = int((outcome.at - self.engine.calls[turn].at) * 1000)
+        took = int((outcome.at - self.engine.calls[outcome.turn].at) * 1000)
         return result_of(outcome, instance.id, took)
 
     async def _invoked(self, slot: str, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -222,24 +218,23 @@ class ProgramRun(Traces):
 
     async def ask_team(self, name: str, given: dict[str, Any]) -> Outcome:
         """The outcome of the team *name*, which runs as a child run."""
-        given = plain_object(given, f"the input of {name}")
-        turn, hash = turn_id(name, self._count(name)), digest(given)
-        known = self._is_known(turn, hash)
-        return await self._outcome(turn, None if known else r.CallAsked(turn=turn, agent=name, hash=hash, given=given))
+        return await self._ask(name, plain_object(given, f"the input of {name}"))
 
-    def _is_known(self, turn: str, hash: str) -> bool:
-        """Whether this call was made before; if so, it must be the same."""
-        call = self.engine.calls.get(turn)
-        if call is not None and call.hash != hash:
-            raise self._other(call, "another request")
-        return call is not None
-
-    async def _outcome(self, turn: str, asked: r.CallAsked | None) -> Outcome:
-        """The outcome of the call *turn*; with *asked* the call is made now."""
+    async def _ask(self, name: str, asked: dict[str, Any]) -> Outcome:
+        """The outcome of the next call of *name*, an agent or a team; one that was made before must be the same."""
+        turn, hash = turn_id(name, self._count(name)), digest(asked)
+        known, call = self.engine.calls.get(turn), None
+        if known is not None and known.hash != hash:
+            raise self._other(known, "another request")
+        if known is None and name in self.instances:
+            asked, state = await self._invoked(name, asked)
+            call = r.CallAsked(turn=turn, agent=name, hash=hash, request=asked, state=state)
+        elif known is None:
+            call = r.CallAsked(turn=turn, agent=name, hash=hash, given=asked)
         outcome = self.replies.of(turn)
         try:
-            if asked is not None:
-                self._services.post(partial(self._append, asked), outcome.cancel)
+            if call is not None:
+                self._services.post(partial(self._append, call), outcome.cancel)
             return await outcome
         except asyncio.CancelledError:
             self._services.post(partial(self._drop, turn))

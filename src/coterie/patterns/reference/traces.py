@@ -114,53 +114,32 @@ class Traces:
         """Record *invocation*: the outcome of a call is recorded already, any other result gets a record."""
         if not isinstance(invocation, AgentInvocationResult):
             raise PatternRefused(f"a result must be an AgentInvocationResult, not {type(invocation).__name__}")
+        values: dict[str, Any] = {
+            "execution_id": self.context.execution_id,
+            "agent_instance_id": invocation.agent_instance_id,
+            "output": plain_object(invocation.output, "the output of a result"),
+            "confidence": invocation.confidence,
+            "reasoning": invocation.reasoning,
+            "token_usage": invocation.token_usage,
+        }
         ended = invocation._outcome
         if ended is None or self.engine.outcomes.get(ended.turn) is not ended or not is_unchanged(invocation, ended):
-            made = await self._record_own(invocation)
-            return self._result(made.id, invocation, made.at)
-        return self._result(ended.turn, invocation, ended.at)
+            made = await self._record_own(Result(**values))
+            name, when = made.id, datetime.fromtimestamp(made.at, UTC)
+        else:
+            name, when = ended.turn, datetime.fromtimestamp(ended.at, UTC)
+        return row(Result, id=result_id(self.run, name), **values, started_at=when, completed_at=when)
 
-    async def _record_own(self, invocation: AgentInvocationResult) -> ResultRecorded:
-        """The record of a result that the program created or changed."""
-        slot = next((s for s, one in self.instances.items() if one.id == invocation.agent_instance_id), None)
+    async def _record_own(self, made: Result) -> ResultRecorded:
+        """The record of *made*, a result that the program created or changed."""
+        slot = next((s for s, one in self.instances.items() if one.id == made.agent_instance_id), None)
         if slot is None:
-            raise PatternRefused(f"no agent of this execution has the id {invocation.agent_instance_id}")
+            raise PatternRefused(f"no agent of this execution has the id {made.agent_instance_id}")
         name = f"{slot}+{self._count(f'result of {slot}')}"
         if name in self.engine.recorded:
             return self.engine.recorded[name]
-        said = Result(
-            execution_id=self.context.execution_id,
-            agent_instance_id=invocation.agent_instance_id,
-            output=plain_object(invocation.output, "the output of a result"),
-            confidence=invocation.confidence,
-            reasoning=invocation.reasoning,
-            token_usage=invocation.token_usage,
-        )
-        return await self._write(
-            ResultRecorded(
-                id=name,
-                agent=slot,
-                output=said.output,
-                confidence=said.confidence,
-                reasoning=said.reasoning,
-                tokens=said.token_usage,
-            )
-        )
-
-    def _result(self, name: str, invocation: AgentInvocationResult, at: float) -> Result:
-        when = datetime.fromtimestamp(at, UTC)
-        return row(
-            Result,
-            id=result_id(self.run, name),
-            execution_id=self.context.execution_id,
-            agent_instance_id=invocation.agent_instance_id,
-            output=plain_object(invocation.output, "the output of a result"),
-            confidence=invocation.confidence,
-            reasoning=invocation.reasoning,
-            token_usage=invocation.token_usage,
-            started_at=when,
-            completed_at=when,
-        )
+        said: dict[str, Any] = {"output": made.output, "confidence": made.confidence, "reasoning": made.reasoning}
+        return await self._write(ResultRecorded(id=name, agent=slot, tokens=made.token_usage, **said))
 
     async def _write(self, record: R) -> R:
         """Append *record*, and return it once it has its place; what is written next can share the sync."""
