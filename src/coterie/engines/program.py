@@ -90,10 +90,8 @@ class Program:
 def shown(call: r.CallAsked) -> str:
     """The prompt of *call* for people: the texts of its messages, each under its role."""
     messages = call.request.get("messages")
-    if not isinstance(messages, list):
-        return ""
-    parts = [_part(message) for message in messages if isinstance(message, dict)]
-    return "\n\n".join(parts)
+    parts = messages if isinstance(messages, list) else ()
+    return "\n\n".join(_part(message) for message in parts if isinstance(message, dict))
 
 
 def _part(message: dict[str, Any]) -> str:

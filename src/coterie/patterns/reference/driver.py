@@ -76,8 +76,7 @@ class Driver:
         calls = [call for turn in turns if (call := self._calls.pop(turn, None)) is not None]
         for call in calls:
             call.cancel()
-        if left := [call for call in calls if not call.done()]:
-            await asyncio.wait(left)
+        await asyncio.gather(*calls, return_exceptions=True)
 
     async def _send(self, sent: MessageSent, recipients: Sequence[str]) -> None:
         self._context.round_number = sent.round
@@ -101,20 +100,15 @@ class Driver:
         result = await self._topology.invoke_agent(ask.agent, messages, self._context)
         await self._topology.record_result(result, self._context)
         ended = result._outcome
-        finished = ended if isinstance(ended, TurnFinished) else TurnFinished(turn=ask.turn, attempt=1, text="")
+        finished = ended if isinstance(ended, TurnFinished) else TurnFinished(turn=ask.turn, attempt=1)
         self.usage += finished.usage + _ONE_TURN
         self._team.failed[ask.agent] = self._team.failed.get(ask.agent, 0) + finished.attempt - 1
         if result.error is not None:
             kind = "cancelled" if isinstance(ended, TurnCancelled) else getattr(ended, "kind", "failed")
             return TurnFailed(turn=ask.turn, kind=kind, reason=result.error)
         text, outputs = split(result.output)
-        return TurnFinished(
-            turn=ask.turn,
-            attempt=finished.attempt,
-            text=text or result.text,
-            outputs={name: value for name, value in outputs.items() if name not in ("content", "usage")},
-            usage=finished.usage,
-        )
+        outputs = {name: value for name, value in outputs.items() if name not in ("content", "usage")}
+        return structs.replace(finished, turn=ask.turn, text=text or result.text, outputs=outputs)
 
 
 def _repeated(command: Command, sent: MessageSent) -> str:

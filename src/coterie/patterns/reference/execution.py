@@ -89,14 +89,17 @@ async def execute(
 async def resume(topology: Collaboration, wanted: UUID | str, options: Options) -> Execution:
     """Continue an execution of *topology*; see `BaseTopology.resume`."""
     runs = Runs(options.state_dir)
-    run = _find(runs, wanted)
+    known = runs.list()
+    run = next((run for run in known if str(wanted) in (run, str(execution_id(run)))), None)
+    if run is None:
+        raise NoSuchRun(str(wanted), known)
     recorded = runs.journal(run, is_claimed_next=True).plan().coordination
     program = f"{type(topology).__module__}:{type(topology).__qualname__}"
     if not isinstance(recorded, ProgramPlan):
         raise PatternRefused(
             f"run {run!r} is not an execution of a topology class: continue it with `coterie resume {run}`"
         )
-    if recorded.program.partition(":")[2] != program.partition(":")[2] or recorded.name != topology._defined.name:
+    if recorded.program.partition(":")[2] != type(topology).__qualname__ or recorded.name != topology._defined.name:
         raise PatternRefused(
             f"run {run!r} is an execution of {recorded.name!r} by {recorded.program}, not of "
             f"{topology._defined.name!r} by {program}"
@@ -115,11 +118,8 @@ async def _drive(
     read: Callable[[str], Any],
     correlation: str | None,
 ) -> Execution:
-    clock, seen = (
-        options.clock or SystemClock(),
-        dict[type[Record], Record](),
-    )  # the last of the root run, by class and of all
-    rows = await _rows(topology, read)
+    clock, rows = options.clock or SystemClock(), await _rows(topology, read)
+    seen = dict[type[Record], Record]()  # the last of the root run, by class and of all
 
     def observe(name: str, record: Record) -> None:
         if name == run:
@@ -190,12 +190,3 @@ def _as_execution(
         execution.status = ExecutionStatus.PAUSED
         execution.error = f"stopped: {ended.reason}; resume({str(execution.id)!r}) carries it on"
     return execution
-
-
-def _find(runs: Runs, wanted: UUID | str) -> str:
-    """The run with this id, or of the execution with this id."""
-    known = runs.list()
-    for run in known:
-        if str(wanted) in (run, str(execution_id(run))):
-            return run
-    raise NoSuchRun(str(wanted), known)

@@ -4,7 +4,6 @@ All state here belongs to one run, so one object can run several times at once.
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -74,10 +73,8 @@ class ProgramRun(Traces):
         self._counts[HUMAN] = len(human)
         self.replies = Replies((one for one in engine.history if one.turn not in human), services.core.owned)
         self.is_pure = False
-        self._said = defaultdict[str, asyncio.Future[Outcome]](self.loop.create_future)
-        """The answers of humans by turn, once they are durable: a tool that one allows acts outside."""
         for turn in human & engine.outcomes.keys():
-            self._said[turn].set_result(engine.outcomes[turn])
+            self.replies.deliver(engine.outcomes[turn])
         self.ready = asyncio.Event()
 
     # -- from the beginning to the end --------------------------------------------------------------------------------
@@ -256,9 +253,8 @@ class ProgramRun(Traces):
 
     def durable(self, outcome: Outcome) -> None:
         """Take an outcome that is durable."""
-        is_human = self.engine.calls[outcome.turn].agent == self._human
-        if is_human and not self._said[outcome.turn].done():
-            self._said[outcome.turn].set_result(outcome)
+        if self.engine.calls[outcome.turn].agent == self._human:
+            self.replies.deliver(outcome)  # a tool that a human allows acts outside, so not before
         self.replies.tell(outcome.seq)
 
     async def call(self, turn: str, attempt: int, interrupted: int) -> Call:
@@ -301,7 +297,7 @@ class ProgramRun(Traces):
         if not asked:
             asked, request = turn_id(HUMAN, self._count(HUMAN)), {"messages": [{"role": "user", "content": question}]}
             await self._write(r.CallAsked(turn=asked, agent=HUMAN, hash=hash, request=request))
-        match await asyncio.shield(self._said[asked]):
+        match await self.replies.of(asked):
             case r.TurnFinished(text=text):
                 return text
             case r.TurnFailed(reason=reason) | r.TurnCancelled(reason=reason):

@@ -46,7 +46,7 @@ class Replies:
         self.asked.add(turn)
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         if turn in self._told:
-            future.set_result(self._told.pop(turn))
+            future.set_result(self._told[turn])
         else:
             self._waiting[turn] = future
             self._go_on()
@@ -61,6 +61,17 @@ class Replies:
         """Deliver outcomes up to the record *upto*."""
         self._safe = max(self._safe, upto)
         self._go_on()
+
+    def deliver(self, outcome: Outcome) -> bool:
+        """Deliver *outcome* at once; whether somebody waits for it."""
+        if isinstance(outcome, TurnCancelled) and outcome.reason == DROPPED:
+            return False
+        self._told[outcome.turn] = outcome
+        future = self._waiting.pop(outcome.turn, None)
+        if future is None or future.done():
+            return False
+        future.set_result(outcome)
+        return True
 
     def close(self) -> None:
         """The program is over."""
@@ -82,23 +93,13 @@ class Replies:
                 self._stuck = self._stuck or loop.call_later(self._patience, self._give_up_order)
                 return
             self._queue.popleft()
-            if not isinstance(first, CallAsked) and self._deliver(first) and self._waiting:
+            if not isinstance(first, CallAsked) and self.deliver(first) and self._waiting:
                 self._busy = True
                 self._later(loop, _TURNS)
                 break
         if self._stuck is not None:
             self._stuck.cancel()
             self._stuck = None
-
-    def _deliver(self, outcome: Outcome) -> bool:
-        if isinstance(outcome, TurnCancelled) and outcome.reason == DROPPED:
-            return False
-        future = self._waiting.pop(outcome.turn, None)
-        if future is None or future.done():
-            self._told[outcome.turn] = outcome
-            return False
-        future.set_result(outcome)
-        return True
 
     def _later(self, loop: asyncio.AbstractEventLoop, turns: int) -> None:
         """Go on when nothing else is ready to run, which only asyncio's own loops tell, or after *turns* turns."""
