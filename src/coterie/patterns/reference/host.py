@@ -9,9 +9,10 @@ attempts.
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
-from coterie.backends.base import Backend, Failure, OnEvent, Request, Session
-from coterie.backends.human import AskHuman, HumanBackend
+from coterie.backends.base import Failure, OnEvent, Request, Session
+from coterie.backends.human import AskHuman
 from coterie.clock import Clock
 from coterie.engines.generator import AgentFailed, PatternFailed
 from coterie.engines.program import Outcome, Program
@@ -22,7 +23,8 @@ from coterie.kernel.shell import Shell
 from coterie.kernel.turns import CompletedSession, Turns
 from coterie.patterns.reference.attempts import CallAttempt, told
 from coterie.patterns.reference.collaboration import Collaboration
-from coterie.patterns.reference.program_run import HUMAN, ProgramRun
+from coterie.patterns.reference.program_run import ProgramRun
+from coterie.runs.backend_setup import local_turns
 
 
 class Host(Turns):
@@ -46,11 +48,10 @@ class Host(Turns):
         human: AskHuman | None = None,
     ) -> None:
         self._topology, self._clock, self._observe = topology, clock, observe
-        self._human = HumanBackend(human)
+        self._others = local_turns(human)
         self._program_runs: dict[str, ProgramRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._shell: Shell | None = None
-        self._models: Backend | None = None
         self.stop: Callable[[], object] = str
         self.error: Exception | None = None
 
@@ -65,9 +66,7 @@ class Host(Turns):
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-        models, self._models = self._models, None
-        if models is not None:
-            await models.close()
+        await self._others.close()
 
     # -- records from the shell ---------------------------------------------------------------------------------------
 
@@ -98,7 +97,8 @@ class Host(Turns):
         engine = services.core.engine
         if topology is None or not services.core.is_live or not isinstance(engine, Program):
             return
-        made = ProgramRun(topology, services, engine, self.models, above.context if above is not None else None)
+        models = partial(self._others.backend, "model")
+        made = ProgramRun(topology, services, engine, models, above.context if above is not None else None)
         self._program_runs[run] = made
         shell.adjust_external_tasks(1)
         self._tasks[run] = task = asyncio.get_running_loop().create_task(self._play(made, services))
@@ -138,18 +138,10 @@ class Host(Turns):
     # -- attempts -----------------------------------------------------------------------------------------------------
 
     async def start(self, request: Request, on_event: OnEvent) -> Session:
-        """Start to answer a call; no attempt outlives this process."""
-        if request.agent.name == HUMAN and request.agent.kind == "human":
-            return await self._human.start(request, on_event)
+        """Start to answer a call, or to ask a human; no attempt outlives this process."""
+        if request.agent.kind == "human":
+            return await self._others.start(request, on_event)
         program_run = self._program_runs.get(request.run)
         if program_run is None:
             return CompletedSession(Failure(kind="not_found", reason=f"no program runs for {request.run}"))
         return CallAttempt(program_run, request)
-
-    def models(self) -> Backend:
-        """The backend that calls the providers of models."""
-        if self._models is None:
-            from coterie.backends.models.backend import ModelBackend
-
-            self._models = ModelBackend()
-        return self._models

@@ -55,7 +55,7 @@ class ProgramRun(Traces):
         topology: Collaboration,
         services: ShellServices,
         engine: Program,
-        models: Callable[[], Backend],
+        models: Callable[[], Backend | None],
         above: ExecutionContext | None = None,
     ) -> None:
         started, self.topology = services.core.started, topology
