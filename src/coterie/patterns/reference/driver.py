@@ -14,15 +14,12 @@ from msgspec import structs
 from coterie.engines.commands import Ask, Cancel, Command, Finish, Note
 from coterie.engines.generator import Conversation, GeneratorEngine, PatternFailed
 from coterie.engines.patterns.registry import Team
+from coterie.engines.program import Outcome
 from coterie.errors import CollaborationFailed
 from coterie.journal.records import MessageSent, RunStarted, TurnCancelled, TurnFailed, TurnFinished, Usage
 from coterie.patterns.reference.base import BaseTopology
 from coterie.patterns.reference.invocation import ExecutionContext, split
 from coterie.patterns.rows.enums import MessageType
-
-_ONE_TURN = Usage(turns=1)
-
-Ended = TurnFinished | TurnFailed | TurnCancelled
 
 
 class Driver:
@@ -34,7 +31,7 @@ class Driver:
 
     def __init__(self, topology: BaseTopology, context: ExecutionContext, team: Team) -> None:
         self._topology, self._context, self._team = topology, context, team
-        self._calls: dict[str, asyncio.Task[Ended]] = {}
+        self._calls: dict[str, asyncio.Task[Outcome]] = {}
         self._news = asyncio.Event()
         self.usage = Usage()
 
@@ -87,7 +84,7 @@ class Driver:
         else:
             await topology.send_message(sent.sender, sent.recipient or None, kind, sent.content, self._context)
 
-    async def _call(self, ask: Ask) -> Ended:
+    async def _call(self, ask: Ask) -> Outcome:
         """The end of the turn *ask*, under the engine's name for it."""
         if self._topology.team(ask.agent) is not None:
             given = ask.whole if ask.whole is not None else {"prompt": ask.prompt}
@@ -101,7 +98,7 @@ class Driver:
         await self._topology.record_result(result, self._context)
         ended = result._outcome
         finished = ended if isinstance(ended, TurnFinished) else TurnFinished(turn=ask.turn, attempt=1)
-        self.usage += finished.usage + _ONE_TURN
+        self.usage += finished.usage + Usage(turns=1)
         self._team.failed[ask.agent] = self._team.failed.get(ask.agent, 0) + finished.attempt - 1
         if result.error is not None:
             kind = "cancelled" if isinstance(ended, TurnCancelled) else getattr(ended, "kind", "failed")

@@ -76,11 +76,11 @@ class Traces:
                 raise self._other(record, f"a message of {sender} to {recipient or 'all'}")
             return self._message(n, record)
         content = plain_object(content, "the content of a message")
-        if mixins := self.mixins[recipient] if recipient else ():
+        if recipient and (mixins := self.mixins[recipient]):
             message = Message(
                 execution_id=self.context.execution_id,
                 sender_id=self.instances[sender].id,
-                recipient_id=self.instances[recipient].id if recipient else None,
+                recipient_id=self.instances[recipient].id,
                 message_type=type,
                 content=content,
                 round_number=round,
@@ -96,15 +96,8 @@ class Traces:
             content = plain_object(message.content, "the content of a message")
         if not isinstance(round, int):
             raise PatternRefused(f"the round of a message must be a whole number, not {round!r}")
-        sent = await self._write(
-            MessageSent(
-                sender=sender,
-                recipient=recipient or "",
-                type=MessageType(type).value,
-                content=content,
-                round=round,
-            )
-        )
+        kind, to = MessageType(type).value, recipient or ""
+        sent = await self._write(MessageSent(sender=sender, recipient=to, type=kind, content=content, round=round))
         return self._message(*next(one for one in reversed(self.engine.messages[sender]) if one[1] is sent))
 
     def _message(self, n: int, record: MessageSent) -> Message:
