@@ -148,8 +148,10 @@ def test_a_wait_that_is_cancelled_cancels_the_function() -> None:
         task.cancel()
 
     async def both(session: Any, task: "asyncio.Task[Any]") -> None:
-        await session.interrupt()
+        interrupting = asyncio.create_task(session.interrupt())
+        await asyncio.sleep(0)
         task.cancel()
+        await interrupting
 
     for during in (cancelled, both):
         MOMENTS.clear()

@@ -14,6 +14,7 @@ from coterie.actors.classes import load_function
 from coterie.actors.crashes import trace
 from coterie.actors.owned_work import leaves_loop
 from coterie.actors.plain import plain
+from coterie.backends.attempt_task import InlineAttempt
 from coterie.backends.base import Answer, Failure, Request, Result
 from coterie.errors import TurnFailure, error_line
 from coterie.topology.typed.functions import PROMPT, Signature, signature_of
@@ -41,25 +42,21 @@ class AgentFunction:
         return cls(call, signature_of(call), inspect.iscoroutinefunction(call))
 
 
-class FunctionTurn:
+class FunctionTurn(InlineAttempt):
     """A turn that a function works on.
 
     A parameter gets, of this name: the whole answer of an agent, an output of the agents that it follows or reads, the
     latest first, a value of the run's input, or its default. The output is the value that the function returns.
+    What a synchronous function does in its thread goes on when the turn is interrupted.
     """
 
     def __init__(self, function: AgentFunction, request: Request) -> None:
+        super().__init__()
         self._function, self._request = function, request
-        self._task: asyncio.Task[Any] | None = None
-        self._interrupted = False
 
-    async def result(self) -> Result:
+    async def _run(self) -> Result:
         """Call the function, within the time that a turn may take; `sys.exit` in it is an error like any other."""
-        if self._interrupted:
-            return Failure(kind="interrupted", reason="interrupted before the function was called")
-        limit = self._request.agent.timeout
-        self._task = task = asyncio.current_task()
-        assert task is not None
+        limit, task = self._request.agent.timeout, asyncio.current_task()
         try:
             if limit is None:
                 answer = await self._called()
@@ -67,35 +64,16 @@ class FunctionTurn:
                 async with asyncio.timeout(limit) as bound:
                     answer = await self._called()
         except TurnFailure as failure:
-            result: Result = Failure(kind=failure.kind, reason=failure.reason)
+            return Failure(kind=failure.kind, reason=failure.reason)
         except BaseException as error:
-            if leaves_loop(error) or (
-                isinstance(error, asyncio.CancelledError) and task.cancelling() > self._interrupted
-            ):
+            is_cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()
+            if leaves_loop(error) or is_cancelled:
                 raise
             if limit is not None and bound.expired():
-                result = Failure(kind="timeout", reason=f"no answer within {limit:g} s")
-            else:
-                reason = f"{self._request.agent.name} crashed: {error_line(error)}"
-                result = Failure(kind="crashed", reason=reason, log=trace(error, __file__))
-        else:
-            result = self._read(answer)
-        finally:
-            self._task = None
-        if self._interrupted:
-            task.uncancel()
-            return Failure(kind="interrupted", reason="the turn was interrupted")
-        return result
-
-    async def interrupt(self) -> None:
-        """Cancel the call; what a synchronous function does in its thread goes on."""
-        if self._task is not None and not self._interrupted:
-            self._task.cancel()
-        self._interrupted = True
-
-    async def steer(self, text: str) -> bool:
-        """False: a function takes no guidance."""
-        return False
+                return Failure(kind="timeout", reason=f"no answer within {limit:g} s")
+            reason = f"{self._request.agent.name} crashed: {error_line(error)}"
+            return Failure(kind="crashed", reason=reason, log=trace(error, __file__))
+        return self._read(answer)
 
     async def _called(self) -> Any:
         function, arguments = self._function, dict[str, Any]()

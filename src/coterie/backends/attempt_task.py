@@ -1,9 +1,10 @@
-"""Run an attempt as a task, which a time-out, an interruption or the end of the wait for its result can cut off."""
+"""Run an attempt as a task, or in the task that awaits its result, so that it can be cut off."""
 
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from coterie.backends.base import Failure, Result
 
@@ -75,3 +76,52 @@ class AttemptTask(ABC):
         """End it; the first *reason* counts."""
         if not self._cut.done():
             self._cut.set_result(Failure(kind=kind, reason=reason))
+
+
+class InlineAttempt(ABC):
+    """A running attempt that works in the task which awaits its result, once: it costs no task.
+
+    A subclass does the work in `_run`, which is cancelled to end it.
+    """
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Any] | None = None
+        self._interrupted: asyncio.Event | None = None
+
+    async def result(self) -> Result:
+        """Do the work; cancelling ends the attempt."""
+        interrupted = Failure(kind="interrupted", reason="it was interrupted")
+        if self._interrupted is not None:
+            return interrupted
+        self._task = task = asyncio.current_task()
+        assert task is not None
+        try:
+            result = await self._run()
+        except asyncio.CancelledError:
+            if task.cancelling() > (self._interrupted is not None):
+                raise  # its result is no longer awaited
+            result = Failure(kind="crashed", reason="it awaited something that had been cancelled")
+        finally:
+            self._task = None
+            if self._interrupted is not None:
+                task.uncancel()
+                self._interrupted.set()
+        return result if self._interrupted is None else interrupted
+
+    async def interrupt(self) -> None:
+        """Interrupt it, and wait until it has ended."""
+        if self._interrupted is None:
+            self._interrupted = asyncio.Event()
+            if self._task is not None:
+                self._task.cancel()
+            else:
+                self._interrupted.set()
+        await self._interrupted.wait()
+
+    async def steer(self, text: str) -> bool:
+        """False: it accepts no messages."""
+        return False
+
+    @abstractmethod
+    async def _run(self) -> Result:
+        """Carry the attempt out."""

@@ -27,7 +27,7 @@ class Program:
         calls: The calls, by turn.
         outcomes: Their outcomes, by turn.
         history: The calls and their outcomes, in the order of the journal.
-        messages: The messages between agents, in order.
+        messages: The messages between agents by sender, each with its number among all.
         states: The state of each agent that changed its state.
         recorded: The results that the program recorded itself, by id.
         began: The version of this engine that began the run.
@@ -40,10 +40,11 @@ class Program:
         self.calls: dict[str, r.CallAsked] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.history: list[r.CallAsked | Outcome] = []
-        self.messages: list[r.MessageSent] = []
+        self.messages: dict[str, list[tuple[int, r.MessageSent]]] = {}
         self.states: dict[str, dict[str, Any]] = {}
         self.recorded: dict[str, r.ResultRecorded] = {}
         self.began = self.version
+        self._sent = 0
         self._changed: dict[str, r.StateChanged] = {}
         """Changed states that do not count yet, because their turns have not ended."""
 
@@ -75,7 +76,8 @@ class Program:
             case r.AttemptFailed() | r.AttemptInterrupted():
                 self._changed.pop(record.turn, None)
             case r.MessageSent():
-                self.messages.append(record)
+                self._sent += 1
+                self.messages.setdefault(record.sender, []).append((self._sent, record))
             case r.ResultRecorded():
                 self.recorded[record.id] = record
             case r.RunStarted():
@@ -88,10 +90,8 @@ class Program:
 def shown(call: r.CallAsked) -> str:
     """The prompt of *call* for people: the texts of its messages, each under its role."""
     messages = call.request.get("messages")
-    if not isinstance(messages, list):
-        return ""
-    parts = [_part(message) for message in messages if isinstance(message, dict)]
-    return "\n\n".join(parts)
+    parts = messages if isinstance(messages, list) else ()
+    return "\n\n".join(_part(message) for message in parts if isinstance(message, dict))
 
 
 def _part(message: dict[str, Any]) -> str:

@@ -27,6 +27,12 @@ class ShellServices:
         """Values that the plan refers to."""
         return self._shell.tree.held
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the run may still be written: it has neither ended nor is about to."""
+        live = self._shell.runs.get(self.run)
+        return live is not None and live.core.is_live and not self._shell.tree.closing
+
     def read(self) -> Iterator[Record]:
         """The records that the store of the run has."""
         return self._shell.tree.read(self.run)
@@ -35,10 +41,9 @@ class ShellServices:
         """Have *event* handled in its turn, or *refuse* if the run has ended by then or is about to."""
 
         def handle() -> None:
-            live = self._shell.runs.get(self.run)
-            if live is not None and live.core.is_live and not self._shell.tree.closing:
+            if self.is_open:
                 event()
-                self._shell.tree.pump(live)
+                self._shell.tree.pump(self._shell.runs[self.run])
             else:
                 refuse()
 
@@ -49,6 +54,10 @@ class ShellServices:
         live = self._shell.runs[self.run]
         for turn in list(live.core.turns):
             live.outbox += live.core.cancel(self.clock.now(), turn, reason, "harness")
+
+    def defer_sync(self, turns: int) -> None:
+        """Let other tasks run for up to *turns* turns of the event loop before the next sync, to share it."""
+        self._shell.defer_sync(turns)
 
     def expect(self) -> None:
         """Have the run kept while nothing in it runs, until `arrived` is called."""

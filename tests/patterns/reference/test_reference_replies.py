@@ -105,3 +105,18 @@ def test_who_gave_up_is_not_told_but_who_asks_later() -> None:
         return [(await replies.of("a#1")).turn]
 
     assert VirtualClock().run(main()) == ["a#1"]
+
+
+def test_an_outcome_waits_until_it_is_safe() -> None:
+    """And so do those after it."""
+
+    async def main() -> list[bool]:
+        replies = Replies([], safe=1)
+        future = replies.of("a#1")
+        replies.came(TurnFinished(turn="a#1", attempt=1, seq=3))
+        replies.tell(2)
+        before = future.done()
+        replies.tell(3)
+        return [before, future.done()]
+
+    assert VirtualClock().run(main()) == [False, True]

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from coterie.backends.attempt_task import InlineAttempt
 from coterie.backends.base import FAILURES, Answer, Failure, Request, Result
 from coterie.errors import CallFailed, PatternRefused
 from coterie.journal.records import Usage
@@ -14,45 +15,14 @@ _KINDS = FAILURES - {"interrupted"}
 """The kinds of failure that a call may report; interruptions are reported only by this module."""
 
 
-class CallAttempt:
-    """One attempt to answer a call. It runs in the task that awaits its result: one task per call, not two."""
+class CallAttempt(InlineAttempt):
+    """One attempt to answer a call."""
 
     def __init__(self, program_run: ProgramRun, request: Request) -> None:
+        super().__init__()
         self._program_run, self._request = program_run, request
-        self._task: asyncio.Task[Any] | None = None
-        self._interrupted: asyncio.Event | None = None
 
-    async def result(self) -> Result:
-        """Answer; cancelling ends the attempt."""
-        self._task = task = asyncio.current_task()
-        assert task is not None
-        try:
-            return await self._respond()
-        except asyncio.CancelledError:
-            if not task.cancelling():  # the cancellation came from inside
-                return Failure(kind="crashed", reason="it awaited something that had been cancelled")
-            if self._interrupted is None or task.cancelling() > 1:
-                raise  # its result is no longer awaited
-            return Failure(kind="interrupted", reason="it was interrupted")
-        finally:
-            self._task = None
-            if self._interrupted is not None:
-                task.uncancel()
-                self._interrupted.set()
-
-    async def interrupt(self) -> None:
-        """Interrupt it, and wait until it has ended."""
-        if self._interrupted is None and self._task is not None:
-            self._interrupted = asyncio.Event()
-            self._task.cancel()
-        if self._interrupted is not None:
-            await self._interrupted.wait()
-
-    async def steer(self, text: str) -> bool:
-        """False: a running call accepts no messages."""
-        return False
-
-    async def _respond(self) -> Result:
+    async def _run(self) -> Result:
         asked, program_run, loop = self._request, self._program_run, asyncio.get_running_loop()
         began = loop.time()
         call = await program_run.call(asked.turn, asked.attempt, asked.interrupted)

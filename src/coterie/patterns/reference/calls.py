@@ -49,7 +49,7 @@ class Call(Struct, frozen=True, kw_only=True):
     sent: dict[str, Any]
     model: Model
     human: Ask
-    models: Callable[[], Backend]
+    models: Callable[[], Backend | None]
     timeout: float | None = None
     spent: list[Any] = []
     questions: list[str] = []

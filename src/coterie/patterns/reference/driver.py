@@ -14,15 +14,12 @@ from msgspec import structs
 from coterie.engines.commands import Ask, Cancel, Command, Finish, Note
 from coterie.engines.generator import Conversation, GeneratorEngine, PatternFailed
 from coterie.engines.patterns.registry import Team
+from coterie.engines.program import Outcome
 from coterie.errors import CollaborationFailed
 from coterie.journal.records import MessageSent, RunStarted, TurnCancelled, TurnFailed, TurnFinished, Usage
 from coterie.patterns.reference.base import BaseTopology
 from coterie.patterns.reference.invocation import ExecutionContext, split
 from coterie.patterns.rows.enums import MessageType
-
-_ONE_TURN = Usage(turns=1)
-
-Ended = TurnFinished | TurnFailed | TurnCancelled
 
 
 class Driver:
@@ -34,7 +31,7 @@ class Driver:
 
     def __init__(self, topology: BaseTopology, context: ExecutionContext, team: Team) -> None:
         self._topology, self._context, self._team = topology, context, team
-        self._calls: dict[str, asyncio.Task[Ended]] = {}
+        self._calls: dict[str, asyncio.Task[Outcome]] = {}
         self._news = asyncio.Event()
         self.usage = Usage()
 
@@ -76,8 +73,7 @@ class Driver:
         calls = [call for turn in turns if (call := self._calls.pop(turn, None)) is not None]
         for call in calls:
             call.cancel()
-        if left := [call for call in calls if not call.done()]:
-            await asyncio.wait(left)
+        await asyncio.gather(*calls, return_exceptions=True)
 
     async def _send(self, sent: MessageSent, recipients: Sequence[str]) -> None:
         self._context.round_number = sent.round
@@ -88,7 +84,7 @@ class Driver:
         else:
             await topology.send_message(sent.sender, sent.recipient or None, kind, sent.content, self._context)
 
-    async def _call(self, ask: Ask) -> Ended:
+    async def _call(self, ask: Ask) -> Outcome:
         """The end of the turn *ask*, under the engine's name for it."""
         if self._topology.team(ask.agent) is not None:
             given = ask.whole if ask.whole is not None else {"prompt": ask.prompt}
@@ -101,20 +97,15 @@ class Driver:
         result = await self._topology.invoke_agent(ask.agent, messages, self._context)
         await self._topology.record_result(result, self._context)
         ended = result._outcome
-        finished = ended if isinstance(ended, TurnFinished) else TurnFinished(turn=ask.turn, attempt=1, text="")
-        self.usage += finished.usage + _ONE_TURN
+        finished = ended if isinstance(ended, TurnFinished) else TurnFinished(turn=ask.turn, attempt=1)
+        self.usage += finished.usage + Usage(turns=1)
         self._team.failed[ask.agent] = self._team.failed.get(ask.agent, 0) + finished.attempt - 1
         if result.error is not None:
             kind = "cancelled" if isinstance(ended, TurnCancelled) else getattr(ended, "kind", "failed")
             return TurnFailed(turn=ask.turn, kind=kind, reason=result.error)
         text, outputs = split(result.output)
-        return TurnFinished(
-            turn=ask.turn,
-            attempt=finished.attempt,
-            text=text or result.text,
-            outputs={name: value for name, value in outputs.items() if name not in ("content", "usage")},
-            usage=finished.usage,
-        )
+        outputs = {name: value for name, value in outputs.items() if name not in ("content", "usage")}
+        return structs.replace(finished, turn=ask.turn, text=text or result.text, outputs=outputs)
 
 
 def _repeated(command: Command, sent: MessageSent) -> str:

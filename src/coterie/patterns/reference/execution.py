@@ -3,26 +3,26 @@
 import asyncio
 import os
 import warnings
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 from msgspec import Struct
 
 from coterie.backends.human import AskHuman
 from coterie.clock import Clock, SystemClock
-from coterie.errors import NoSuchRun, PatternRefused, RowsFailed
+from coterie.errors import NoSuchRun, PatternRefused, ReplayMismatch, RowsFailed
 from coterie.ids import new_run_id
 from coterie.journal.memory import MemoryStore
 from coterie.journal.records import Record, RunFinished, RunStarted
 from coterie.kernel.owner import Observers, OwnerOptions, RunPorts
 from coterie.kernel.run_exit import RunExit
 from coterie.kernel.shell import Shell
-from coterie.kinds import kind_of
+from coterie.kinds import Observe, kind_of
 from coterie.patterns.identity import execution_id
 from coterie.patterns.reference.collaboration import Collaboration
 from coterie.patterns.reference.definitions import engine_of, prepare
@@ -36,13 +36,6 @@ from coterie.planning.program import ProgramPlan
 from coterie.runs import launch
 from coterie.runs.outcome import Outcome
 from coterie.runs.repository import Runs
-
-if TYPE_CHECKING:
-    from coterie.patterns.rows.projection import Projection
-
-
-Observe = Callable[[str, Record], None]
-Attach = Callable[[Shell], None]
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -72,7 +65,7 @@ async def execute(
     if not options.durable:
         store = MemoryStore()
 
-        def begin(turns: Host, attach: Attach, observe: Observe, clock: Clock) -> Awaitable[Any]:
+        def begin(turns: Host, attach: Callable[[Shell], object], observe: Observe, clock: Clock) -> Awaitable[Any]:
             shell = Shell(
                 RunPorts(store=store, turns=turns, clock=clock, make_kind=kind_of, environment=os.environ),
                 OwnerOptions(limits=options.limits or Limits()),
@@ -89,17 +82,19 @@ async def execute(
 async def resume(topology: Collaboration, wanted: UUID | str, options: Options) -> Execution:
     """Continue an execution of *topology*; see `BaseTopology.resume`."""
     runs = Runs(options.state_dir)
-    run = _find(runs, wanted)
+    known = runs.list()
+    run = next((run for run in known if str(wanted) in (run, str(execution_id(run)))), None)
+    if run is None:
+        raise NoSuchRun(str(wanted), known)
     recorded = runs.journal(run, is_claimed_next=True).plan().coordination
-    program = f"{type(topology).__module__}:{type(topology).__qualname__}"
     if not isinstance(recorded, ProgramPlan):
         raise PatternRefused(
             f"run {run!r} is not an execution of a topology class: continue it with `coterie resume {run}`"
         )
-    if recorded.program.partition(":")[2] != program.partition(":")[2] or recorded.name != topology._defined.name:
+    if recorded.program.partition(":")[2] != type(topology).__qualname__ or recorded.name != topology._defined.name:
         raise PatternRefused(
             f"run {run!r} is an execution of {recorded.name!r} by {recorded.program}, not of "
-            f"{topology._defined.name!r} by {program}"
+            f"{topology._defined.name!r} by {type(topology).__module__}:{type(topology).__qualname__}"
         )
     await prepare(topology)
 
@@ -115,74 +110,62 @@ async def _drive(
     read: Callable[[str], Any],
     correlation: str | None,
 ) -> Execution:
-    clock, seen = (
-        options.clock or SystemClock(),
-        dict[type[Record], Record](),
-    )  # the last of the root run, by class and of all
-    rows = await _rows(topology, read)
+    clock = options.clock or SystemClock()
+    seen = dict[type[Record], Record]()  # the last of the root run, by class and of all
+    async with _rows(topology, run, read) as write_rows:
 
-    def observe(name: str, record: Record) -> None:
-        if name == run:
-            seen[type(record)] = seen[Record] = record
-        if rows is not None:
-            rows.observe(name, record)
+        def observe(name: str, record: Record) -> None:
+            if name == run:
+                seen[type(record)] = seen[Record] = record
+            write_rows(name, record)
 
-    host = Host(topology, clock, observe, options.human)
-    main = asyncio.ensure_future(begin(turns=host, attach=host.attach, observe=host.observe, clock=clock))
-    host.on_mismatch(main.cancel)
-    try:
-        with suppress(asyncio.CancelledError):  # whether it is ours is looked at below
-            await main
-    finally:
-        await host.close()
-        if rows is not None:
-            await _close(rows, run)
+        host = Host(topology, clock, observe, options.human)
+        main = asyncio.ensure_future(begin(turns=host, attach=host.attach, observe=host.observe, clock=clock))
+        host.stop = main.cancel
+        try:
+            with suppress(asyncio.CancelledError):  # whether it is ours is looked at below
+                await main
+        finally:
+            await host.close()
     current = asyncio.current_task()
     if current is not None and current.cancelling():
         raise asyncio.CancelledError
-    if host.mismatch is not None:
-        raise host.mismatch
-    if host.error is not None and RunFinished in seen:
+    if host.error is not None and (RunFinished in seen or isinstance(host.error, ReplayMismatch)):
         raise host.error
     started = seen.get(RunStarted) or next(iter(read(run)))
     assert isinstance(started, RunStarted)
-    return _as_execution(topology, run, main.result(), started, seen[Record].at, correlation)
+    return _as_execution(topology, main.result(), started, seen[Record].at, correlation)
 
 
-async def _rows(topology: Collaboration, read: Callable[[str], Any]) -> "Projection | None":
-    """The projection that writes the rows, on separate connections to the database of the caller's session."""
+@asynccontextmanager
+async def _rows(topology: Collaboration, run: str, read: Callable[[str], Any]) -> AsyncIterator[Observe]:
+    """What writes the rows of *run*, on separate connections to the database of the caller's session."""
     if topology.db_session is None:
-        return None
+        yield lambda name, record: None
+        return
     from coterie.patterns.rows.projection import Projection
 
     rows = Projection(engine_of(topology.db_session), read=read)
     await rows.open()
-    return rows
-
-
-async def _close(rows: "Projection", run: str) -> None:
-    """Close the projection. A failure there does not fail the run: missing rows can be written later."""
     try:
-        await rows.close()
-    except RowsFailed as failed:
-        warnings.warn(f"{failed}; `await coterie.patterns.project({run!r}, …)` writes them later", stacklevel=2)
+        yield rows.observe
+    finally:
+        try:
+            await rows.close()
+        except RowsFailed as failed:  # it does not fail the run
+            warnings.warn(f"{failed}; `await coterie.patterns.project({run!r}, …)` writes them later", stacklevel=2)
 
 
 def _as_execution(
-    topology: Collaboration,
-    run: str,
-    ended: Outcome | RunExit,
-    started: RunStarted,
-    last: float,
-    name: str | None,
+    topology: Collaboration, ended: Outcome | RunExit, started: RunStarted, last: float, name: str | None
 ) -> Execution:
     """The execution as a value, loaded and detached from any session."""
     execution = Execution(
-        id=execution_id(run),
+        id=execution_id(ended.run),
         topology_id=topology._defined.id or 0,
         input_data=started.input,
         correlation_id=name,
-        metadata_={"run": run},
+        metadata_={"run": ended.run},
         started_at=datetime.fromtimestamp(started.at, UTC),
     )
     if ended.status == "completed":
@@ -192,12 +175,3 @@ def _as_execution(
         execution.status = ExecutionStatus.PAUSED
         execution.error = f"stopped: {ended.reason}; resume({str(execution.id)!r}) carries it on"
     return execution
-
-
-def _find(runs: Runs, wanted: UUID | str) -> str:
-    """The run with this id, or of the execution with this id."""
-    known = runs.list()
-    for run in known:
-        if str(wanted) in (run, str(execution_id(run))):
-            return run
-    raise NoSuchRun(str(wanted), known)

@@ -38,7 +38,9 @@ async def ask_model(request: dict[str, Any]) -> dict[str, Any]:
         key=call.key,
         interrupted=call.interrupted,
     )
-    session = await call.models().start(asked, lambda event: None)
+    backend = call.models()
+    assert backend is not None
+    session = await backend.start(asked, lambda event: None)
     result = await session.result()
     if not isinstance(result, Answer):
         raise CallFailed(result.reason, result.kind, result.wait)

@@ -1,21 +1,22 @@
 """One run of a topology object: its instances, its mixins and its calls, from setup to teardown.
 
-All state here belongs to one run, so one object can run several times at once. The program reaches the journal through
-the `ProgramHost` of the run.
+All state here belongs to one run, so one object can run several times at once.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import partial
 from inspect import isawaitable
 from typing import Any
 
+from coterie.backends.base import Backend
 from coterie.engines.program import Outcome, Program
 from coterie.errors import PatternRefused, ReplayMismatch
 from coterie.ids import turn_id
 from coterie.journal import records as r
+from coterie.kernel.services import ShellServices
 from coterie.patterns.identity import execution_id, instance_id
 from coterie.patterns.reference.calls import Call, answer, described
 from coterie.patterns.reference.collaboration import Collaboration
@@ -23,9 +24,8 @@ from coterie.patterns.reference.invocation import AgentInvocationResult, Executi
 from coterie.patterns.reference.mixins.base import BaseMixin
 from coterie.patterns.reference.plain import digest, image, plain_object
 from coterie.patterns.reference.replies import Replies
-from coterie.patterns.reference.traces import ProgramHost, Traces
+from coterie.patterns.reference.traces import WAY, Traces
 from coterie.patterns.reference.trusted import row
-from coterie.patterns.rows.configs import AgentConfig
 from coterie.patterns.rows.kinds import utc_now
 from coterie.patterns.rows.models import AgentInstance
 
@@ -39,13 +39,13 @@ class ProgramRun(Traces):
     """One run of *topology*.
 
     Args:
+        services: Those of the owner of the run.
         engine: The run's engine, with the actions of earlier owners.
-        seq: Of the record with which this owner began.
+        models: Returns the backend that calls the providers of models.
+        above: The context of the run that this one is a turn of.
 
     Attributes:
-        around: The host of the run.
         ready: Set once the agents exist; from then on calls can be answered.
-        context: The argument of `_run`.
         is_pure: Whether neither the program nor a mixin has effects outside. Then it may receive an answer that can
             still be lost: everything that follows from it is lost too.
     """
@@ -53,35 +53,29 @@ class ProgramRun(Traces):
     def __init__(
         self,
         topology: Collaboration,
-        around: ProgramHost,
-        run: str,
+        services: ShellServices,
         engine: Program,
-        given: dict[str, Any],
-        seq: int,
+        models: Callable[[], Backend | None],
+        above: ExecutionContext | None = None,
     ) -> None:
-        self.topology, self.run = topology, run
-        self.loop = asyncio.get_running_loop()
-        self.around, self.engine = around, engine
-        self.instances: dict[str, AgentInstance] = {}
-        self.mixins: dict[str, list[BaseMixin]] = {}
+        started, self.topology = services.core.started, topology
+        context = ExecutionContext(
+            execution_id=execution_id(services.run),
+            topology_id=topology._defined.id or 0,
+            input_data=plain_object(started.input if started is not None else {}, "the input"),
+            parent_context=above,
+        )
+        super().__init__(services, engine, context)
+        self._models = models
         self._human = None if HUMAN in topology.agents or topology.team(HUMAN) is not None else HUMAN
         """The agent name of calls to a human; None where an agent or a team of the user has that name."""
         human = {turn for turn, call in engine.calls.items() if call.agent == self._human}
-        self.replies = Replies(one for one in engine.history if one.seq < seq and one.turn not in human)
+        self._counts[HUMAN] = len(human)
+        self.replies = Replies((one for one in engine.history if one.turn not in human), services.core.owned)
         self.is_pure = False
-        self._news = deque(one for one in engine.history if one.seq > seq and isinstance(one, Outcome))
-        """Outcomes of calls that were not passed on yet, in order."""
-        self._said: dict[str, asyncio.Future[Outcome]] = {}
-        """The answers of humans by turn, once they are durable: a tool that one allows acts outside."""
         for turn in human & engine.outcomes.keys():
-            self._human_says(turn).set_result(engine.outcomes[turn])
+            self.replies.deliver(engine.outcomes[turn])
         self.ready = asyncio.Event()
-        self.context = ExecutionContext(
-            execution_id=execution_id(run), topology_id=topology._defined.id or 0, input_data=given
-        )
-        super().__init__(engine)
-        self._mismatch: ReplayMismatch | None = None
-        self._configs: dict[str, AgentConfig] = {}
 
     # -- from the beginning to the end --------------------------------------------------------------------------------
 
@@ -93,13 +87,20 @@ class ProgramRun(Traces):
             ReplayMismatch: If the program does something else than the journal says.
         """
         _PLAYING.set(self)
+        failed: BaseException | None = None
         try:
-            output = await self._performed()
+            return await self._performed()
         except BaseException as error:
-            await self._clear_up(error)
+            failed = error
             raise
-        await self._clear_up()
-        return output
+        finally:
+            self.replies.close()
+            try:
+                await self.topology.teardown()
+            except Exception as error:  # it counts only if nothing had failed before
+                if failed is None:
+                    raise
+                failed.add_note(f"tearing it down then raised {type(error).__name__}: {error}")
 
     async def _performed(self) -> dict[str, Any]:
         """The result of the program after its mixins; a failure goes through them too."""
@@ -122,16 +123,6 @@ class ProgramRun(Traces):
                 error = changed if isinstance(changed, Exception) else error
             raise error
 
-    async def _clear_up(self, failed: BaseException | None = None) -> None:
-        """Tear down. A failure here counts only if nothing had *failed* before."""
-        self.replies.close()
-        try:
-            await self.topology.teardown()
-        except Exception as error:
-            if failed is None:
-                raise
-            failed.add_note(f"tearing it down then raised {type(error).__name__}: {error}")
-
     async def _run(self) -> dict[str, Any]:
         """The result of the program, once it has repeated every recorded call.
 
@@ -148,7 +139,7 @@ class ProgramRun(Traces):
                 raise self._mismatch
         for turn, call in self.engine.calls.items():
             if turn not in self.replies.asked and call.agent != self._human:
-                raise self.other(call, "the program ended without this call")
+                raise self._other(call, "the program ended without this call")
         return output
 
     async def begin(self) -> None:
@@ -184,15 +175,6 @@ class ProgramRun(Traces):
     def _all_mixins(self) -> list[BaseMixin]:
         return [mixin for mixins in list(self.mixins.values()) for mixin in mixins]
 
-    def other(self, record: r.Record, wanted: str) -> ReplayMismatch:
-        """The error for a program that does not repeat *record*."""
-        found = f"{record.turn} asked" if isinstance(record, r.CallAsked) else "another message"
-        hint = (
-            "the program changed, or does not make the same calls every time: run the original program, or start anew"
-        )
-        self._mismatch = ReplayMismatch(self.run, record.seq, found, wanted, hint)
-        return self._mismatch
-
     # -- calls --------------------------------------------------------------------------------------------------------
 
     async def invoke(self, slot: str, messages: Sequence[Mapping[str, Any]]) -> AgentInvocationResult:
@@ -212,24 +194,17 @@ class ProgramRun(Traces):
         if system := "\n\n".join(part for part in (config.system_prompt, format) if part):
             request["messages"].insert(0, {"role": "system", "content": system})
         request = plain_object(request, f"the request to {slot}")
-        turn, hash = turn_id(slot, self._count(slot)), digest(request)
-        if not self._is_known(turn, hash):
-            state = None
-            if self.mixins[slot]:
-                request, state = await self._invoked(slot, request)
-            outcome = await self._outcome(
-                turn, r.CallAsked(turn=turn, agent=slot, hash=hash, request=request, state=state)
-            )
-        else:
-            outcome = await self._outcome(turn)
+        outcome = await self._ask(slot, request)
         instance = self.instances[slot]
         instance.__dict__["last_active"] = datetime.fromtimestamp(outcome.at, UTC)
-        took = int((outcome.at - self.engine.calls[turn].at) * 1000)
+        took = int((outcome.at - self.engine.calls[outcome.turn].at) * 1000)
         return result_of(outcome, instance.id, took)
 
     async def _invoked(self, slot: str, request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
         """*request* after the mixins of *slot*; and the state of their agent, if it changed."""
         mixins, instance = self.mixins[slot], self.instances[slot]
+        if not mixins:
+            return request, None
         before = image(instance.state)
         if self.topology.tools and any(mixin.name == "tool_use" for mixin in mixins):
             request["tools"] = described(self.topology.tools)
@@ -240,60 +215,47 @@ class ProgramRun(Traces):
 
     async def ask_team(self, name: str, given: dict[str, Any]) -> Outcome:
         """The outcome of the team *name*, which runs as a child run."""
-        given = plain_object(given, f"the input of {name}")
-        turn, hash = turn_id(name, self._count(name)), digest(given)
-        known = self._is_known(turn, hash)
-        return await self._outcome(turn, None if known else r.CallAsked(turn=turn, agent=name, hash=hash, given=given))
+        return await self._ask(name, plain_object(given, f"the input of {name}"))
 
-    def _is_known(self, turn: str, hash: str) -> bool:
-        """Whether this call was made before; if so, it must be the same."""
-        call = self.engine.calls.get(turn)
-        if call is not None and call.hash != hash:
-            raise self.other(call, "another request")
-        return call is not None
-
-    async def _outcome(self, turn: str, asked: r.CallAsked | None = None) -> Outcome:
-        """The outcome of the call *turn*; with *asked* the call is made now."""
+    async def _ask(self, name: str, asked: dict[str, Any]) -> Outcome:
+        """The outcome of the next call of *name*, an agent or a team; one that was made before must be the same."""
+        turn, hash = turn_id(name, self._count(name)), digest(asked)
+        known, call = self.engine.calls.get(turn), None
+        if known is not None and known.hash != hash:
+            raise self._other(known, "another request")
+        if known is None and name in self.instances:
+            asked, state = await self._invoked(name, asked)
+            call = r.CallAsked(turn=turn, agent=name, hash=hash, request=asked, state=state)
+        elif known is None:
+            call = r.CallAsked(turn=turn, agent=name, hash=hash, given=asked)
         outcome = self.replies.of(turn)
         try:
-            if asked is not None:
-                self.around.ask(self.run, asked, outcome.cancel)
+            if call is not None:
+                self._services.post(partial(self._append, call), outcome.cancel)
             return await outcome
         except asyncio.CancelledError:
-            self.around.drop(self.run, turn)
+            self._services.post(partial(self._drop, turn))
             raise
 
-    def config(self, slot: str) -> AgentConfig:
-        """The configuration of the agent at *slot*.
-
-        Raises:
-            PatternRefused: If the slot is unknown.
-        """
-        config = self._configs.get(slot)
-        if config is None:
-            raise PatternRefused(f"unknown slot {slot!r}; known are {', '.join(self._configs) or 'none'}")
-        return config
+    def _drop(self, turn: str) -> None:
+        if turn in self.engine.calls and turn not in self.engine.outcomes:
+            self._append(r.CallDropped(turn=turn))
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def appended(self, outcome: Outcome) -> None:
         """Take an outcome that is appended but may still be lost in a crash."""
-        self._news.append(outcome)
+        if self.engine.calls[outcome.turn].agent != self._human:
+            self.replies.came(outcome)
         if self.is_pure:
-            self._tell(outcome.seq)
+            self.replies.tell(outcome.seq)
+            self._services.defer_sync(WAY)
 
     def durable(self, outcome: Outcome) -> None:
         """Take an outcome that is durable."""
-        is_human = self.engine.calls[outcome.turn].agent == self._human
-        if is_human and not (said := self._human_says(outcome.turn)).done():
-            said.set_result(outcome)
-        self._tell(outcome.seq)
-
-    def _tell(self, upto: int) -> None:
-        while self._news and self._news[0].seq <= upto:
-            outcome = self._news.popleft()
-            if self.engine.calls[outcome.turn].agent != self._human:
-                self.replies.came(outcome)
+        if self.engine.calls[outcome.turn].agent == self._human:
+            self.replies.deliver(outcome)  # a tool that a human allows acts outside, so not before
+        self.replies.tell(outcome.seq)
 
     async def call(self, turn: str, attempt: int, interrupted: int) -> Call:
         """The call *turn* with all that answering it needs, once the agents exist."""
@@ -308,7 +270,7 @@ class ProgramRun(Traces):
             sent=asked.request,
             model=self.topology._call_llm,
             human=self._ask_human,
-            models=self.around.models,
+            models=self._models,
             timeout=self.config(asked.agent).timeout_seconds,
         )
 
@@ -326,33 +288,20 @@ class ProgramRun(Traces):
             raise
         state = instance.state
         if image(state) != before:
-            changed = r.StateChanged(agent=slot, turn=call.turn, state=plain_object(state, "the state"))
-            await self.around.write(self.run, lambda: changed)
+            await self._write(r.StateChanged(agent=slot, turn=call.turn, state=plain_object(state, "the state")))
         return response
 
     async def _ask_human(self, turn: str, question: str, n: int) -> str:
         hash = digest(turn, question, n)
-        known = next((one.turn for one in self.engine.calls.values() if one.hash == hash), None)
-        if known is None:
-            request = {"messages": [{"role": "user", "content": question}]}
-            record = await self.around.write(
-                self.run,
-                lambda: r.CallAsked(
-                    turn=turn_id(HUMAN, 1 + sum(one.agent == HUMAN for one in self.engine.calls.values())),
-                    agent=HUMAN,
-                    hash=hash,
-                    request=request,
-                ),
-            )
-            known = record.turn
-        match await asyncio.shield(self._human_says(known)):
+        asked = next((one.turn for one in self.engine.calls.values() if one.hash == hash), "")
+        if not asked:
+            asked, request = turn_id(HUMAN, self._count(HUMAN)), {"messages": [{"role": "user", "content": question}]}
+            await self._write(r.CallAsked(turn=asked, agent=HUMAN, hash=hash, request=request))
+        match await self.replies.of(asked):
             case r.TurnFinished(text=text):
                 return text
             case r.TurnFailed(reason=reason) | r.TurnCancelled(reason=reason):
                 return f"no: {reason}"
-
-    def _human_says(self, turn: str) -> "asyncio.Future[Outcome]":
-        return self._said.setdefault(turn, self.loop.create_future())
 
 
 def playing() -> ProgramRun | None:

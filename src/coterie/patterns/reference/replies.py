@@ -7,6 +7,7 @@ loop: by then the waiter of the first one has continued.
 """
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Iterable
 
@@ -22,6 +23,7 @@ class Replies:
 
     Args:
         history: The calls and outcomes of earlier owners.
+        safe: The last record that the program may learn of.
         patience: Seconds that an earlier outcome waits for a call that the program does not repeat. After that,
             outcomes are delivered on request, and the end shows whether the program has changed.
 
@@ -29,9 +31,9 @@ class Replies:
         asked: The calls made since the program began.
     """
 
-    def __init__(self, history: Iterable[CallAsked | Outcome], patience: float = 60.0) -> None:
+    def __init__(self, history: Iterable[CallAsked | Outcome], safe: float = math.inf, patience: float = 60.0) -> None:
         self._queue: deque[CallAsked | Outcome] = deque(history)
-        self._patience = patience
+        self._safe, self._patience = safe, patience
         self._waiting: dict[str, asyncio.Future[Outcome]] = {}
         self._told: dict[str, Outcome] = {}
         self._busy = False
@@ -44,16 +46,32 @@ class Replies:
         self.asked.add(turn)
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         if turn in self._told:
-            future.set_result(self._told.pop(turn))
+            future.set_result(self._told[turn])
         else:
             self._waiting[turn] = future
             self._go_on()
         return future
 
     def came(self, outcome: Outcome) -> None:
-        """A call of this program has ended."""
+        """A call of this program has ended; the outcome is delivered once it is safe."""
         self._queue.append(outcome)
         self._go_on()
+
+    def tell(self, upto: int) -> None:
+        """Deliver outcomes up to the record *upto*."""
+        self._safe = max(self._safe, upto)
+        self._go_on()
+
+    def deliver(self, outcome: Outcome) -> bool:
+        """Deliver *outcome* at once; whether somebody waits for it."""
+        if isinstance(outcome, TurnCancelled) and outcome.reason == DROPPED:
+            return False
+        self._told[outcome.turn] = outcome
+        future = self._waiting.pop(outcome.turn, None)
+        if future is None or future.done():
+            return False
+        future.set_result(outcome)
+        return True
 
     def close(self) -> None:
         """The program is over."""
@@ -68,50 +86,28 @@ class Replies:
     def _next(self) -> None:
         """Deliver the next outcome if the calls before it were made."""
         self._busy = False
-        while self._queue:
+        loop = asyncio.get_running_loop()
+        while self._queue and self._queue[0].seq <= self._safe:
             first = self._queue[0]
-            if isinstance(first, CallAsked):
-                if self._ordered and first.turn not in self.asked:
-                    self._wait_for_it()
-                    return
-                self._queue.popleft()
-                continue
+            if isinstance(first, CallAsked) and self._ordered and first.turn not in self.asked:
+                self._stuck = self._stuck or loop.call_later(self._patience, self._give_up_order)
+                return
             self._queue.popleft()
-            if self._tell(first) and self._waiting:
+            if not isinstance(first, CallAsked) and self.deliver(first) and self._waiting:
                 self._busy = True
-                self._later(_TURNS)
+                self._later(loop, _TURNS)
                 break
         if self._stuck is not None:
             self._stuck.cancel()
             self._stuck = None
 
-    def _tell(self, outcome: Outcome) -> bool:
-        if isinstance(outcome, TurnCancelled) and outcome.reason == DROPPED:
-            return False
-        future = self._waiting.pop(outcome.turn, None)
-        if future is None or future.done():
-            self._told[outcome.turn] = outcome
-            return False
-        future.set_result(outcome)
-        return True
-
-    def _later(self, turns: int) -> None:
-        loop = asyncio.get_running_loop()
-        if turns and not _is_quiet(loop):
-            loop.call_soon(self._later, turns - 1)
+    def _later(self, loop: asyncio.AbstractEventLoop, turns: int) -> None:
+        """Go on when nothing else is ready to run, which only asyncio's own loops tell, or after *turns* turns."""
+        if turns and getattr(loop, "_ready", True):
+            loop.call_soon(self._later, loop, turns - 1)
         else:
             self._next()
-
-    def _wait_for_it(self) -> None:
-        if self._stuck is None:
-            self._stuck = asyncio.get_running_loop().call_later(self._patience, self._give_up_order)
 
     def _give_up_order(self) -> None:
         self._stuck, self._ordered = None, False
         self._go_on()
-
-
-def _is_quiet(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether nothing else is ready to run; unknown for loops other than asyncio's own."""
-    ready = getattr(loop, "_ready", None)
-    return ready is not None and not ready

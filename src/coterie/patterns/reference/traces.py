@@ -1,15 +1,13 @@
 """The messages and recorded results of a program, none of them written twice."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+import asyncio
 from datetime import UTC, datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from coterie.backends.base import Backend
 from coterie.engines.program import Program
 from coterie.errors import PatternRefused, ReplayMismatch
-from coterie.journal import records as r
-from coterie.journal.records import MessageSent, ResultRecorded
+from coterie.journal.records import CallAsked, MessageSent, Record, ResultRecorded
+from coterie.kernel.services import ShellServices
 from coterie.patterns.identity import result_id
 from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext, is_unchanged
 from coterie.patterns.reference.mixins.base import BaseMixin
@@ -20,54 +18,47 @@ from coterie.patterns.rows.enums import MessageType
 from coterie.patterns.rows.fold import message_values
 from coterie.patterns.rows.models import AgentInstance, Message, Result
 
-R = TypeVar("R", bound=r.Record)
+R = TypeVar("R", bound=Record)
+
+WAY = 8
+"""Turns of the event loop that a program may take from an answer to its next call, messages and tasks included."""
 
 
-class ProgramHost(Protocol):
-    """The host of a program's run: records its actions and provides the backend of models."""
-
-    async def write(self, run: str, make: Callable[[], R]) -> R:
-        """Append the record that *make* returns, called in its turn; return once it has its place."""
-
-    def ask(self, run: str, call: r.CallAsked, refuse: Callable[[], object]) -> None:
-        """Append *call* in its turn; *refuse* is called if nothing can be written any more."""
-
-    def drop(self, run: str, turn: str) -> None:
-        """Cancel *turn*: its caller no longer waits."""
-
-    def models(self) -> Backend:
-        """The backend that calls the providers of models."""
-
-
-class Traces(ABC):
+class Traces:
     """The messages and results of one program run; a `ProgramRun` has the rest.
 
     A message is identified by its sender and its number there, a result of the program's own by its agent and its
     number: records of an earlier owner are not written again.
+
+    Args:
+        services: Those of the owner of the run.
+
+    Attributes:
+        engine: The run's engine, with the actions of earlier owners.
+        context: The argument of `_run`.
+        loop: The event loop in which it runs.
     """
 
-    run: str
-    engine: Program
-    context: ExecutionContext
-    instances: dict[str, AgentInstance]
-    mixins: dict[str, list[BaseMixin]]
-    around: ProgramHost
-
-    def __init__(self, engine: Program) -> None:
-        self._told: dict[str, list[tuple[int, MessageSent]]] = {}
-        """Messages of earlier owners by sender, each with its number among all."""
-        for n, one in enumerate(engine.messages, start=1):
-            self._told.setdefault(one.sender, []).append((n, one))
-        self._made = dict(engine.recorded)
+    def __init__(self, services: ShellServices, engine: Program, context: ExecutionContext) -> None:
+        self.run, self.engine, self.context = services.run, engine, context
+        self.loop = asyncio.get_running_loop()
+        self.instances: dict[str, AgentInstance] = {}
+        self.mixins: dict[str, list[BaseMixin]] = {}
+        self._services = services
+        self._configs: dict[str, AgentConfig] = {}
         self._counts: dict[str, int] = {}
+        self._mismatch: ReplayMismatch | None = None
 
-    @abstractmethod
     def config(self, slot: str) -> AgentConfig:
-        """The configuration of the agent at *slot*; raises if there is none."""
+        """The configuration of the agent at *slot*.
 
-    @abstractmethod
-    def other(self, record: r.Record, wanted: str) -> ReplayMismatch:
-        """The error for a program that does not repeat *record*."""
+        Raises:
+            PatternRefused: If the slot is unknown.
+        """
+        config = self._configs.get(slot)
+        if config is None:
+            raise PatternRefused(f"unknown slot {slot!r}; known are {', '.join(self._configs) or 'none'}")
+        return config
 
     async def send(
         self, sender: str, recipient: str | None, type: MessageType, content: dict[str, Any], round: int
@@ -78,18 +69,18 @@ class Traces(ABC):
         self.config(sender)
         if recipient is not None:
             self.config(recipient)
-        k, told = self._count(f"message of {sender}"), self._told.get(sender, ())
+        k, told = self._count(f"message of {sender}"), self.engine.messages.get(sender, ())
         if k <= len(told):
             n, record = told[k - 1]
             if record.recipient != (recipient or ""):
-                raise self.other(record, f"a message of {sender} to {recipient or 'all'}")
+                raise self._other(record, f"a message of {sender} to {recipient or 'all'}")
             return self._message(n, record)
         content = plain_object(content, "the content of a message")
-        if mixins := self.mixins[recipient] if recipient else ():
+        if recipient and (mixins := self.mixins[recipient]):
             message = Message(
                 execution_id=self.context.execution_id,
                 sender_id=self.instances[sender].id,
-                recipient_id=self.instances[recipient].id if recipient else None,
+                recipient_id=self.instances[recipient].id,
                 message_type=type,
                 content=content,
                 round_number=round,
@@ -105,13 +96,9 @@ class Traces(ABC):
             content = plain_object(message.content, "the content of a message")
         if not isinstance(round, int):
             raise PatternRefused(f"the round of a message must be a whole number, not {round!r}")
-        sent = MessageSent(
-            sender=sender, recipient=recipient or "", type=MessageType(type).value, content=content, round=round
-        )
-        written = await self.around.write(self.run, lambda: sent)
-        sequence = self.engine.messages
-        n = next(n for n in range(len(sequence), 0, -1) if sequence[n - 1] is written)
-        return self._message(n, written)
+        kind, to = MessageType(type).value, recipient or ""
+        sent = await self._write(MessageSent(sender=sender, recipient=to, type=kind, content=content, round=round))
+        return self._message(*next(one for one in reversed(self.engine.messages[sender]) if one[1] is sent))
 
     def _message(self, n: int, record: MessageSent) -> Message:
         return row(Message, **message_values(self.run, n, record, self.instances))
@@ -120,52 +107,58 @@ class Traces(ABC):
         """Record *invocation*: the outcome of a call is recorded already, any other result gets a record."""
         if not isinstance(invocation, AgentInvocationResult):
             raise PatternRefused(f"a result must be an AgentInvocationResult, not {type(invocation).__name__}")
+        values: dict[str, Any] = {
+            "execution_id": self.context.execution_id,
+            "agent_instance_id": invocation.agent_instance_id,
+            "output": plain_object(invocation.output, "the output of a result"),
+            "confidence": invocation.confidence,
+            "reasoning": invocation.reasoning,
+            "token_usage": invocation.token_usage,
+        }
         ended = invocation._outcome
         if ended is None or self.engine.outcomes.get(ended.turn) is not ended or not is_unchanged(invocation, ended):
-            return await self._record_own(invocation)
-        return self._result(ended.turn, invocation, ended.at)
+            made = await self._record_own(Result(**values))
+            name, when = made.id, datetime.fromtimestamp(made.at, UTC)
+        else:
+            name, when = ended.turn, datetime.fromtimestamp(ended.at, UTC)
+        return row(Result, id=result_id(self.run, name), **values, started_at=when, completed_at=when)
 
-    async def _record_own(self, invocation: AgentInvocationResult) -> Result:
-        """Record a result that the program created or changed."""
-        slot = next((s for s, one in self.instances.items() if one.id == invocation.agent_instance_id), None)
+    async def _record_own(self, made: Result) -> ResultRecorded:
+        """The record of *made*, a result that the program created or changed."""
+        slot = next((s for s, one in self.instances.items() if one.id == made.agent_instance_id), None)
         if slot is None:
-            raise PatternRefused(f"no agent of this execution has the id {invocation.agent_instance_id}")
+            raise PatternRefused(f"no agent of this execution has the id {made.agent_instance_id}")
         name = f"{slot}+{self._count(f'result of {slot}')}"
-        made = self._made.get(name)
-        if made is None:
-            said = Result(
-                execution_id=self.context.execution_id,
-                agent_instance_id=invocation.agent_instance_id,
-                output=plain_object(invocation.output, "the output of a result"),
-                confidence=invocation.confidence,
-                reasoning=invocation.reasoning,
-                token_usage=invocation.token_usage,
-            )
-            result = ResultRecorded(
-                id=name,
-                agent=slot,
-                output=said.output,
-                confidence=said.confidence,
-                reasoning=said.reasoning,
-                tokens=said.token_usage,
-            )
-            made = await self.around.write(self.run, lambda: result)
-        return self._result(name, invocation, made.at)
+        if name in self.engine.recorded:
+            return self.engine.recorded[name]
+        said: dict[str, Any] = {"output": made.output, "confidence": made.confidence, "reasoning": made.reasoning}
+        return await self._write(ResultRecorded(id=name, agent=slot, tokens=made.token_usage, **said))
 
-    def _result(self, name: str, invocation: AgentInvocationResult, at: float) -> Result:
-        when = datetime.fromtimestamp(at, UTC)
-        return row(
-            Result,
-            id=result_id(self.run, name),
-            execution_id=self.context.execution_id,
-            agent_instance_id=invocation.agent_instance_id,
-            output=plain_object(invocation.output, "the output of a result"),
-            confidence=invocation.confidence,
-            reasoning=invocation.reasoning,
-            token_usage=invocation.token_usage,
-            started_at=when,
-            completed_at=when,
+    async def _write(self, record: R) -> R:
+        """Append *record*, and return it once it has its place; what is written next can share the sync."""
+        written: asyncio.Future[Any] = self.loop.create_future()
+
+        def append() -> None:
+            placed = self._append(record)
+            if not written.done():
+                written.set_result(placed)
+                self._services.defer_sync(WAY)
+
+        self._services.post(append, written.cancel)
+        placed: R = await written
+        return placed
+
+    def _append(self, record: Record) -> Record:
+        return self._services.core.write(self._services.clock.now(), record, source="agent")
+
+    def _other(self, record: CallAsked | MessageSent, wanted: str) -> ReplayMismatch:
+        """The error for a program that does not repeat *record*."""
+        found = f"{record.turn} asked" if isinstance(record, CallAsked) else "another message"
+        hint = (
+            "the program changed, or does not make the same calls every time: run the original program, or start anew"
         )
+        self._mismatch = ReplayMismatch(self.run, record.seq, found, wanted, hint)
+        return self._mismatch
 
     def _count(self, what: str) -> int:
         n = self._counts[what] = self._counts.get(what, 0) + 1
