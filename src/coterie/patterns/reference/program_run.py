@@ -231,7 +231,7 @@ class ProgramRun(Traces):
         outcome = self.replies.of(turn)
         try:
             if call is not None:
-                self._services.post(partial(self._append, call), outcome.cancel)
+                self._services.post(partial(self._services.write, call, "agent"), outcome.cancel)
             return await outcome
         except asyncio.CancelledError:
             self._services.post(partial(self._drop, turn))
@@ -239,7 +239,7 @@ class ProgramRun(Traces):
 
     def _drop(self, turn: str) -> None:
         if turn in self.engine.calls and turn not in self.engine.outcomes:
-            self._append(r.CallDropped(turn=turn))
+            self._services.write(r.CallDropped(turn=turn), source="agent")
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
