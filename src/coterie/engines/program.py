@@ -1,7 +1,8 @@
 """A program as an engine: code beside the run decides which agents to call, and its calls arrive as records.
 
-The engine itself only turns a call into a turn. It also keeps what a restarted program needs: its calls, their outcomes
-in order, and its messages. The restarted program repeats its steps without calling any agent twice, then goes on.
+The engine itself only turns a call into a turn. It also keeps what a restarted program needs: its calls, their
+outcomes, its messages and its results. The restarted program repeats its steps without calling any agent twice, then
+goes on.
 
 The driver of the program (`coterie.patterns.reference`) writes the records, including the last one, `run.finished`.
 """
@@ -26,11 +27,9 @@ class Program:
     Attributes:
         calls: The calls, by turn.
         outcomes: Their outcomes, by turn.
-        history: The calls and their outcomes, in the order of the journal.
         messages: The messages between agents by sender, each with its number among all.
         states: The state of each agent that changed its state.
         recorded: The results that the program recorded itself, by id.
-        began: The version of this engine that began the run.
     """
 
     name: ClassVar[str] = "program"
@@ -39,11 +38,9 @@ class Program:
     def __init__(self) -> None:
         self.calls: dict[str, r.CallAsked] = {}
         self.outcomes: dict[str, Outcome] = {}
-        self.history: list[r.CallAsked | Outcome] = []
         self.messages: dict[str, list[tuple[int, r.MessageSent]]] = {}
         self.states: dict[str, dict[str, Any]] = {}
         self.recorded: dict[str, r.ResultRecorded] = {}
-        self.began = self.version
         self._sent = 0
         self._changed: dict[str, r.StateChanged] = {}
         """Changed states that do not count yet, because their turns have not ended."""
@@ -59,7 +56,6 @@ class Program:
         match record:
             case r.CallAsked():
                 self.calls[record.turn] = record
-                self.history.append(record)
                 if record.state is not None:
                     self.states[record.agent] = record.state
                 return [Ask(turn=record.turn, agent=record.agent, prompt=shown(record), whole=record.given)]
@@ -67,7 +63,6 @@ class Program:
                 return [Cancel(turn=record.turn, reason=DROPPED)]
             case r.TurnFinished() | r.TurnFailed() | r.TurnCancelled():
                 self.outcomes[record.turn] = record
-                self.history.append(record)
                 changed = self._changed.pop(record.turn, None)
                 if changed is not None and isinstance(record, r.TurnFinished):
                     self.states[changed.agent] = changed.state
@@ -80,8 +75,6 @@ class Program:
                 self.messages.setdefault(record.sender, []).append((self._sent, record))
             case r.ResultRecorded():
                 self.recorded[record.id] = record
-            case r.RunStarted():
-                self.began = record.engine_version
             case _:
                 pass
         return ()

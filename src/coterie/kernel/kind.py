@@ -28,6 +28,7 @@ from coterie.journal.records import (
     OperatorSaid,
     PlanReloaded,
     Record,
+    RunFinished,
     TurnFinished,
 )
 from coterie.kernel import prompts
@@ -141,8 +142,11 @@ class RunServices(Protocol):
     def post(self, event: Callable[[], object], refuse: Callable[[], object] = str) -> None:
         """Have *event* handled in its turn, or *refuse* if the run has ended by then or is about to."""
 
-    def cancel_turns(self, reason: str) -> None:
-        """Cancel every turn of the run that has not ended; only while an event is handled."""
+    def write(self, record: Record, source: str = "harness") -> Record:
+        """Append *record* to the run; only while an event is handled."""
+
+    def finish(self, finished: RunFinished, reason: str, source: str = "harness") -> None:
+        """Have every turn of the run that has not ended cancelled for *reason*, and then the run ended."""
 
     def expect(self) -> None:
         """Have the run kept while nothing in it runs, until `arrived` is called."""

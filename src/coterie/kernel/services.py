@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from coterie.backends.secrets import Secrets
 from coterie.clock import Clock
-from coterie.journal.records import Record
+from coterie.journal.records import Record, RunFinished
 from coterie.kernel.shell import Shell
 from coterie.kernel.turns import Turns
 
@@ -49,11 +49,20 @@ class ShellServices:
 
         self._shell.post(handle)
 
-    def cancel_turns(self, reason: str) -> None:
-        """Cancel every turn of the run that has not ended; only while an event is handled."""
-        live = self._shell.runs[self.run]
-        for turn in list(live.core.turns):
-            live.outbox += live.core.cancel(self.clock.now(), turn, reason, "harness")
+    def write(self, record: Record, source: str = "harness") -> Record:
+        """Append *record* to the run; only while an event is handled."""
+        return self.core.write(self.clock.now(), record, source=source)
+
+    def finish(self, finished: RunFinished, reason: str, source: str = "harness") -> None:
+        """Have every turn of the run that has not ended cancelled for *reason*, and then the run ended."""
+
+        def finish() -> None:
+            live = self._shell.runs[self.run]
+            for turn in list(live.core.turns):
+                live.outbox += live.core.cancel(self.clock.now(), turn, reason, "harness")
+            self.write(finished, source)
+
+        self.post(finish)
 
     def defer_sync(self, turns: int) -> None:
         """Let other tasks run for up to *turns* turns of the event loop before the next sync, to share it."""

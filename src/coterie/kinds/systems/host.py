@@ -128,7 +128,8 @@ class SystemHost:
             if isinstance(self._asked, ActorBackend):
                 self._asked.leave(self._run)
             self._ready.cancel()
-        self._finish(finished)
+        self._services.finish(self._services.secrets.hide_fields(finished, *TEXTS), "the system stopped")
+        self._services.arrived()
 
     async def _play(self) -> RunFinished:
         if not await self._start():
@@ -202,11 +203,11 @@ class SystemHost:
                 self._calls[turn] = ended
                 call = CallAsked(turn=turn, agent=agent, given=inputs, origin=origin)
                 self._questions.asked(call, asking)
-                self._write(call, source="agent")
+                self._services.write(call, source="agent")
 
         def drop() -> None:
             if self._calls.pop(turn, None) is not None:
-                self._write(CallDropped(turn=turn), source="agent")
+                self._services.write(CallDropped(turn=turn), source="agent")
 
         def hear(ref: AttemptRef, event: Event) -> None:
             if say is None or not isinstance(event, Text) or event.channel != "answer":
@@ -261,18 +262,7 @@ class SystemHost:
 
     def _record(self, record: Record) -> None:
         said = self._services.secrets.hide_fields(record, *TEXTS)
-        self._services.post(lambda: self._write(said))
-
-    def _write(self, record: Record, source: str = "harness") -> None:
-        self._core.write(self._services.clock.now(), record, source=source)
-
-    def _finish(self, finished: RunFinished) -> None:
-        def finish() -> None:
-            self._services.cancel_turns("the system stopped")
-            self._write(self._services.secrets.hide_fields(finished, *TEXTS))
-
-        self._services.post(finish)
-        self._services.arrived()
+        self._services.post(lambda: self._services.write(said))
 
 
 def _outcome(reply: Message) -> RunFinished:

@@ -121,12 +121,7 @@ class Host(Turns):
             finished = self._failed(services.run, error)
         except Exception as error:  # a user's code may raise what it likes: it fails its run
             finished = self._failed(services.run, error)
-
-        def finish() -> None:
-            services.cancel_turns("the program is over")
-            services.core.write(self._clock.now(), finished, source="agent")
-
-        services.post(finish)
+        services.finish(finished, "the program is over", source="agent")
 
     def _failed(self, run: str, error: Exception) -> RunFinished:
         if "/" not in run and self.error is None:

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import partial
 from inspect import isawaitable
+from operator import attrgetter
 from typing import Any
 
 from coterie.backends.base import Backend
@@ -45,6 +46,7 @@ class ProgramRun(Traces):
         above: The context of the run that this one is a turn of.
 
     Attributes:
+        version: That of the engine that began the run.
         ready: Set once the agents exist; from then on calls can be answered.
         is_pure: Whether neither the program nor a mixin has effects outside. Then it may receive an answer that can
             still be lost: everything that follows from it is lost too.
@@ -58,20 +60,23 @@ class ProgramRun(Traces):
         models: Callable[[], Backend | None],
         above: ExecutionContext | None = None,
     ) -> None:
-        started, self.topology = services.core.started, topology
+        started = services.core.started
+        assert started is not None
         context = ExecutionContext(
             execution_id=execution_id(services.run),
             topology_id=topology._defined.id or 0,
-            input_data=plain_object(started.input if started is not None else {}, "the input"),
+            input_data=plain_object(started.input, "the input"),
             parent_context=above,
         )
         super().__init__(services, engine, context)
+        self.topology, self.version = topology, started.engine_version
         self._models = models
         self._human = None if HUMAN in topology.agents or topology.team(HUMAN) is not None else HUMAN
         """The agent name of calls to a human; None where an agent or a team of the user has that name."""
         human = {turn for turn, call in engine.calls.items() if call.agent == self._human}
         self._counts[HUMAN] = len(human)
-        self.replies = Replies((one for one in engine.history if one.turn not in human), services.core.owned)
+        records = sorted((*engine.calls.values(), *engine.outcomes.values()), key=attrgetter("seq"))
+        self.replies = Replies((one for one in records if one.turn not in human), services.core.owned)
         self.is_pure = False
         for turn in human & engine.outcomes.keys():
             self.replies.deliver(engine.outcomes[turn])
@@ -231,7 +236,7 @@ class ProgramRun(Traces):
         outcome = self.replies.of(turn)
         try:
             if call is not None:
-                self._services.post(partial(self._append, call), outcome.cancel)
+                self._services.post(partial(self._services.write, call, "agent"), outcome.cancel)
             return await outcome
         except asyncio.CancelledError:
             self._services.post(partial(self._drop, turn))
@@ -239,7 +244,7 @@ class ProgramRun(Traces):
 
     def _drop(self, turn: str) -> None:
         if turn in self.engine.calls and turn not in self.engine.outcomes:
-            self._append(r.CallDropped(turn=turn))
+            self._services.write(r.CallDropped(turn=turn), source="agent")
 
     # -- answers ------------------------------------------------------------------------------------------------------
 

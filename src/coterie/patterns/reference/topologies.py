@@ -47,7 +47,7 @@ class PatternTopology(BaseTopology):
         """Check everything, then run the pattern."""
         self.check(context.input_data)
         team = self.as_team()
-        team.version = self._program_run().engine.began
+        team.version = self._program_run().version
         driver = Driver(self, context, team)
         play = definition(self._kind.name).play
         value = await driver.play(lambda given: play(team, given), dict(context.input_data))

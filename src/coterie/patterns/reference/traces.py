@@ -139,7 +139,7 @@ class Traces:
         written: asyncio.Future[Any] = self.loop.create_future()
 
         def append() -> None:
-            placed = self._append(record)
+            placed = self._services.write(record, source="agent")
             if not written.done():
                 written.set_result(placed)
                 self._services.defer_sync(WAY)
@@ -147,9 +147,6 @@ class Traces:
         self._services.post(append, written.cancel)
         placed: R = await written
         return placed
-
-    def _append(self, record: Record) -> Record:
-        return self._services.core.write(self._services.clock.now(), record, source="agent")
 
     def _other(self, record: CallAsked | MessageSent, wanted: str) -> ReplayMismatch:
         """The error for a program that does not repeat *record*."""
