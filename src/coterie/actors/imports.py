@@ -29,12 +29,8 @@ def import_classes(
         for node in system.root.walk()
         if process is None or system.transport.type == "in_process" or getattr(node.fields, "process", "") == process
     )
-    return [*_plugins(system), *(found for node in hosted for found in _check(node, to_run))]
-
-
-def _plugins(system: System) -> Iterator[Diagnostic]:
-    for fault in faults(system.plugins):
-        yield plugin_fault(system, fault)
+    at_plugins = (plugin_fault(system, fault) for fault in faults(system.plugins))
+    return [*at_plugins, *(found for node in hosted for found in _check(node, to_run))]
 
 
 def plugin_fault(system: System, fault: PluginError) -> Diagnostic:

@@ -51,7 +51,7 @@ class Mailbox:
         if message.priority:
             if self._urgent is None:
                 self._urgent = []
-            insort(self._urgent, message, key=_order)
+            insort(self._urgent, message, key=lambda one: -one.priority)
         else:
             if self._queue is None:
                 self._queue = deque()
@@ -114,7 +114,3 @@ class Mailbox:
         held.extend(self._waiting or ())
         self._urgent = self._queue = self._waiting = None
         return held
-
-
-def _order(message: Message) -> int:
-    return -message.priority

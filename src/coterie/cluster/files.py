@@ -25,7 +25,7 @@ from coterie.journal.rules import root_of
 from coterie.kinds import kind_of
 from coterie.options.backends import REGISTRY
 from coterie.options.secret_files import is_secret
-from coterie.planning.plan import AgentPlan, Plan
+from coterie.planning.plan import Plan
 from coterie.workspace.trees import git
 from coterie.workspace.trees.git import CompletedCall, Repository, in_thread
 from coterie.workspace.trees.snapshots import excluded, outside, write_files
@@ -64,13 +64,13 @@ def works_on_files(plan: Plan) -> bool:
     if kind_of(plan).place is not None:
         return True
     return any(
-        agent.backend in _USING_FILES or agent.steps or agent.reads or agent.gates or _has_working(agent)
+        agent.backend in _USING_FILES
+        or agent.steps
+        or agent.reads
+        or agent.gates
+        or (agent.child is not None and works_on_files(agent.child))
         for agent in plan.agents.values()
     )
-
-
-def _has_working(agent: AgentPlan) -> bool:
-    return agent.child is not None and works_on_files(agent.child)
 
 
 def around(plan: Plan, cwd: Path) -> Path:

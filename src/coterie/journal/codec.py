@@ -123,9 +123,8 @@ class Encoder:
             try:
                 lines.append(self._line(record, lines, fresh))
             except (TypeError, ValueError, OverflowError, RecursionError) as error:
-                raise ValueError(
-                    f"record {record.seq} ({_topic(record)}) cannot be written as JSON: {error}"
-                ) from error
+                topic = record.__struct_config__.tag
+                raise ValueError(f"record {record.seq} ({topic}) cannot be written as JSON: {error}") from error
         self._written |= fresh
         lines.append(b"")
         data = b"\n".join(lines)
@@ -151,7 +150,7 @@ class Encoder:
 
     def _refer(self, text: str, escaped: bool, lines: list[bytes], fresh: set[str]) -> str:
         """A reference to *text*, whose line is added to *lines*, and its hash to *fresh*, if it is new."""
-        digest = _hash(text)
+        digest = text_hash(text)
         if digest not in self._written and digest not in fresh:
             fresh.add(digest)
             kept = text.encode("unicode_escape").decode("ascii") if escaped else text
@@ -284,7 +283,7 @@ class Decoder:
 
     def _checked(self, line: TextLine) -> str:
         text = line.whole
-        if _hash(text) != line.hash:
+        if text_hash(text) != line.hash:
             self._fail("the text on this line is damaged: it is not the one that its hash names")
         return text
 
@@ -346,7 +345,8 @@ def _is_whole(commit: bytes) -> bool:
     return commit.rstrip(_UNWRITTEN).endswith(_COMMIT_END) and not _GAP.search(commit.rstrip(_UNWRITTEN))
 
 
-def _hash(text: str) -> str:
+def text_hash(text: str) -> str:
+    """The SHA-256 of *text* in hex."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -378,10 +378,6 @@ def _map_fields(value: S, change: Callable[[str], str]) -> S:
     old = {name: getattr(value, name) for name in value.__struct_fields__}
     new = {name: mapped for name, field in old.items() if (mapped := map_texts(field, change)) is not field}
     return msgspec.structs.replace(value, **new) if new else value
-
-
-def _topic(record: Record) -> str:
-    return str(record.__struct_config__.tag)
 
 
 def _newer(schema: int) -> str:

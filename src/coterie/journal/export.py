@@ -9,7 +9,8 @@ import asyncio
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
@@ -118,6 +119,15 @@ def folder_of(url: str) -> Path | None:
     return Path(unquote(urlsplit(url).path) if scheme else url).expanduser()
 
 
+@contextmanager
+def _failing(path: Path) -> Iterator[Path]:
+    """Where an error of the file system is one of the export, at *path*."""
+    try:
+        yield path
+    except OSError as error:
+        raise ClusterFailed(str(path), error.strerror or str(error)) from error
+
+
 class FolderExport:
     """An export in a folder of this machine: a state directory as `JsonlStore` has it, and `blobs/<hash>`."""
 
@@ -169,52 +179,37 @@ class FolderExport:
     async def put_blob(self, data: bytes) -> str:
         """Keep *data*; see `Export`."""
         digest = hashlib.sha256(data).hexdigest()
-        path = self._blob(digest)
-        try:
+        with _failing(self._blob(digest)) as path:
             if not path.exists():
                 files.make_folder(path.parent)
                 part = path.with_name(f".{digest}.{secrets.token_hex(4)}")
                 files.write(part, data)
                 os.replace(part, path)
-        except OSError as error:
-            raise ClusterFailed(str(path), error.strerror or str(error)) from error
         return digest
 
     async def blob(self, hash: str) -> bytes:
         """The data with that hash; see `Export`."""
-        path = self._blob(hash)
-        try:
+        with _failing(self._blob(hash)) as path:
             return files.read(path, LARGEST_BLOB)
-        except OSError as error:
-            raise ClusterFailed(str(path), error.strerror or str(error)) from error
 
     async def put_output(self, attempt: str, begin: int, lines: bytes) -> None:
         """Keep output where a run of this machine has it; see `Export`."""
-        path = self._store.folder(attempt) / STREAM
-        try:
+        with _failing(self._store.folder(attempt) / STREAM) as path:
             files.make_folder(path.parent)
             with files.open_private(path, "ab") as file:
                 if file.tell() == begin:
                     file.write(lines)
-        except OSError as error:
-            raise ClusterFailed(str(path), error.strerror or str(error)) from error
 
     async def output(self, attempt: str, begin: int) -> bytes:
         """The output from that byte on; see `Export`."""
-        path = self._store.folder(attempt) / STREAM
-        try:
+        with _failing(self._store.folder(attempt) / STREAM) as path:
             return await asyncio.to_thread(files.read_lines, path, begin, 2 * STREAM_MOST)
-        except OSError as error:
-            raise ClusterFailed(str(path), error.strerror or str(error)) from error
 
     async def secret(self, root: str) -> bytes:
         """The secret of *root*; see `Export`."""
-        path = self._folder / "secrets" / folder_name(root)
-        try:
+        with _failing(self._folder / "secrets" / folder_name(root)) as path:
             files.make_folder(path.parent)
             return await asyncio.to_thread(files.secret, path)
-        except OSError as error:
-            raise ClusterFailed(str(path), error.strerror or str(error)) from error
 
     async def close(self) -> None:
         """Nothing is open between calls."""

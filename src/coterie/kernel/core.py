@@ -6,7 +6,6 @@
    `coterie.kernel.shell` waits for that.
 """
 
-import hashlib
 from collections.abc import Callable
 from typing import Protocol
 
@@ -15,6 +14,7 @@ import msgspec
 from coterie.backends.base import AttemptRef
 from coterie.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, Reload, Reply
 from coterie.journal import records
+from coterie.journal.codec import text_hash
 from coterie.journal.records import NO_USAGE, Cause, Record, Usage
 from coterie.kernel.commands import AttemptInput, Close, Effect, Gather, Halt, NextAttempt, ReadPlan, Start, Turn, Wait
 from coterie.kernel.fold import Coordinator, Fold
@@ -231,7 +231,7 @@ class Core(Fold):
             agent=ask.agent,
             attempt=turn.attempt,
             inputs=ask.inputs,
-            prompt=_digest(prompt),
+            prompt=text_hash(prompt),
             used=turn.used,
             session=turn.resumes,
         )
@@ -283,7 +283,3 @@ def _due(said: Reply | Emit, gates: tuple[tuple[str, ...], ...]) -> records.Gate
     if isinstance(said, Emit):
         return msgspec.structs.replace(due, event=said.event, payload=said.payload)
     return msgspec.structs.replace(due, text=said.text, outputs=said.outputs, usage=said.usage)
-
-
-def _digest(prompt: str) -> str:
-    return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,6 +1,5 @@
 """One turn in detail; its prompt is rendered again from the journal."""
 
-import hashlib
 from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import asdict
@@ -14,6 +13,7 @@ from coterie.backends.base import Tool
 from coterie.engines.commands import Ask
 from coterie.errors import NoSuchTurn
 from coterie.ids import child_run_id
+from coterie.journal.codec import text_hash
 from coterie.journal.records import AttemptSession, GateChecked, PlanReloaded, RunReopened, TurnStarted
 from coterie.journal.runs import Journal
 from coterie.kernel.commands import Gather, NextAttempt, Part, Turn
@@ -164,8 +164,8 @@ def details(runs: Runs, run: str) -> Iterator[TurnDetail]:
         if isinstance(record, TurnStarted) and latest[record.turn] == record.seq and record.cause is not None:
             parts = _parts_after(before, record, kind, runs, facts.cwd)
             kept, rendered = folders.kept_question(run, record.turn, record.attempt), _joined(parts)
-            prompt = kept if kept and _digest(kept) == record.prompt else rendered
-            same = _digest(prompt) == record.prompt
+            prompt = kept if kept and text_hash(kept) == record.prompt else rendered
+            same = text_hash(prompt) == record.prompt
             parts = parts if rendered == prompt else ()
             question = TurnPrompt(turn=record.turn, attempt=record.attempt, prompt=prompt, same=same, parts=parts)
             if (found := facts.view.turn(record.turn)) is not None:
@@ -241,12 +241,12 @@ def asked(journal: Journal, turn: str, runs: Runs | None = None, cwd: Path = Pat
     """
     start = _start(journal, turn)
     kept = AttemptFolders(runs).kept_question(journal.run, turn, start.attempt) if runs is not None else ""
-    if kept and _digest(kept) == start.prompt:
+    if kept and text_hash(kept) == start.prompt:
         return TurnPrompt(turn=turn, attempt=start.attempt, prompt=kept, same=True)
     parts = _parts(journal, start, runs, cwd)
     prompt = _joined(parts)
     return TurnPrompt(
-        turn=turn, attempt=start.attempt, prompt=prompt, same=_digest(prompt) == start.prompt, parts=parts
+        turn=turn, attempt=start.attempt, prompt=prompt, same=text_hash(prompt) == start.prompt, parts=parts
     )
 
 
@@ -300,10 +300,6 @@ def _at_once(work: Coroutine[Any, Any, T]) -> T:
         result: T = done.value
         return result
     raise AssertionError("files on disk are read without waiting")
-
-
-def _digest(prompt: str) -> str:
-    return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _turn(fold: Fold, start: TurnStarted) -> Turn:

@@ -31,22 +31,16 @@ def line(span: TraceSpan) -> str:
     """One line: the time, the work, what it is about, how long it took, and its error."""
     at = datetime.fromtimestamp(span.start).strftime("%H:%M:%S.%f")[:-3]
     said = span.attributes
-    about = [f"{said['coterie.message.type']} from {said['coterie.message.sender']}"] if _is_message(span) else []
-    tokens = [
-        str(said[f"gen_ai.usage.{name}_tokens"])
-        for name in ("input", "output")
-        if f"gen_ai.usage.{name}_tokens" in said
-    ]
+    kind, sender = (said.get(f"coterie.message.{name}") for name in ("type", "sender"))
+    about = [f"{kind} from {sender}"] if kind is not None and sender is not None else []
+    counts = (said.get(f"gen_ai.usage.{name}_tokens") for name in ("input", "output"))
+    tokens = [str(count) for count in counts if count is not None]
     about += [f"{'+'.join(tokens)} tokens"] if tokens else []
     took = span.end - span.start
     about += [f"{took * 1000:.1f} ms" if took < 1 else duration(took)] if took > 0 else []
     about += [f"failed: {span.error}"] if span.error else []
     text = f"{at} {span.name}" + (f"  {', '.join(about)}" if about else "")
     return text.translate(_ESCAPES)
-
-
-def _is_message(span: TraceSpan) -> bool:
-    return "coterie.message.type" in span.attributes and "coterie.message.sender" in span.attributes
 
 
 _ESCAPES = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}

@@ -61,7 +61,7 @@ class PeerConnections:
         self.broken = 0
         self._carrier = carrier
         self._process, self._fingerprint = process, fingerprint
-        self.beats = Heartbeats(heartbeat_timeout, now or self._time)
+        self.beats = Heartbeats(heartbeat_timeout, now or (lambda: self._loop.time()))
         self._node: Endpoint
         self._loop: asyncio.AbstractEventLoop
         self._remotes: dict[str, RemoteNode] = {}
@@ -186,9 +186,6 @@ class PeerConnections:
         sent again.
         """
         return self.beats.age(packet.heard) > self.beats.lease
-
-    def _time(self) -> float:
-        return self._loop.time()
 
     def _arm(self) -> None:
         if self._tick is None:

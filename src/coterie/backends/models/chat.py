@@ -24,7 +24,7 @@ from pydantic_ai.messages import ModelResponse as Reply
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from coterie.backends.models.failures import failure_of
+from coterie.backends.models.failures import failure_of, incomplete
 from coterie.backends.models.malformed import guard_events, guard_request
 from coterie.backends.models.response import ModelResponse, ToolRequest
 from coterie.backends.models.usage import usage_of
@@ -81,7 +81,8 @@ async def chat(
     except Exception as error:  # any error that is not a provider's is raised again
         failure = failure_of(error, provider)
         raise CallFailed(secrets.hide(failure.reason), failure.kind, failure.wait) from error
-    _check_complete(reply, provider)
+    if cut := incomplete(reply, provider, "max_tokens"):
+        raise CallFailed(cut.reason, cut.kind)
     reply.usage.cost = _price(reply)
     usage = usage_of(reply.usage, options)
     return ModelResponse(
@@ -93,18 +94,6 @@ async def chat(
         cost_usd=None if usage.unpriced else usage.cost,
         tool_calls=tuple(ToolRequest(one.tool_call_id, one.tool_name, _arguments(one)) for one in reply.tool_calls),
     )
-
-
-def _check_complete(reply: Reply, provider: str) -> None:
-    match reply.finish_reason:
-        case "content_filter":
-            raise CallFailed(f"{provider} refused to answer", "refused")
-        case "length":
-            raise CallFailed("the answer was cut off at max_tokens before it was complete: allow more")
-        case _ if "finish_reason" not in (reply.provider_details or {}):  # the library treats that as a stop
-            raise CallFailed(f"{provider} ended its answer without marking it as complete", "transient")
-        case _:
-            pass
 
 
 def _price(reply: Reply) -> Decimal | None:

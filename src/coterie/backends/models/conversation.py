@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import IO, Any
 
 import httpx2
+from msgspec.structs import replace
 from pydantic_ai import Agent, StructuredDict, ToolOutput, UsageLimits
 from pydantic_ai.messages import (
     FunctionToolCallEvent,
@@ -33,7 +34,7 @@ from pydantic_ai.toolsets import AbstractToolset
 from coterie import files
 from coterie.backends.base import Answer, Failure, OnEvent, Request, Result, Text, Tool, Used
 from coterie.backends.models.built_in import built_in_tools
-from coterie.backends.models.failures import failure_of
+from coterie.backends.models.failures import failure_of, incomplete
 from coterie.backends.models.functions import Unusable, tools_of
 from coterie.backends.models.key import TURN_KEY
 from coterie.backends.models.malformed import guard_events, guard_request
@@ -239,18 +240,9 @@ class Conversation:
 
     def _answer(self, run: "AgentRun[None, Any]") -> Result:
         assert run.result is not None
-        used, response = self.used, run.result.response
-        match response.finish_reason:
-            case "content_filter":
-                return Failure(kind="refused", reason=f"{self._chosen.provider} refused to answer", usage=used)
-            case "length":
-                reason = "the answer was cut off at max-tokens before it was complete: allow more"
-                return Failure(kind="failed", reason=reason, usage=used)
-            case _ if "finish_reason" not in (response.provider_details or {}):  # the library treats that as a stop
-                reason = f"{self._chosen.provider} ended its answer without marking it as complete"
-                return Failure(kind="transient", reason=reason, usage=used)
-            case _:
-                pass
+        used = self.used
+        if failure := incomplete(run.result.response, self._chosen.provider, "max-tokens"):
+            return replace(failure, usage=used)
         if used.unpriced:
             reason = f"the price of {self._chosen.model} is not known and counts as 0: give price-in and price-out\n"
             self._report("log", reason)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from math import inf
 
 from pydantic_ai import exceptions as ai
+from pydantic_ai.messages import ModelResponse
 
 from coterie.backends.base import Failure
 from coterie.backends.models.cassette import CassetteMiss
@@ -19,6 +20,20 @@ _MALFORMED = "sent an answer that its protocol does not allow"
 _WRONG_CALLS = re.compile(r"(?:Tool (.+?) exceeded max retries count of |output retries \()(\d+)")
 _REASON = 600
 """Characters of a provider's message that are kept."""
+
+
+def incomplete(response: ModelResponse, provider: str, limit: str) -> Failure | None:
+    """Why *response* is no whole answer, if it is none; *limit*: the setting that says how long one may be."""
+    match response.finish_reason:
+        case "content_filter":
+            return Failure(kind="refused", reason=f"{provider} refused to answer")
+        case "length":
+            reason = f"the answer was cut off at {limit} before it was complete: allow more"
+            return Failure(kind="failed", reason=reason)
+        case _ if "finish_reason" not in (response.provider_details or {}):  # the library treats that as a stop
+            return Failure(kind="transient", reason=f"{provider} ended its answer without marking it as complete")
+        case _:
+            return None
 
 
 def failure_of(error: Exception, provider: str) -> Failure:

@@ -9,7 +9,6 @@ import inspect
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pkgutil import resolve_name
 from typing import Any
@@ -20,22 +19,13 @@ from coterie.backends.models.cassette import Cassette, CassetteMiss, Exchange
 from coterie.backends.models.key import TURN_KEY
 from coterie.backends.models.outputs import TOOL
 from coterie.backends.models.threads import in_thread
-from coterie.backends.models.usage import usage_of
+from coterie.backends.models.usage import TokenCounts, usage_of
 from coterie.backends.secrets import Secrets
 from coterie.journal.records import Usage
 from coterie.planning.providers import Chosen
 
 Said = tuple[str, str]
 """A part of a conversation: who said it (`user`, `assistant`), or `call` and `result` of a tool, and its text."""
-
-
-@dataclass
-class _Tokens:
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    requests: int = 0
-    cost: None = None
 
 
 class RecordedConversation:
@@ -46,7 +36,7 @@ class RecordedConversation:
     ) -> None:
         self._request, self._chosen, self._cassette = request, chosen, cassette
         self.hide, self._on_event = secrets.hide, on_event
-        self._tokens = _Tokens()
+        self._tokens = TokenCounts()
         self._said: list[Said] = [(role, text) for role, text in request.history if role != "system"]
         self._said.append(("user", request.latest))
         self._texts: list[str] = []
@@ -150,7 +140,7 @@ def _messages(body: Mapping[str, Any]) -> Iterator[Said]:
             yield "call", _call(one["function"]["name"], json.loads(one["function"]["arguments"]))
 
 
-def _read(body: str, tokens: _Tokens) -> tuple[str, list[tuple[str, str]], str]:
+def _read(body: str, tokens: TokenCounts) -> tuple[str, list[tuple[str, str]], str]:
     """The text of a streamed answer of either API, the calls in it, and why it ended; *tokens* grow by its usage."""
     text, stop, calls = "", "", list[tuple[str, str]]()
     tokens.requests += 1

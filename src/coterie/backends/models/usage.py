@@ -1,30 +1,29 @@
 """The usage of an attempt with a model, and its cost."""
 
 from collections.abc import Mapping
-from decimal import Decimal
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from coterie.journal.records import Usage
+
+if TYPE_CHECKING:
+    from pydantic_ai import RequestUsage, RunUsage
 
 _MILLION = 1_000_000
 
 
-class TokenCounts(Protocol):
-    """The counts of pydantic-ai."""
+@dataclass
+class TokenCounts:
+    """What a recorded conversation has used, as pydantic-ai counts it."""
 
-    @property
-    def input_tokens(self) -> int: ...  # noqa: D102
-    @property
-    def output_tokens(self) -> int: ...  # noqa: D102
-    @property
-    def cache_read_tokens(self) -> int: ...  # noqa: D102
-    @property
-    def requests(self) -> int: ...  # noqa: D102
-    @property
-    def cost(self) -> Decimal | None: ...  # noqa: D102
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    requests: int = 0
+    cost: None = None
 
 
-def usage_of(tokens: TokenCounts, options: Mapping[str, Any]) -> Usage:
+def usage_of(tokens: "TokenCounts | RunUsage | RequestUsage", options: Mapping[str, Any]) -> Usage:
     """The usage of *tokens*: at the prices in *options* if there are any, else at those that the library knows.
 
     Without a known price the cost is 0, and the requests count as `unpriced`.

@@ -79,8 +79,8 @@ class Collection(ABC):
     def _entries(self) -> list[Entry]:
         return [*self.of_project.values(), *self.of_run.values()]
 
-    def _tier(self, project: bool) -> dict[str, Entry]:
-        return self.of_project if project else self.of_run
+    def _tiers(self) -> Iterable[tuple[bool, dict[str, Entry]]]:
+        return (False, self.of_run), (True, self.of_project)
 
     def _added(self, said: str, entry: Entry, *, project: bool = False) -> NoteChange:
         """The change that adds *entry*; outside of a run all entries are the project's."""
@@ -94,7 +94,7 @@ class Collection(ABC):
         Raises:
             InvalidChange: If there is none, or several begin so.
         """
-        known = [(entry, project) for project in (False, True) for entry in self._tier(project).values()]
+        known = [(entry, project) for project, tier in self._tiers() for entry in tier.values()]
         fitting = [one for one in known if one[0]["id"] == target] or [
             one for one in known if target and one[0]["id"].startswith(target)
         ]

@@ -1,6 +1,6 @@
 """The memory of loops: learnings, preferences and named values."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from coterie.workspace.notes.base import NoteChange
@@ -69,9 +69,6 @@ class Memory(Collection):
             if lines:
                 parts += [f"{title}:", *lines]
         return "\n".join(parts)
-
-    def _tiers(self) -> Iterable[tuple[bool, dict[str, Entry]]]:
-        return (False, self.of_run), (True, self.of_project)
 
     def _repeated(self) -> list[tuple[Entry, bool]]:
         """The entries whose subject has a later entry in the same tier."""

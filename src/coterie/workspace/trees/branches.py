@@ -88,11 +88,7 @@ def _merged(state_dir: Path, tree: WorkTree, completed: bool) -> WorkTree:
 
 def _trees(state_dir: Path, run: str, wave: int) -> list[WorkTree]:
     """The work trees of the branches of a wave, in the order of the branches."""
-    home = worktree.folder(state_dir, run)
-    found = [(int(match[1]), path.name) for path in home.iterdir() if (match := _branch(wave).match(path.name))]
+    home, branch = worktree.folder(state_dir, run), re.compile(rf"wave-{wave}\.(\d+)#")
+    found = [(int(match[1]), path.name) for path in home.iterdir() if (match := branch.match(path.name))]
     trees = [worktree.read(state_dir, f"{run}/{name}") for _, name in sorted(found)]
     return [tree for tree in trees if tree is not None]
-
-
-def _branch(wave: int) -> re.Pattern[str]:
-    return re.compile(rf"wave-{wave}\.(\d+)#")
