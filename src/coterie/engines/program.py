@@ -80,8 +80,6 @@ class Program:
                 self.recorded[record.id] = record
             case r.RunStarted():
                 self.began = record.engine_version
-            case _:
-                pass
         return ()
 
 
