@@ -36,7 +36,7 @@ def respond(
     """
     from coterie.cli.inputs import pair, standard_input
     from coterie.errors import UsageError
-    from coterie.runs import control, messages
+    from coterie.runs import control
 
     if len(words) > 2:
         raise UsageError("give RUN, optionally a TURN, and one TEXT; quote a text of several words")
@@ -44,14 +44,7 @@ def respond(
     text = standard_input() if words[-1] == "-" else words[-1]
     outputs = dict(map(pair, named)) if named else None
     runs, run, below = _open(run, home.where)
-    message = messages.answer(below + turn, text, outputs)
-    verdict = control.send(runs, run, message)
-    if verdict.status == "queued":
-        from coterie.runs.messages import provisional
-
-        if why := provisional.unusable(runs, run, message):
-            verdict = messages.Verdict(status="refused", detail=why)
-    return tell_verdict(run, verdict, as_json)
+    return tell_verdict(run, control.answer(runs, run, below + turn, text, outputs), as_json)
 
 
 def guide(
@@ -79,15 +72,12 @@ def guide(
     """
     from coterie.cli.inputs import standard_input
     from coterie.ids import is_turn_id
-    from coterie.runs import control, messages
+    from coterie.runs import control
 
     runs, run, below = _open(run, home.where)
     turn = below + words.pop(0) if len(words) == 2 and is_turn_id(words[0]) else below
     text = standard_input() if words == ["-"] else " ".join(words)
-    verdict = control.send(runs, run, messages.guidance(text, turn))
-    if at_once and verdict.status == "accepted":
-        control.send(runs, run, messages.interruption(turn))  # if no turn is running, the next one has it anyway
-    return tell_verdict(run, verdict, as_json)
+    return tell_verdict(run, control.guide(runs, run, text, turn, interrupt=at_once), as_json)
 
 
 def interrupt(
@@ -115,14 +105,10 @@ def stop(run: Run, as_json: AsJson = False, *, home: HomeOptions) -> int:
     Running attempts are interrupted. A child run is stopped with its root run. The exit status is 1 if nothing drives
     the run.
     """
-    from coterie.runs import control, messages
+    from coterie.runs import control
 
     runs, run, _ = _open(run, home.where)
-    if (state := runs.status(run)) != "running":
-        verdict = messages.Verdict(status="refused", detail=f"nothing drives it ({state})")
-    else:
-        verdict = control.send(runs, run, messages.stop())
-    return tell_verdict(run, verdict, as_json)
+    return tell_verdict(run, control.stop(runs, run), as_json)
 
 
 def _open(name: str, where: "Where") -> "tuple[Runs, str, str]":

@@ -75,8 +75,6 @@ class Program:
                 self.messages.setdefault(record.sender, []).append((self._sent, record))
             case r.ResultRecorded():
                 self.recorded[record.id] = record
-            case _:
-                pass
         return ()
 
 

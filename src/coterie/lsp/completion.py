@@ -38,11 +38,9 @@ class Proposal:
     @property
     def plain(self) -> str:
         """The inserted text for editors without snippets."""
-        return (
-            _PLACE.sub(lambda place: place[1] or "", self.snippet)
-            if self.sort is Sort.Operator and self.snippet
-            else self.label
-        )
+        if self.sort is not Sort.Operator or not self.snippet:
+            return self.label
+        return _PLACE.sub(lambda place: place[1] or "", self.snippet)
 
 
 _PLACE = re.compile(r"\$(?:\d+|\{\d+:([^}]*)\})")
@@ -127,7 +125,7 @@ class _Proposer:
                 for word in vocabulary.attributes(spot.before, spot.after):
                     yield self._of(word.name, Sort.Field, word.shape, word.about)
             case ["when"]:
-                yield from self._conditions(spot.source)
+                yield from sorted(self.nodes(frozenset()), key=lambda one: one.label != spot.source)
             case ["when", _, "."]:
                 for output in self._outputs(spot.words[1].text):
                     yield self._of(output.name, Sort.Property, _type(output))
@@ -141,11 +139,6 @@ class _Proposer:
                 yield from self.nodes(frozenset())
             case [name]:
                 yield from (self._of(choice, Sort.EnumMember) for choice in vocabulary.attribute_choices(name))
-
-    def _conditions(self, source: str) -> Iterator[Proposal]:
-        """The agents that a condition can read, beginning with the source of the arrow."""
-        found = sorted(self.nodes(frozenset()), key=lambda one: one.label != source)
-        yield from found
 
     def _outputs(self, agent: str) -> list[Output]:
         """The outputs of *agent*: declared ones, then those in conditions."""
@@ -169,15 +162,10 @@ class _Proposer:
     def _models(self) -> list[str]:
         """The models that the file names, in order of first mention."""
         blocks = [item for root in self._document.tree.items if isinstance(root, Root) for item in root.items]
-        fields = [field for block in blocks if isinstance(block, BlockNode) for field in block.items]
-        return list(
-            dict.fromkeys(
-                text_of(field.value)
-                for field in fields
-                if isinstance(field, FieldNode) and field.key.text == "model" and field.value is not None
-                if span_of(field.value).offset != self._typed.offset
-            )
-        )
+        items = [item for block in blocks if isinstance(block, BlockNode) for item in block.items]
+        fields = [item for item in items if isinstance(item, FieldNode) and item.key.text == "model"]
+        values = [field.value for field in fields if field.value is not None]
+        return list(dict.fromkeys(text_of(one) for one in values if span_of(one).offset != self._typed.offset))
 
     def _of(self, label: str, sort: Sort, detail: str = "", about: str = "", snippet: str = "") -> Proposal:
         return Proposal(label, sort, self._typed.offset, self._typed.length, detail, about, snippet)

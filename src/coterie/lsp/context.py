@@ -266,12 +266,9 @@ def _list_owner(path: list[Holder], values: ListValue) -> str:
     if isinstance(owner, Root) and owner.patterns is values:
         return "patterns"
     if isinstance(owner, Root | BlockNode):
-        return next((field.key.text for field in _fields(owner.items) if field.value is values), "")
+        fields = (item for item in owner.items if isinstance(item, FieldNode))
+        return next((field.key.text for field in fields if field.value is values), "")
     return ""
-
-
-def _fields(items: Sequence[Entry]) -> list[FieldNode]:
-    return [item for item in items if isinstance(item, FieldNode)]
 
 
 def holders(tree: File, offset: int) -> list[Holder]:

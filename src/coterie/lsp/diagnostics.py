@@ -36,20 +36,16 @@ def findings(document: Document) -> list[DocumentDiagnostic]:
 
 def fixable(document: Document, offset: int, length: int = 0) -> list[DocumentDiagnostic]:
     """The diagnostics with a fix that touch the *length* characters at *offset*."""
-    return [
-        one
-        for one in findings(document)
-        if one.fix is not None and one.offset <= offset + length and offset <= one.offset + one.length
-    ]
+    found = [one for one in findings(document) if one.fix is not None]
+    return [one for one in found if one.offset <= offset + length and offset <= one.offset + one.length]
 
 
 def _finding(document: Document, one: Diagnostic) -> DocumentDiagnostic:
     message = f"{one.message}: {one.hint}" if one.hint else one.message
     elsewhere = bool(one.file) and one.file != document.source.file
     if one.span is not None and not elsewhere:
-        return DocumentDiagnostic(
-            one, message, one.span.offset, one.span.length, one.fix or _guess(document, one, one.span)
-        )
+        fix = one.fix or _guess(document, one, one.span)
+        return DocumentDiagnostic(one, message, one.span.offset, one.span.length, fix)
     at = next((item.keyword for item in document.tree.items if isinstance(item, Root)), None)
     if elsewhere:
         place = f"{one.file}:{one.span.line}:{one.span.column}" if one.span is not None else one.file

@@ -1,6 +1,6 @@
 """Hover texts for the word at the cursor, as Markdown."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coterie.formats.at.lexer import Token
@@ -13,7 +13,7 @@ from coterie.lsp.names import NameKind, Occurrence
 from coterie.planning import thinks
 from coterie.planning.codes import CODES
 from coterie.topology.checks.codes import Code
-from coterie.topology.model import ArrowGroup, Topology
+from coterie.topology.model import ArrowGroup
 from coterie.topology.outline import OutlinedArrow, OutlinedNode, outline
 
 _CODES = {code.code: code for code in CODES}
@@ -60,7 +60,8 @@ def _of_name(document: Document, one: Occurrence) -> str:
         case NameKind.NODE:
             return _node(document, symbol.name)
         case NameKind.OUTPUT:
-            types = [each for each in _outputs(document, symbol.owner) if each.partition(":")[0] == symbol.name]
+            node = _outlined(document, symbol.owner)
+            types = [each for each in (node.outputs if node else ()) if each.partition(":")[0] == symbol.name]
             shape = types[0] if types else f"{symbol.name}: not declared, so any text"
             return f"{_code(shape)}\n\nAn output of `{symbol.owner}`."
         case NameKind.VALUE:
@@ -83,7 +84,8 @@ def _node(document: Document, name: str) -> str:
     title = f"**{node.kind} {node.name}**" + (f": {node.thinks}" if node.thinks else "")
     lines = [f"gives `{output}`" for output in node.outputs]
     lines += [f"→ {_arrow(arrow)}" for arrow in node.arrows]
-    lines += [f"← `{source}`" for source in dict.fromkeys(_sources(topology, name))]
+    groups = topology.flow.groups if topology.flow is not None else ()
+    lines += [f"← `{source}`" for source in dict.fromkeys(one.source for one in groups if name in one.targets)]
     if not node.in_flow:
         lines.append(node.place or "not in the flow")
     return "\n\n".join([title, *([node.description] if node.description else []), "\n".join(f"- {it}" for it in lines)])
@@ -94,16 +96,6 @@ def _outlined(document: Document, name: str) -> OutlinedNode | None:
     if topology is None:
         return None
     return next((node for node in outline(topology, thinks(document.plan)).nodes if node.name == name), None)
-
-
-def _outputs(document: Document, name: str) -> tuple[str, ...]:
-    node = _outlined(document, name)
-    return node.outputs if node is not None else ()
-
-
-def _sources(topology: Topology, name: str) -> Iterator[str]:
-    groups = topology.flow.groups if topology.flow is not None else ()
-    return (group.source for group in groups if name in group.targets)
 
 
 def _arrow(arrow: OutlinedArrow) -> str:
@@ -135,15 +127,10 @@ def _of_word(document: Document, offset: int) -> HoverText | None:
 
 def _of_item(blocks: Path, key: Token) -> HoverText | None:
     word = vocabulary.word(blocks, key.text)
-    return (
-        HoverText(
-            f"{_code(f'{word.name}: {word.shape}' if not word.is_block else word.shape)}\n\n{word.about}",
-            key.offset,
-            len(key.text),
-        )
-        if word
-        else None
-    )
+    if word is None:
+        return None
+    shape = word.shape if word.is_block else f"{word.name}: {word.shape}"
+    return HoverText(f"{_code(shape)}\n\n{word.about}", key.offset, len(key.text))
 
 
 def _of_attribute(document: Document, attributes: Attributes, offset: int) -> HoverText | None:
@@ -175,11 +162,8 @@ def _bound(document: Document, attributes: Attributes) -> str:
 
 
 def _group(document: Document, attributes: Attributes) -> ArrowGroup | None:
-    topology = document.source.topology
-    start, end = (
-        attributes.open.offset,
-        attributes.close.offset if attributes.close is not None else attributes.open.offset,
-    )
+    topology, start = document.source.topology, attributes.open.offset
+    end = attributes.close.offset if attributes.close is not None else start
     for group in topology.flow.groups if topology is not None and topology.flow is not None else ():
         if any(start < span.offset < end for span in group.spans.values()):
             return group

@@ -101,9 +101,8 @@ def _same_names(before: Names, after: Names, symbol: Symbol, name: str) -> bool:
     expected, shift = [], 0
     for one in before.all:
         length = len(name) if one.symbol == symbol else one.length
-        expected.append(
-            replace(one, symbol=_mapped(one.symbol, symbol, name), offset=one.offset + shift, length=length)
-        )
+        mapped = _mapped(one.symbol, symbol, name)
+        expected.append(replace(one, symbol=mapped, offset=one.offset + shift, length=length))
         shift += length - one.length
     return expected == after.all
 

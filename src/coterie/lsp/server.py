@@ -169,11 +169,8 @@ class _Server(LanguageServer):
         return [_symbol(document, part) for part in outline.outline(document.tree)]
 
     def folds(self, params: types.FoldingRangeParams) -> list[types.FoldingRange]:
-        text = self._document(params).text
-        lines = [
-            (text.position(opens).line, text.position(closes).line)
-            for opens, closes in outline.folds(self._document(params).tree)
-        ]
+        document = self._document(params)
+        lines = [[document.text.position(at).line for at in fold] for fold in outline.folds(document.tree)]
         return [types.FoldingRange(first, last - 1) for first, last in lines if last - 1 > first]
 
     def formatting(self, params: types.DocumentFormattingParams) -> list[types.TextEdit]:

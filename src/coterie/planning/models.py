@@ -64,14 +64,10 @@ def model_options(
 
 def idle_keys(owner: str, backend: str, own: Extension) -> list[Diagnostic]:
     """A warning for each key of an agent that its *backend* does not read."""
+    idle = [key for key, readers in READERS.items() if key in own.given and backend and backend not in readers]
+    why = f"but its backend is {backend!r}"
     return [
-        warning(
-            "idle-key",
-            f"{key!r} of {owner} is for {readers_of(key)}, but its backend is {backend!r}",
-            own.spans.get(key),
-        )
-        for key, readers in READERS.items()
-        if key in own.given and backend and backend not in readers
+        warning("idle-key", f"{key!r} of {owner} is for {readers_of(key)}, {why}", own.spans.get(key)) for key in idle
     ]
 
 

@@ -147,14 +147,8 @@ class _Job:
             setting = _setting(topology, None, folder, self.backend, report)
             return plan_system(topology.system, setting, lambda node, setting: self._node(node, setting, chain))
         if topology.flow is None:
-            report(
-                error(
-                    "no-flow",
-                    f"{topology.name!r} has no flow, so there is nothing to run",
-                    topology.span,
-                    "write flow { FIRST -> SECOND }",
-                )
-            )
+            message = f"{topology.name!r} has no flow, so there is nothing to run"
+            report(error("no-flow", message, topology.span, "write flow { FIRST -> SECOND }"))
         coordination = _coordination(topology, topology.flow or Flow())
         setting = _setting(topology, coordination, folder, self.backend, report)
         planned = {node.name: self._node(node, setting, chain) for node in topology.nodes}

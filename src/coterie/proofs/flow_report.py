@@ -1,6 +1,6 @@
 """Prove a flow: what its runs can take, and what never happens in them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from math import inf, isinf
 
 from coterie.diagnostics import Severity
@@ -50,7 +50,7 @@ def prove_flow(plan: Plan, options: ProofOptions) -> Report:
         best=None if isinf(fewest) else Case(turns=int(fewest), script=shortest().script()),
         cost=options.cost(most),
         joins=tuple(joins(facts)),
-        findings=tuple(_by_severity(findings(facts))),
+        findings=tuple(sorted(findings(facts), key=lambda one: list(Severity).index(one.severity))),
     )
 
 
@@ -89,8 +89,3 @@ def _teams(plan: Plan, above: str = "") -> Iterator[tuple[str, str]]:
 
 def _agents(measures: Measures, most: Amounts) -> dict[str, int]:
     return {path: int(most[n]) for n, path in enumerate(measures.paths, 1) if most[n] < inf}
-
-
-def _by_severity(found: Iterable[Finding]) -> list[Finding]:
-    order = list(Severity)
-    return sorted(found, key=lambda finding: order.index(finding.severity))

@@ -101,8 +101,6 @@ def _asked(plan: Plan) -> Iterator[tuple[str, str]]:
                     names.append(agent.fallback)
             yield from (("", name) for name in names)
             yield from (("", ON_MAX + group.source) for group in flow.groups if group.on_max == "human")
-        case _:
-            pass
 
 
 def plus(*many: Amounts) -> Amounts:

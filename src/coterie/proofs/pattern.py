@@ -58,8 +58,6 @@ def _notes(plan: Plan, above: str = "") -> Iterator[Finding]:
         case LoopPlan():
             message = f"{above.rstrip('/')!r} is a loop: it is counted as if it took all its iterations"
             yield Finding(code="counted", severity=Severity.NOTE, message=message)
-        case _:
-            pass
     for name, agent in plan.agents.items():
         if agent.child is not None:
             yield from _notes(agent.child, f"{above}{name}/")

@@ -12,8 +12,7 @@ from coterie.clock import SystemClock
 from coterie.errors import CoterieError
 from coterie.journal.rules import root_of
 from coterie.journal.status import ENDS, RunStatus
-from coterie.runs import messages
-from coterie.runs.control import send
+from coterie.runs import control, messages
 from coterie.runs.messages import Verdict
 from coterie.runs.repository import Runs, Where, location_at
 from coterie.views.attention import OF_OWNERS, Attention, AttentionView
@@ -86,16 +85,9 @@ def answer(runs: Runs, run: str, id: str, word: str) -> Verdict:
     [one] = named
     match one.kind:
         case "permission" | "stall" | "config":
-            return send(runs, root, messages.permission(word, one.id))
+            return control.send(runs, root, messages.permission(word, one.id))
         case "question" | "parked":
-            message = messages.answer(one.id, word)
-            verdict = send(runs, root, message)
-            if verdict.status != "queued":
-                return verdict
-            from coterie.runs.messages import provisional
-
-            why = provisional.unusable(runs, root, message)
-            return Verdict(status="refused", detail=why) if why else verdict
+            return control.answer(runs, root, one.id, word)
         case _:
             return Verdict(status="refused", detail=f"no word answers {one.id}; when it is resolved: {one.command}")
 

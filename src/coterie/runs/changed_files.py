@@ -65,7 +65,8 @@ def changed_files(runs: Runs, run: str, turn: str) -> ChangedFiles:
         why = f"the snapshot {found.after[:12]} is not in this machine's repository"
         return ChangedFiles(turn=turn, snapshots=found, problem=why)
     try:
-        before = found.before or repository.commit_of(f"{found.after}^") or _empty_tree(repository)
+        before = found.before or repository.commit_of(f"{found.after}^")
+        before = before or repository.output("hash-object", "-t", "tree", "--stdin")  # of an empty tree
         diff = repository.output("diff", *_OPTIONS, before, found.after)
         files = tuple(_files(repository.output("diff", *_OPTIONS, "--numstat", "-z", before, found.after)))
     except GitFailed as error:
@@ -98,10 +99,6 @@ def _repository(runs: Runs, root: str) -> Repository | None:
         if (found := find(Path(folder))) is not None:
             return found
     return None
-
-
-def _empty_tree(repository: Repository) -> str:
-    return repository.output("hash-object", "-t", "tree", "--stdin")
 
 
 def _files(numbers: str) -> list[ChangedFile]:

@@ -58,6 +58,39 @@ def send(runs: Runs, run: str, message: "RunMessage") -> "Verdict":
     return dispatch.send(runs, run, runs.folder(run), message)
 
 
+def answer(runs: Runs, run: str, turn: str, text: str, outputs: "dict[str, Any] | None" = None) -> "Verdict":
+    """Answer the question of *turn* in the root run *run*; without an owner, only an answer that fits is kept."""
+    from coterie.runs import messages
+
+    message = messages.answer(turn, text, outputs)
+    verdict = send(runs, run, message)
+    if verdict.status == "queued":
+        from coterie.runs.messages import provisional  # imports every engine
+
+        if why := provisional.unusable(runs, run, message):
+            return messages.Verdict(status="refused", detail=why)
+    return verdict
+
+
+def guide(runs: Runs, run: str, text: str, turn: str = "", *, interrupt: bool = False) -> "Verdict":
+    """Give guidance to *turn*, to the loop or to the only running turn of *run*, and *interrupt* its attempt for it."""
+    from coterie.runs.messages import guidance, interruption
+
+    verdict = send(runs, run, guidance(text, turn))
+    if interrupt and verdict.status == "accepted":
+        send(runs, run, interruption(turn))  # if no turn is running, the next one has it anyway
+    return verdict
+
+
+def stop(runs: Runs, run: str) -> "Verdict":
+    """Stop the root run *run* as Ctrl-C does where it runs; refused if no process drives it."""
+    from coterie.runs import messages
+
+    if (state := runs.status(run)) != "running":
+        return messages.Verdict(status="refused", detail=f"nothing drives it ({state})")
+    return send(runs, run, messages.stop())
+
+
 def notes(runs: Runs, run: str, settings: "NoteSettings | None", kind: str) -> "EntryFiles":
     """The entries of the `memory`, or of the `task`s, of *run*; see `coterie.runs.note_files`."""
     if isinstance(runs, RemoteRuns):

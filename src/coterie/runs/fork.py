@@ -102,7 +102,10 @@ def fork(
     if isinstance(first, RunStarted):
         first = replace(first, cwd=journal.relocation.path(first.cwd))
     before = records[seq - 1].at if seq < len(records) else inf
-    commit = last_snapshot(one for one in history(read, run) if _is_before(one, run, seq, before)) if files else ""
+    shared = (  # child runs have only times to go by
+        (name, one) for name, one in history(read, run) if (one.seq <= seq if name == run else one.at < before)
+    )
+    commit = last_snapshot(shared) if files else ""
     tree = None
     if commit and isinstance(first, RunStarted):
         tree = make_fork_tree(state_dir, first, fork, commit, kind_of(plan).place)
@@ -129,16 +132,6 @@ def fork(
     index.add(index.Entry(run=fork, folder=str(folder.resolve()), topology=plan.name, started=copy.now, cwd=here))
     cwd = tree.cwd if tree is not None else ""
     return Forked(run=fork, origin=run, seq=seq, again=tuple(copy.again), cwd=cwd)
-
-
-def _is_before(told: tuple[str, Record], root: str, seq: int, at: float) -> bool:
-    """Whether a record of *root*, or of one of its child runs, is among those up to the record *seq* of *root*.
-
-    Args:
-        at: When that was; child runs have only times to go by.
-    """
-    run, record = told
-    return record.seq <= seq if run == root else record.at < at
 
 
 def _settled(runs: Runs, run: str, read: Read) -> Sequence[Record]:

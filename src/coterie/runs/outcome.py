@@ -140,23 +140,9 @@ def typed(outcome: Outcome, type_: Any, exit: str) -> Outcome[Any]:
 
 def outcome_of(ended: RunExit) -> Outcome:
     """*ended*, with its exit status and its overspending."""
-    return Outcome(
-        run=ended.run,
-        status=ended.status,
-        reason=ended.reason,
-        result=RunResult(ended.result) if isinstance(ended.result, dict) else RunResult(),
-        exit=exit_of(ended),
-        usage=ended.usage,
-        seconds=ended.seconds,
-        waited=ended.waited,
-        waiting=ended.waiting,
-        overshoot=_overshoot(ended),
-        iterations=ended.iterations,
-        missing=ended.missing,
-        until=ended.until,
-        limits=ended.limits,
-        way_on=ended.way_on,
-    )
+    shared = {name: getattr(ended, name) for name in RunExit.__struct_fields__ if name != "result"}
+    result = RunResult(ended.result) if isinstance(ended.result, dict) else RunResult()
+    return Outcome(**shared, result=result, exit=exit_of(ended), overshoot=_overshoot(ended))
 
 
 def exit_of(ended: RunExit) -> int:

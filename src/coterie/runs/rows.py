@@ -135,7 +135,9 @@ class RunRows:
         state, _, why = status.state.partition(": ")
         group = "stopped"
         if state == "running":
-            group = "person" if self._needs_person(key) else "running"
+            group = "running"
+            with suppress(OSError, CoterieError):
+                group = "person" if self._read(key).open_attention() else "running"
         elif why == "waiting" or why.startswith(QUOTA) or status.reason == MERGE_CONFLICT:
             group = "person"
         elif state in ENDS:
@@ -156,11 +158,6 @@ class RunRows:
         if is_here and state != "running":
             self._listed[key] = changed, found
         return found
-
-    def _needs_person(self, key: str) -> bool:
-        with suppress(OSError, CoterieError):
-            return bool(self._read(key).open_attention())
-        return False
 
     def _read(self, key: str) -> LiveRun:
         """The state of a run now."""

@@ -143,14 +143,8 @@ class World:
     def start(self, request: Request) -> None:
         """An effect: check that it may leave."""
         log = self.journals.get(request.run, [])
-        intent = next(
-            (
-                r
-                for r in reversed(log)
-                if isinstance(r, TurnStarted) and (r.turn, r.attempt) == (request.turn, request.attempt)
-            ),
-            None,
-        )
+        starts = (r for r in reversed(log) if isinstance(r, TurnStarted))
+        intent = next((r for r in starts if (r.turn, r.attempt) == (request.turn, request.attempt)), None)
         if intent is None or intent.seq > self.synced.get(request.run, 0):
             self.broken = f"{request.run}/{request.turn}.{request.attempt} started before its intent was durable"
         if not self._child_may_start(request.run):

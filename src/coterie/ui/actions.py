@@ -18,7 +18,7 @@ from coterie.planning.changes import AgentChange, change
 from coterie.planning.plan import Plan
 from coterie.runs import control, index, messages
 from coterie.runs.attention import answer, open_in
-from coterie.runs.messages import Verdict, provisional
+from coterie.runs.messages import Verdict
 from coterie.ui.places import ServedRun
 
 BEGINS_WITHIN = 8.0
@@ -105,11 +105,7 @@ class AnswerAction(PageAction, frozen=True, kw_only=True, tag="answer"):
             return Verdict(status=REFUSED, detail=f"{self.text!r} is no answer; answers: {', '.join(found.answers)}")
         if not self.outputs:
             return answer(place.runs, place.run, self.id, self.text)
-        message = messages.answer(self.id, self.text, self.outputs)
-        verdict = control.send(place.runs, place.run, message)
-        if verdict.status == "queued" and (why := provisional.unusable(place.runs, place.run, message)):
-            return Verdict(status=REFUSED, detail=why)
-        return verdict
+        return control.answer(place.runs, place.run, self.id, self.text, self.outputs)
 
 
 class GuideAction(PageAction, frozen=True, kw_only=True, tag="guide"):
@@ -134,10 +130,7 @@ class GuideAction(PageAction, frozen=True, kw_only=True, tag="guide"):
         """Send it."""
         if not self.text.strip():
             return Verdict(status=REFUSED, detail="there is no text to guide with")
-        verdict = control.send(place.runs, place.run, messages.guidance(self.text, self.turn))
-        if self.interrupt and verdict.status == "accepted":
-            control.send(place.runs, place.run, messages.interruption(self.turn))
-        return verdict
+        return control.guide(place.runs, place.run, self.text, self.turn, interrupt=self.interrupt)
 
 
 class InterruptAction(PageAction, frozen=True, kw_only=True, tag="interrupt"):
@@ -173,9 +166,7 @@ class StopAction(PageAction, frozen=True, kw_only=True, tag="stop"):
 
     def perform(self, place: ServedRun) -> Verdict:
         """Send it."""
-        if (state := place.runs.status(place.run)) != "running":
-            return Verdict(status=REFUSED, detail=f"nothing drives it ({state})")
-        return control.send(place.runs, place.run, messages.stop())
+        return control.stop(place.runs, place.run)
 
 
 class ResumeAction(PageAction, frozen=True, kw_only=True, tag="resume"):
@@ -332,7 +323,8 @@ def start(place: ServedRun, words: list[str]) -> Verdict:
     _processes[:] = [one for one in _processes if one.poll() is None]
     folder = files.user_state() / "ui"
     files.make_folder(folder)
-    log = folder / f"{index_name(place.run)}.log"
+    name = "".join(c if c.isalnum() or c in "-_#." else "_" for c in place.run)[:100]
+    log = folder / f"{name}.log"
     project = index.project_of(place.runs.root)
     state_dir = ["--state-dir", str(place.runs.root.resolve())] if place.runs.is_here else shlex.split(place.option)
     arguments = [sys.executable, "-m", "coterie", *words, *state_dir]
@@ -359,8 +351,3 @@ def start(place: ServedRun, words: list[str]) -> Verdict:
             return Verdict(status="accepted", detail=f"process {process.pid} drives it")
         time.sleep(0.05)
     return Verdict(status="accepted", detail=f"process {process.pid} was started; it prints to {log}")
-
-
-def index_name(run: str) -> str:
-    """*run* as the name of a file."""
-    return "".join(c if c.isalnum() or c in "-_#." else "_" for c in run)[:100]

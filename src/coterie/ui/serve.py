@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from coterie import files
 from coterie.errors import CannotStart, ExtraMissing, UsageError
-from coterie.planning.plan import Plan
 from coterie.proofs.worst_case import worst_case
 from coterie.runs.repository import RunLocation
 from coterie.topology.system.fields import is_loopback
@@ -79,7 +78,7 @@ class PageServer:
         self.access = SessionAccess()
         self.places = ServedRuns(homes)
         team: dict[str, Callable[[], Feed]] = {"team": partial(TeamFeed, options.file)} if options.file else {}
-        self.feeds = Feeds(self.places, HomeList(self.places, _most_turns), team)
+        self.feeds = Feeds(self.places, HomeList(self.places, lambda plan: worst_case(plan, {}).turns), team)
         self._origins: tuple[str, ...] = ()
         self._opener: Path | None = None
 
@@ -214,10 +213,6 @@ def _on_enter(server: PageServer, say: Callable[[str], object]) -> None:
         say(server.new_address())
     else:
         asyncio.get_running_loop().remove_reader(sys.stdin)
-
-
-def _most_turns(plan: Plan) -> int | None:
-    return worst_case(plan, {}).turns
 
 
 def _bracketed(host: str) -> str:

@@ -76,8 +76,6 @@ class ActorsView:
                 self.letters[record.recipient, record.reason] += record.count
                 if (actor := self.by_name.get(record.recipient)) is not None:
                     actor.letters[record.reason] += record.count
-            case _:
-                pass
 
     def _start(self, record: r.ActorStarted) -> None:
         above, earlier = record.path.rpartition("/")[2], self.by_name.get(record.name)

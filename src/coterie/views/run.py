@@ -229,7 +229,9 @@ class RunView:
             return
         match record:
             case r.RunStarted():
-                self._start(record)
+                self.id, self.topology, self.input = record.run, record.topology, record.input
+                self.parent, self.plan, self.cwd = record.parent, record.plan, record.cwd
+                self.started = record.at
             case r.RunOwned():
                 self.epoch, self.state, self.reason, self.finished = record.epoch, "running", "", None
                 self.added += record.limits.add_iterations
@@ -249,11 +251,6 @@ class RunView:
                 self._iteration = record
             case r.ConfigKept() if record.warnings:
                 self._note(record)
-
-    def _start(self, record: r.RunStarted) -> None:
-        self.id, self.topology, self.input = record.run, record.topology, record.input
-        self.parent, self.plan, self.cwd = record.parent, record.plan, record.cwd
-        self.started = record.at
 
     def _reopen(self, record: r.RunReopened) -> None:
         """Let the run and its failed turns go on; those whose child runs are reopened run again."""

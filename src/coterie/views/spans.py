@@ -94,8 +94,6 @@ class RunSpans:
                 yield from self._owned(run, record, record.outcome, record.reason if failed else "")
             case r.RunStopped():
                 yield from self._owned(run, record, f"stopped: {record.reason}", "")
-            case _:
-                pass
         if isinstance(record, r.TurnFinished | r.TurnFailed | r.TurnCancelled):
             self._links.pop((run, record.turn), None)
 
@@ -200,8 +198,6 @@ class ActorSpans:
                 about |= {"coterie.correction.kind": record.kind, "coterie.correction.reason": record.reason}
                 problem = record.problem if isinstance(record, r.CorrectionDropped) else ""
                 yield self._event(f"correct {record.agent}", at, about, problem)
-            case _:
-                pass
 
     def _incarnation(self, name: str, at: float, about: dict[str, Any], error: str) -> Iterator[TraceSpan]:
         if (began := self._began.pop(name, None)) is None:

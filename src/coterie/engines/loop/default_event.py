@@ -29,7 +29,8 @@ def default_event(plan: LoopPlan, view: View) -> str:
 
 def events_of(plan: LoopPlan, allowed: Iterable[str], anything: bool = False) -> tuple[str, ...]:
     """The *allowed* events, each once; a pattern gives the events of the plan that it matches."""
-    named = tuple(dict.fromkeys((*plan.required, *_names(plan), *([plan.completion] if plan.completion else ()))))
+    routed = (key for key, _ in plan.handoff if not is_pattern(key))
+    named = tuple(dict.fromkeys((*plan.required, *routed, *([plan.completion] if plan.completion else ()))))
     if anything:
         return named
     found: dict[str, None] = {}
@@ -43,10 +44,6 @@ def after(plan: LoopPlan, position: str) -> tuple[str, ...]:
     ids = [role.id for role in plan.roles]
     roles = suggested(plan.handoff, ids, position)
     return events_of(plan, allowed({role.id: role.emits for role in plan.roles}, roles), not ids)
-
-
-def _names(plan: LoopPlan) -> Iterable[str]:
-    return (key for key, _ in plan.handoff if not is_pattern(key))
 
 
 def turns_after(plan: LoopPlan, event: str, missing: Missing) -> int:

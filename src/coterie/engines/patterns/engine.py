@@ -113,7 +113,8 @@ def team_of(plan: PatternPlan, agents: Mapping[str, AgentPlan]) -> Team:
         if agent is not None and agent.child is not None and isinstance(agent.child.coordination, PatternPlan):
             child = agent.child.coordination
             subs[slot.name] = team_of(child, agent.child.agents)
-            keys[slot.name] = _keys(child.type)
+            kind = KINDS[child.type] if child.type in KINDS else definition(child.type).kind
+            keys[slot.name] = kind.keys or ("prompt",)
     return Team(
         [slot.name for slot in plan.slots],
         config,
@@ -145,7 +146,3 @@ def calls_of(plan: PatternPlan, agents: Mapping[str, AgentPlan], **numbers: Any)
     """The turns of each slot of *plan*, given *numbers* of its run; None if the pattern does not define them."""
     count = definition(plan.type).calls
     return count(team_of(plan, agents), **numbers) if count is not None else None
-
-
-def _keys(type: str) -> tuple[str, ...]:
-    return (KINDS[type] if type in KINDS else definition(type).kind).keys or ("prompt",)

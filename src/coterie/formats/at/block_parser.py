@@ -95,7 +95,7 @@ def _block(cursor: Cursor, length: int, owner: str, lenient: bool) -> Entry:
     top = cursor.depth <= 1
     if keyword == "flow" and top and length == 1:
         return parse_flow(cursor)
-    if _raw_follows(cursor, length):
+    if length == 1 and cursor.peek(3 if cursor.peek().kind == ":" else 2).kind in (RAW, OPEN_RAW):
         return _raw(cursor)
     lenient = lenient or _is_lenient(keyword, owner, top)
     head = [cursor.take() for _ in range(length)]
@@ -116,10 +116,6 @@ def _is_lenient(keyword: str, owner: str, top: bool) -> bool:
     if owner == "extensions":
         return keyword != "coterie"
     return owner != "coterie" and keyword not in _READ_WITHIN
-
-
-def _raw_follows(cursor: Cursor, length: int) -> bool:
-    return length == 1 and cursor.peek(3 if cursor.peek().kind == ":" else 2).kind in (RAW, OPEN_RAW)
 
 
 def _raw(cursor: Cursor) -> Raw:

@@ -206,7 +206,9 @@ def _divided(
             case Tree():
                 _sort(item, plain, found)
             case Stray() | Directive() | FlowBlock():
-                _unread(item, owner, report)
+                message = f"{str(item).strip()[:40]!r} is not a field of {owner}"
+                hint = "write 'name: value'; it has no effect"
+                report(warning("unread-text", message, next(item.tokens()).span, hint))
             case _:
                 plain.append(item)
     return plain, found
@@ -222,12 +224,6 @@ def _sort(item: Tree, plain: list[Entry], found: list[tuple[Entries, list[tuple[
             blocks.append((item, head[0]))
             return
     plain.append(item)
-
-
-def _unread(item: Stray | Directive | FlowBlock, owner: str, report: Report) -> None:
-    first = next(item.tokens())
-    message = f"{str(item).strip()[:40]!r} is not a field of {owner}"
-    report(warning("unread-text", message, first.span, "write 'name: value'; it has no effect"))
 
 
 def _entries(blocks: list[tuple[Tree, Token]], entries: Entries, owner: str, report: Report) -> tuple[Block, ...]:

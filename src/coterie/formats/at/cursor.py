@@ -77,13 +77,8 @@ class Cursor:
             self.error("unclosed-string", "this string is not closed on its line", token.span, hint, fix)
         elif token.kind == SINGLE_QUOTED:
             double = '"' + token.text[1:-1].replace("\\", "\\\\").replace('"', '\\"') + '"'
-            self.error(
-                "single-quotes",
-                f"{token.text} is in single quotes",
-                token.span,
-                "write strings in double quotes",
-                Fix("use double quotes", token.span, double),
-            )
+            message, hint = f"{token.text} is in single quotes", "write strings in double quotes"
+            self.error("single-quotes", message, token.span, hint, Fix("use double quotes", token.span, double))
         elif token.kind == BAD:
             self.error("unexpected-text", f"unexpected {token.text!r}", token.span, "put it in quotes")
 

@@ -69,14 +69,8 @@ def read_include(directive: Directive, report: Report) -> Token | None:
         return None
     if clause:
         message = f"an include cannot have {clause[0].text!r}"
-        report(
-            error(
-                "bad-include",
-                message,
-                clause[0].span,
-                "remove it, or use import; an include adds declarations to this file",
-            )
-        )
+        hint = "remove it, or use import; an include adds declarations to this file"
+        report(error("bad-include", message, clause[0].span, hint))
         return None
     return source
 
@@ -87,7 +81,8 @@ def _clauses(directive: Directive, report: Report) -> dict[str, list[Token]] | N
     current: list[Token] = []
     depth = 0
     for word in directive.words[2:]:
-        if depth == 0 and word.kind == NAME and word.text in ("as", "with", "sha256") and not _waits(found, current):
+        is_clause = word.kind == NAME and word.text in ("as", "with", "sha256")
+        if depth == 0 and is_clause and (current or not found):  # a topology may be called `with`
             if word.text in found:
                 report(error("bad-import", f"{word.text!r} is written twice", word.span, "remove one of them"))
                 return None
@@ -97,11 +92,6 @@ def _clauses(directive: Directive, report: Report) -> dict[str, list[Token]] | N
         if word.kind not in (":", ",") or depth:
             current.append(word)
     return found
-
-
-def _waits(found: Mapping[str, list[Token]], current: list[Token]) -> bool:
-    """Whether the last clause has no word yet; a topology may be called `with`."""
-    return bool(found) and not current
 
 
 def _given(words: list[Token], report: Report) -> dict[str, Scalar]:

@@ -132,7 +132,7 @@ def _name_list(cursor: Cursor) -> NameList:
     while cursor.token.kind in _NAMELIKE or cursor.token.kind == ",":
         token = cursor.token
         if token.kind != "," and words and words[-1].kind != ",":
-            if cursor.on_new_line() and _row_is_statement(cursor):
+            if cursor.on_new_line() and cursor.peek().kind in _ARROWS:
                 break
             at = words[-1].end
             fix = Fix("insert the comma", at, ",")
@@ -146,10 +146,6 @@ def _name_list(cursor: Cursor) -> NameList:
     elif all(word.kind == "," for word in words):
         cursor.error("empty-list", "this list is empty", open.span, "list the agents: [a, b]")
     return NameList(open, words, close)
-
-
-def _row_is_statement(cursor: Cursor) -> bool:
-    return cursor.peek().kind in _ARROWS
 
 
 def _attributes(cursor: Cursor, parts: list[Token | NameList | Attributes]) -> None:
@@ -167,17 +163,11 @@ def _attributes(cursor: Cursor, parts: list[Token | NameList | Attributes]) -> N
         target = parts[-1 - count]
         name = target.text if isinstance(target, Token) else str(target).strip()
         at = Span(cursor.token.line, cursor.token.column, 0, cursor.token.offset)
-        cursor.error(
-            "attributes-in-chain",
-            "attributes in the middle of a chain of arrows",
-            _first(parts[-count]).span,
-            "they apply only to the last arrow: begin a new statement here",
-            Fix("begin a new statement", at, f"\n    {name} "),
-        )
-
-
-def _first(part: Token | NameList | Attributes) -> Token:
-    return part if isinstance(part, Token) else part.open
+        part, fix = parts[-count], Fix("begin a new statement", at, f"\n    {name} ")
+        span = part.span if isinstance(part, Token) else part.open.span
+        message = "attributes in the middle of a chain of arrows"
+        hint = "they apply only to the last arrow: begin a new statement here"
+        cursor.error("attributes-in-chain", message, span, hint, fix)
 
 
 def _opens_attributes(cursor: Cursor) -> bool:

@@ -37,12 +37,8 @@ def parse(text: str, start: int = 0) -> Parsed:
         tokens = [replace(token, offset=token.offset + start) for token in tokens]
     if len(tokens) > 1 and tokens[-2].kind == REST:
         hint = "split it into several files"
-        found = error(
-            "too-large",
-            f"it has more than {MAX_TOKENS} words and symbols, or {MAX_TEXT // 2**20} MB",
-            tokens[-2].span,
-            hint,
-        )
+        message = f"it has more than {MAX_TOKENS} words and symbols, or {MAX_TEXT // 2**20} MB"
+        found = error("too-large", message, tokens[-2].span, hint)
         return Parsed(File([Stray(tokens[:-1])], tokens[-1]), [found], lost_flow=True, lost_items=True)
     cursor = Cursor(tokens)
     file = _file(cursor)

@@ -31,7 +31,7 @@ def set_value(path: Path, name: str, text: str) -> None:
         raise UsageError(str(fault)) from None
     document = load_document(path)
     table = _table(document, name)
-    table[_leaf(name)] = _written(key, value, converted)
+    table[name.rpartition(".")[2]] = _written(key, value, converted)
     save_document(path, document)
 
 
@@ -118,10 +118,6 @@ def _table(document: "TOMLDocument", name: str) -> Any:
     if not isinstance(table, dict):
         raise UsageError(f"{section!r} is not a table in the file, so nothing was changed: correct it by hand")
     return table
-
-
-def _leaf(name: str) -> str:
-    return name.rpartition(".")[2]
 
 
 def _written(key: Key, value: Any, converted: Any) -> Any:

@@ -148,14 +148,8 @@ def _read_backend(
     is_class = _CLASS.fullmatch(backend) is not None
     if backend and not is_class and backend not in BACKENDS:
         hint = did_you_mean(backend, BACKENDS) or f"write one of {', '.join(BACKENDS)}, or the path of a class"
-        report(
-            error(
-                "unknown-backend",
-                f"'type' of {fields.owner} is not a known backend: {backend!r}",
-                fields.span("type"),
-                hint,
-            )
-        )
+        message = f"'type' of {fields.owner} is not a known backend: {backend!r}"
+        report(error("unknown-backend", message, fields.span("type"), hint))
         extension["backend"] = UNREADABLE
         return None
     own = ("model", "command") if backend in CODING else ()  # what such an agent works with
@@ -194,10 +188,8 @@ def loop_file(path: str) -> str:
 
 def _tools(fields: TableReader, report: Report) -> tuple[tuple[str, ...] | None, dict[str, str]]:
     """The tools by name, and Python functions as `module:function`."""
-    hint = "write [NAME, module:function]"
-    listed = fields.texts("tools", hint)
+    listed = fields.texts("tools", "write [NAME, module:function]")
     if listed is None:
         return None, {}
-    functions = {path.rpartition(":")[2]: path for path in listed if ":" in path}
-    names = tuple(path.rpartition(":")[2] if ":" in path else path for path in listed)
-    return names, functions
+    named = {path: path.rpartition(":")[2] for path in listed}
+    return tuple(named[path] for path in listed), {name: path for path, name in named.items() if ":" in path}

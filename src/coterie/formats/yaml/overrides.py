@@ -85,13 +85,14 @@ def _configured(pattern: Table, setting: str, given: _Given) -> Table:
             hint = f"to set a value of a team in a slot, write {keys[0]}/SETTING"
         why = fault.message[:1].lower() + fault.message[1:]
         raise InvalidValue(code, f"{given.name!r} cannot be set: {why}", hint)
-    return _with(pattern, "config", _entered(_table(pattern, "config"), keys, given.value))
+    return _with(pattern, "config", entered(_table(pattern, "config"), keys, given.value))
 
 
-def _entered(table: Table, keys: list[str], value: Any) -> Table:
+def entered(table: Table, keys: list[str], value: Any) -> Table:
     """*table* with *value* where *keys* lead."""
     key, *rest = keys
-    return _with(table, key, _entered(_table(table, key), rest, value) if rest else placed(value, table.span))
+    span = table.keys.get(key, table.span)
+    return _with(table, key, entered(_table(table, key), rest, value) if rest else placed(value, span))
 
 
 def _with(table: Table, key: str, value: Value) -> Table:

@@ -111,12 +111,7 @@ class _Writer:
                 "budget": _filled({"calls": slot.calls, "cost": slot.cost}) if slot is not None else None,
                 **{name: _plain(value) for name, value in own.get("options", {}).items() if name in MODEL_SETTINGS},
             }
-        ) | _nothing(node)
-
-
-def _nothing(node: Agent) -> dict[str, Any]:
-    """`tools: []`, which differs from omitting it."""
-    return {"tools": []} if node.tools == () else {}
+        ) | ({"tools": []} if node.tools == () else {})  # which differs from omitting it
 
 
 def _team(path: str | None) -> dict[str, str]:

@@ -102,8 +102,6 @@ class SystemHost:
                     call.set_result(record)
             case RunFinished(outcome="cancelled"):
                 self._main.cancel()
-            case _:
-                pass
 
     def stop(self) -> bool:
         """Stop the actors in order, then complete the run; one that answers a question is interrupted instead."""

@@ -54,8 +54,6 @@ class Questions:
                 case TurnCancelled() if (question := turns.get(record.turn)) is not None:
                     if self._before.get(question.call.origin) is question:
                         del self._before[question.call.origin]
-                case _:
-                    pass
 
     def asked(self, call: CallAsked, asker: str) -> None:
         """Note a question from the node *asker*."""

@@ -75,8 +75,7 @@ class CrossCheckSettings(Config, frozen=True, kw_only=True):
         if PRIMARY not in names:
             yield faults.missing("Cross-check requires 'primary' agent", PRIMARY, names)
         if len(found) < 2:
-            hint = "add checker_0 and checker_1, or one `checker`, which is called num_checkers times"
-            yield Fault("missing-slot", "Cross-check requires at least 2 checkers", "slots", hint=hint)
+            yield Fault("missing-slot", "Cross-check requires at least 2 checkers", "slots", hint=TWO_CHECKERS)
         elif self.quorum > len(found):
             message = f"quorum is {self.quorum}, but there are {len(found)} checkers"
             yield Fault("bad-config", message, "config.quorum")

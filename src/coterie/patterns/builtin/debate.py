@@ -89,11 +89,8 @@ class DebateSettings(Config, frozen=True, kw_only=True):
         votes = decides not in ("mediator", "first_agree")
         named = self.mediator_agent_name not in (None, MEDIATOR)
         runs_on, why = not self.allow_early_termination, "allow_early_termination is false"
-        yield (
-            self.swap_verdict and votes,
-            "swap_verdict",
-            f"consensus_method is {decides}, so a vote replaces the verdict",
-        )
+        voted = f"consensus_method is {decides}, so a vote replaces the verdict"
+        yield self.swap_verdict and votes, "swap_verdict", voted
         yield named and MEDIATOR in names, "mediator_agent_name", "there is a slot `mediator`"
         yield runs_on and "min_rounds" in written, "min_rounds", why
         threshold = "convergence_threshold"

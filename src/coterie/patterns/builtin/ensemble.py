@@ -74,9 +74,8 @@ class EnsembleSettings(Config, frozen=True, kw_only=True):
         """An ensemble has members of one kind, and may have an aggregator."""
         found = members(names)
         if not found:
-            yield Fault(
-                "missing-slot", "Ensemble requires at least one ensemble agent", "slots", hint="add `ensemble_0`"
-            )
+            message = "Ensemble requires at least one ensemble agent"
+            yield Fault("missing-slot", message, "slots", hint="add `ensemble_0`")
         yield from faults.foreign("Ensemble", names, (*found, AGGREGATOR))
         yield from faults.strangers("config.accuracy", self.accuracy, found)
         if AGGREGATOR in names and self.aggregation_method != "synthesis":
@@ -237,7 +236,8 @@ def _layer(team: Team, prompt: str, layer: int) -> Generator[_Asking, Any, tuple
     voices, last = _voices(team), layer == config.layers
     answers, failed = list[Candidate](), list[SlotFailure]()
     while left := voices[len(answers) + len(failed) :]:
-        many = _needed(config, answers, left) if last and config.stop_when_decided else len(left)
+        weighing = (config.weights, config.accuracy) if config.aggregation_method == "weighted" else ()
+        many = needed(answers, left, *weighing) if last and config.stop_when_decided else len(left)
         if not many:
             break
         asked = [
@@ -311,12 +311,6 @@ def _voices(team: Team) -> tuple[str, ...]:
     """The slots in calling order: every member once, then every member again."""
     config: EnsembleSettings = team.config
     return members(team.slots) * config.samples
-
-
-def _needed(config: EnsembleSettings, answers: Sequence[Candidate], left: Sequence[str]) -> int:
-    if config.aggregation_method == "weighted":
-        return needed(answers, left, config.weights, config.accuracy)
-    return needed(answers, left)
 
 
 def _aggregates(team: Team) -> bool:

@@ -179,8 +179,6 @@ class RowFold:
                 )
             case r.MessageSent():
                 yield from self._said(known, run, record)
-            case _:
-                pass
 
     def _stopped(self, known: _RunState, record: r.RunStopped) -> RowUpdate:
         if record.reason == "interrupted":

@@ -67,9 +67,11 @@ def loop_agents(sources: BackendSources, *, reviews: bool, report: Report) -> di
     agents: dict[str, AgentPlan] = {}
     for role in sources.loop.roles:
         if role.topology:
-            agents[role.id] = _team(sources, role)
+            timeout = settings.event_loop.max_iteration_runtime or None  # the only limit of a team
+            agents[role.id] = AgentPlan(name=role.id, kind="topology", timeout=timeout, child=sources.team(role))
             continue
-        merged = backends.overlay(layer, role.backend, _mode(sources, role))
+        agent = sources.loop.agent_of(sources.preset, role.id)  # of `agents.toml`; it precedes the role's own
+        merged = backends.overlay(layer, role.backend, {"agent": agent} if agent else {})
         _add(agents, role.id, merged, partial(_place, sources, role=role), report)
     if not sources.loop.roles:
         _add(agents, GLOBAL, layer, partial(_place, sources), report)
@@ -102,18 +104,6 @@ def _once(report: Report) -> Report:
             report(found)
 
     return first
-
-
-def _team(sources: BackendSources, role: Role) -> AgentPlan:
-    """The agent of a role that a team plays: only the limits of an iteration apply."""
-    timeout = sources.settings.event_loop.max_iteration_runtime or None
-    return AgentPlan(name=role.id, kind="topology", timeout=timeout, child=sources.team(role))
-
-
-def _mode(sources: BackendSources, role: Role) -> Layer:
-    """The agent or mode that `agents.toml` gives *role*; it takes precedence over the role's own."""
-    agent = sources.loop.agent_of(sources.preset, role.id)
-    return {"agent": agent} if agent else {}
 
 
 def _place(sources: BackendSources, field: str, role: Role | None = None, review: bool = False) -> TextLocation:

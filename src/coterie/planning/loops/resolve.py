@@ -84,9 +84,10 @@ def plan_loop(
         team=lambda role: reader.team(role, team),
     )
     agents = loop_agents(sources, reviews=settings.review.enabled, report=found.append)
+    roles, waves = {role.id for role in loop.roles}, settings.parallel
     coordination = LoopPlan(
         roles=_roles(sources, reader, work_dir, env),
-        handoff=_handoff(loop),
+        handoff=tuple((one.event, tuple(name for name in one.targets if name in roles)) for one in loop.handoff),
         completion=loop.completion or settings.event_loop.completion_event,
         promise=settings.event_loop.completion_promise,
         required=settings.event_loop.required_events,
@@ -98,7 +99,7 @@ def plan_loop(
         stall=settings.event_loop.stall_iterations,
         max_failures=settings.event_loop.max_failures,
         review=_review(settings, loop, reader),
-        parallel=_parallel(settings),
+        parallel=ParallelPlan(most=waves.max_branches, timeout=waves.branch_timeout) if waves.enabled else None,
         memory_chars=settings.memory.prompt_budget_chars,
         tasks_chars=settings.tasks.prompt_budget_chars,
         notify=settings.notify.command,
@@ -194,11 +195,6 @@ def _events(role: Role) -> tuple[tuple[str, Condition | None], ...] | None:
     return tuple((event, comparison(role.id, when)) for event, when in events.items())
 
 
-def _handoff(loop: Loop) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    ids = {role.id for role in loop.roles}
-    return tuple((one.event, tuple(target for target in one.targets if target in ids)) for one in loop.handoff)
-
-
 def _review(settings: Settings, loop: Loop, reader: "_Texts") -> ReviewPlan | None:
     review = settings.review
     if not review.enabled:
@@ -208,13 +204,6 @@ def _review(settings: Settings, loop: Loop, reader: "_Texts") -> ReviewPlan | No
         prompt=reader.setting("review.prompt", "review.prompt_file", "the review's prompt"),
         timeout=review.timeout,
     )
-
-
-def _parallel(settings: Settings) -> ParallelPlan | None:
-    parallel = settings.parallel
-    if not parallel.enabled:
-        return None
-    return ParallelPlan(most=parallel.max_branches, timeout=parallel.branch_timeout)
 
 
 class _Texts:

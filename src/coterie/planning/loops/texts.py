@@ -37,13 +37,10 @@ def place_of(origin: Origin) -> TextLocation:
     """The location of a setting's value."""
     span = as_span(origin)
     try:
-        return TextLocation(origin.file, span, _text(origin.file) if span is not None else "")
+        text = bounds.read_bytes(Path(origin.file)).decode() if span is not None else ""
+        return TextLocation(origin.file, span, text)
     except (OSError, ValueError):  # it may have been removed meanwhile
         return TextLocation(origin.file)
-
-
-def _text(file: str) -> str:
-    return bounds.read_bytes(Path(file)).decode()
 
 
 def fill(text: str, values: Mapping[str, str], owner: str, place: TextLocation, report: Report) -> str:

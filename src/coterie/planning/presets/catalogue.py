@@ -2,7 +2,6 @@
 
 import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -84,7 +83,7 @@ def describe(name: str) -> Preset:
     leads = {one.event: one.targets for one in loop.handoff}
     return Preset(
         name=name,
-        about=_first_line(folder / "harness.md"),
+        about=(folder / "harness.md").read_text(encoding="utf-8").partition("\n")[0].strip(),
         needs=NEEDS[name],
         roles=tuple(
             PresetRole(
@@ -100,7 +99,3 @@ def describe(name: str) -> Preset:
         max_iterations=settings["max_iterations"],
         folder=str(folder),
     )
-
-
-def _first_line(path: Path) -> str:
-    return path.read_text(encoding="utf-8").partition("\n")[0].strip()

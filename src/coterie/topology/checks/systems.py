@@ -192,7 +192,8 @@ def gateways_can_serve(facts: Facts) -> Iterator[Diagnostic]:
         if not isinstance(node.fields, GatewayFields):
             continue
         config = node.fields.config
-        if config.enable_http3 and (missing := [n for n in ("port_quic", "tls_cert", "tls_key") if _lacks(config, n)]):
+        missing = [name for name in ("port_quic", "tls_cert", "tls_key") if getattr(config, name) in (None, "")]
+        if config.enable_http3 and missing:
             message = f"{node.title} enables HTTP/3, but has no {listing(missing, 'or')}"
             span = node.spans.get("config.enable_http3") or node.span
             yield error("incomplete-tls", message, span, "HTTP/3 needs a UDP port and a certificate")
@@ -270,7 +271,3 @@ def _plugins(system: System) -> Iterator[tuple[str, str, PluginFields]]:
 def _nodes(facts: Facts) -> Iterator[SystemNode]:
     if facts.topology.system is not None:
         yield from facts.topology.system.root.walk()
-
-
-def _lacks(config: Any, name: str) -> bool:
-    return getattr(config, name) in (None, "")

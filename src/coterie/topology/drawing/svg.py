@@ -64,7 +64,8 @@ def svg(graph: Graph) -> str:
     for frame in frames:
         lines += [f'<g transform="translate({_MARGIN:.0f} {y:.1f})">', *frame.lines(), "</g>"]
         y += frame.height + _MARGIN
-    return document(graph.name, _in_words(graph), _STYLE, width, height, lines)
+    about = ". ".join([*filter(None, [graph.about]), *map(_sentence, graph.arrows)])
+    return document(graph.name, about, _STYLE, width, height, lines)
 
 
 def placed(graph: Graph, *, least: float = 0.0) -> Placed:
@@ -209,12 +210,6 @@ def _tip(name: str) -> str:
         f'<marker id="{name}" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="7" markerHeight="7" '
         f'orient="auto"><path class="{name}" d="M0 0.5 8 4 0 7.5Z"/></marker>'
     )
-
-
-def _in_words(graph: Graph) -> str:
-    """The drawing described in sentences."""
-    about = [graph.about] if graph.about else []
-    return ". ".join([*about, *map(_sentence, graph.arrows)])
 
 
 def _sentence(arrow: Arrow) -> str:

@@ -17,7 +17,7 @@ from coterie.formats.files import SYSTEM_FILES
 from coterie.formats.prompts import read_prompt
 from coterie.formats.yaml.agents import loop_file
 from coterie.formats.yaml.document import Leaf, Report, Sequence, Table, Value, plain, shown, without
-from coterie.formats.yaml.overrides import InvalidValue, placed, read_value
+from coterie.formats.yaml.overrides import InvalidValue, entered, read_value
 from coterie.formats.yaml.reader import read_team
 from coterie.formats.yaml.system.typed import TypedReader, is_field
 from coterie.topology.checks.facts import UNREADABLE, listing
@@ -262,17 +262,7 @@ def _overridden(root: Table, path: str, value: Any) -> Table:
     if first not in PARTS or not all(rest):
         hint = did_you_mean(first, PARTS) or "write transport.type, supervision.max_restarts or the like"
         raise InvalidValue("unknown-param", f"a system has no setting {path!r}", hint)
-    return _put(root, (first, *rest), value)
-
-
-def _put(table: Table, keys: tuple[str, ...], value: Any) -> Table:
-    key, span = keys[0], table.keys.get(keys[0], table.span)
-    if len(keys) > 1:
-        inner = table.entries.get(key)
-        new: Value = _put(inner if isinstance(inner, Table) else Table(span=span), keys[1:], value)
-    else:
-        new = placed(value, span)
-    return Table({**table.entries, key: new}, {**table.keys, key: span}, table.span)
+    return entered(root, [first, *rest], value)
 
 
 def _named(kind: str, table: Table) -> str:

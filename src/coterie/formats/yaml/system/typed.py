@@ -92,7 +92,7 @@ class TypedReader:
         self._refuse_unknown(table, fields, path, (cls, also), but)
         found: dict[str, Any] = {}
         for name, field in fields.items():
-            place, value, read = _join(path, name), table.entries.get(name), _WRONG
+            place, value, read = f"{path}.{name}" if path else name, table.entries.get(name), _WRONG
             if value is not None and not (plain(value) is None and _is_optional(field)):
                 self.spans[place] = entry_span(table.keys[name], value)
                 read = self._value(value, field.type, place)
@@ -129,14 +129,8 @@ class TypedReader:
     def _missing(self, name: str, path: str, table: Table) -> None:
         code = _MISSING.get(name if not path else "", _MISSING[""])
         span = table.span if path else self._where
-        self._report(
-            error(
-                code,
-                f"{self._title(path)} has no {name!r}",
-                span,
-                f"write {name}: {'MODULE.CLASS' if name == 'type' else '…'}",
-            )
-        )
+        hint = f"write {name}: {'MODULE.CLASS' if name == 'type' else '…'}"
+        self._report(error(code, f"{self._title(path)} has no {name!r}", span, hint))
 
     def _value(self, value: Value, type: inspect.Type, place: str) -> Any:
         """*value* as a *type*; if it is none, `_WRONG` after a report."""
@@ -360,7 +354,3 @@ def _range(type: inspect.IntType | inspect.FloatType, value: Value) -> str:
     is_too_large = isinstance(given, int | float) and type.le is not None and given > type.le
     high = f"to {type.le:.10g}" if type.le is not None and (type.le < 1e9 or is_too_large) else ""
     return f"{low} {high}".strip() if not low.startswith("above") or not high else f"{low}, up to {type.le:.10g}"
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name

@@ -34,9 +34,7 @@ def _node(node: SystemNode) -> dict[str, Any]:
     if fields.get("config") == {}:
         del fields["config"]
     if node.children:
-        fields["children"] = [_child(child) for child in node.children]
+        fields["children"] = [
+            _node(child) if child.kind in FLAT else {child.kind: _node(child)} for child in node.children
+        ]
     return {"type": node.kind, **fields} if node.kind in FLAT else fields
-
-
-def _child(node: SystemNode) -> dict[str, Any]:
-    return _node(node) if node.kind in FLAT else {node.kind: _node(node)}
