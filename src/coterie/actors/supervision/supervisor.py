@@ -308,7 +308,8 @@ class SupervisorActor:
         """Count one failure, that of *entry*, and replace what the strategy says for each of *failed*."""
         loop = asyncio.get_running_loop()
         self._history.add(entry.name, loop.time())
-        delay = self.policy.delay(entry.name, self._history, self._chance() if self._has_jitter else 0.0)
+        chance = self._chance() if self.policy.backoff.jitter > 0 else 0.0
+        delay = self.policy.delay(entry.name, self._history, chance)
         if delay is None:
             await self._give_up(entry, reason)
             return
@@ -340,10 +341,6 @@ class SupervisorActor:
                 leaders.append(entry)
                 group += self._affected(entry)
         return leaders, group
-
-    @property
-    def _has_jitter(self) -> bool:
-        return self.policy.backoff.jitter > 0
 
     async def _due(self, entry: ChildEntry) -> None:
         if entry.state is ChildState.WAITING:
