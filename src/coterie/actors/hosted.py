@@ -5,16 +5,32 @@ from typing import Any
 
 from coterie.actors.child import AgentChild
 from coterie.actors.classes import load_class
-from coterie.actors.evaluation import EvalAgent
+from coterie.actors.dead_letters import Sink
+from coterie.actors.evaluation import EvalAgent, evaluators
 from coterie.actors.node import ActorNode
+from coterie.actors.plugins.plugins import Plugins
 from coterie.actors.process import AgentProcess
 from coterie.actors.supervision.spec import ChildSpec
+from coterie.actors.transports.base import Transport
 from coterie.actors.tree import kind_of
+from coterie.clock import Clock
 from coterie.errors import CannotStart
-from coterie.planning.system import ActorPlan, ChildPlan, TurnActorPlan
+from coterie.planning.system import ActorPlan, ChildPlan, SystemPlan, TurnActorPlan
 
 Factory = Callable[[], Any]
 TurnActors = Callable[[TurnActorPlan], AgentProcess]
+
+
+def node_of(
+    plan: SystemPlan, plugins: Plugins, transport: Transport, sink: Sink | None, clock: Clock | None
+) -> ActorNode:
+    """The node of the agents of *plan* in this process."""
+    found, tracer = evaluators(plan.root), plugins.tracer
+    node = ActorNode(
+        clock=clock, sink=sink, store=plugins.state, transport=transport, plugins=plugins, evaluators=found
+    )
+    node.on_span = tracer.handled if tracer.exporters else None
+    return node
 
 
 class AgentBuilder:

@@ -8,11 +8,10 @@ from typing import Any, assert_never
 from coterie.actors.child import AgentChild
 from coterie.actors.classes import load_class
 from coterie.actors.dead_letters import Sink, hiding_secrets
-from coterie.actors.evaluation import CorrectionLimit, EvalAgent, evaluators
+from coterie.actors.evaluation import CorrectionLimit, EvalAgent
 from coterie.actors.exits import Change, Down, Shutdown
-from coterie.actors.hosted import AgentBuilder, Factory, TurnActors, spec_of
+from coterie.actors.hosted import AgentBuilder, Factory, TurnActors, node_of, spec_of
 from coterie.actors.message import Message
-from coterie.actors.node import ActorNode
 from coterie.actors.plugins.plugins import Plugins
 from coterie.actors.process import AgentProcess
 from coterie.actors.reply_streams import ReplyStreams
@@ -97,15 +96,7 @@ class ActorSystem:
         sink = hiding_secrets(sink)
         plan_hash = fingerprint(plan.root)
         transport = transport or transport_for(plan.transport, system=plan.root.name, fingerprint=plan_hash)
-        self.node = ActorNode(
-            clock=clock,
-            sink=sink,
-            store=self.plugins.state,
-            transport=transport,
-            plugins=self.plugins,
-            evaluators=evaluators(plan.root),
-        )
-        self.node.on_span = tracer.handled if tracer.exporters else None
+        self.node = node_of(plan, self.plugins, transport, sink, clock)
         self.tree = self.node.tree = SupervisionTree(self.node, classes)
         self._sink = sink
         self._classes, self._factories = classes or {}, factories or {}

@@ -1,6 +1,7 @@
 """What travels between a workflow, the workers and the programs that submit runs, and how it is written."""
 
 import json
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -135,15 +136,11 @@ def to_json(value: Any) -> bytes:
 def from_json(data: bytes, kind: Any) -> Any:
     """The value of the type *kind* that *data*, JSON, holds."""
     try:
-        return msgspec.json.decode(data, type=kind, dec_hook=_path)
+        return msgspec.json.decode(data, type=kind, dec_hook=operator.call)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        return msgspec.convert(json.loads(data), kind, dec_hook=_path)
-
-
-def _path(kind: type, value: Any) -> Any:
-    return kind(value)
+        return msgspec.convert(json.loads(data), kind, dec_hook=operator.call)
 
 
 class MsgspecConverter(CompositePayloadConverter):

@@ -11,7 +11,7 @@ from coterie.kernel.owned_tasks import OwnedTasks
 T = TypeVar("T")
 
 
-class ExternalReads:
+class ExternalReads(OwnedTasks):
     """Reads facts for the runs of one owner.
 
     Until an answer is handled nothing depends on it: what asked for it has reserved its place and written nothing. So
@@ -22,8 +22,7 @@ class ExternalReads:
     """
 
     def __init__(self, queue: EventQueue) -> None:
-        self._queue = queue
-        self._tasks = OwnedTasks(queue)
+        super().__init__(queue)
         self.pending = 0
 
     def ask(
@@ -34,15 +33,11 @@ class ExternalReads:
         If the task returned is cancelled, there is no answer.
         """
         self.pending += 1
-        return self._tasks.start(partial(self._ask, question, answer, order))
+        return self.start(partial(self._ask, question, answer, order))
 
     def post(self, event: Callable[[], object]) -> None:
         """Queue *event*, which answers no question."""
         self._queue.put(0, event)
-
-    async def end(self) -> None:
-        """Cancel the questions that are open, and wait until they are gone."""
-        await self._tasks.end()
 
     async def _ask(self, question: Callable[[], Awaitable[T]], answer: Callable[[T], object], order: int) -> None:
         try:

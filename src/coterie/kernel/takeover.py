@@ -17,8 +17,7 @@ An owner can die at any moment. The next one takes the run over in this order:
 Killed anywhere in between, the owner after it begins again at 1: each step either is in the journal or had no effect.
 """
 
-from collections.abc import Collection
-from typing import Protocol
+from collections.abc import Callable, Collection
 
 from coterie.backends.base import Session
 from coterie.journal.records import AttemptLaunched
@@ -31,12 +30,8 @@ from coterie.kernel.takeover_records import adopt, in_doubt, may_live_on
 from coterie.planning.plan import AgentPlan, Plan
 from coterie.waits import waiting
 
-
-class Timed(Protocol):
-    """Gives the agent of a start with the time that it has left."""
-
-    def __call__(self, live: DrivenRun, start: Start, taken: float) -> AgentPlan:
-        """The agent of *start*, which has been at work for *taken* seconds."""
+Timed = Callable[[DrivenRun, Start, float], AgentPlan]
+"""The agent of a start, which has been at work for some seconds, with the time that it has left."""
 
 
 class Takeover:

@@ -8,12 +8,13 @@ from coterie.planning.plan import AgentPlan, Plan
 
 
 class Workspace:
-    """Where the agents of a root run and its child runs work. By default all work where the run was started."""
+    """Where the agents of a root run and its child runs work. By default all work where the run was started.
 
-    @property
-    def saves(self) -> bool:
-        """Whether the files are kept at each turn's end."""
-        return False
+    Attributes:
+        saves: Whether the files are kept at each turn's end.
+    """
+
+    saves = False
 
     def cwd(self, run: str) -> Path | None:
         """The folder in which the agents of *run* work; None: the one in which everything was started."""

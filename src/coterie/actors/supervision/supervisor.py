@@ -166,14 +166,7 @@ class SupervisorActor:
 
         Unless it was spawned or is temporary, it stays in the list and is started again with its siblings, as in OTP.
         """
-        entry = self._entries.get(name)
-
-        async def work() -> None:
-            if entry is not None and self._entries.get(name) is entry:
-                await self._leave(entry, "despawned")
-
-        await self._request(work, caller, name)
-        return entry is not None
+        return await self._do_with(name, caller, lambda entry: self._leave(entry, "despawned"))
 
     async def restart_child(self, name: str, caller: str = "") -> bool:
         """Stop a child and start its next incarnation, which keeps its mailbox; False: it has no child of that name.
@@ -184,19 +177,27 @@ class SupervisorActor:
             SpawnError: The supervisor is not running.
             Exception: What the start of the child raised.
         """
+
+        async def restart(entry: ChildEntry) -> None:
+            await self._stop(entry, RESTART)
+            try:
+                await self._start(entry)
+            except StartFailed as failed:
+                self._try_again(failed)
+                raise failed.error from None
+            entry.restarts += 1
+
+        return await self._do_with(name, caller, restart)
+
+    async def _do_with(self, name: str, caller: str, work: Callable[[ChildEntry], Awaitable[None]]) -> bool:
+        """Do *work* with the child *name*, unless it has left by then; False: there is none."""
         entry = self._entries.get(name)
 
-        async def work() -> None:
+        async def checked() -> None:
             if entry is not None and self._entries.get(name) is entry:
-                await self._stop(entry, RESTART)
-                try:
-                    await self._start(entry)
-                except StartFailed as failed:
-                    self._try_again(failed)
-                    raise failed.error from None
-                entry.restarts += 1
+                await work(entry)
 
-        await self._request(work, caller, name)
+        await self._request(checked, caller, name)
         return entry is not None
 
     async def _request(self, work: Callable[[], Awaitable[None]], caller: str, name: str) -> None:
@@ -307,7 +308,8 @@ class SupervisorActor:
         """Count one failure, that of *entry*, and replace what the strategy says for each of *failed*."""
         loop = asyncio.get_running_loop()
         self._history.add(entry.name, loop.time())
-        delay = self.policy.delay(entry.name, self._history, self._chance() if self._has_jitter else 0.0)
+        chance = self._chance() if self.policy.backoff.jitter > 0 else 0.0
+        delay = self.policy.delay(entry.name, self._history, chance)
         if delay is None:
             await self._give_up(entry, reason)
             return
@@ -339,10 +341,6 @@ class SupervisorActor:
                 leaders.append(entry)
                 group += self._affected(entry)
         return leaders, group
-
-    @property
-    def _has_jitter(self) -> bool:
-        return self.policy.backoff.jitter > 0
 
     async def _due(self, entry: ChildEntry) -> None:
         if entry.state is ChildState.WAITING:

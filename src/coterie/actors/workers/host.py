@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 from coterie.actors.child import AgentChild
 from coterie.actors.classes import class_path
 from coterie.actors.dead_letters import Sink, hiding_secrets
-from coterie.actors.evaluation import evaluators
 from coterie.actors.exits import Change, Down
-from coterie.actors.hosted import AgentBuilder, Factory, TurnActors
+from coterie.actors.hosted import AgentBuilder, Factory, TurnActors, node_of
 from coterie.actors.life import AgentHealth
 from coterie.actors.message import AskRefusal, Message
-from coterie.actors.node import ActorNode
 from coterie.actors.plugins.plugins import Plugins
 from coterie.actors.supervision.spec import SHUTDOWN
 from coterie.actors.transports.wire import check
@@ -96,15 +94,7 @@ class WorkerSystem:
         self._fingerprint = fingerprint(plan.root)
         self._transport = transport or _make_transport(plan, self._fingerprint)
         sink = hiding_secrets(tracer.before(self._record) if tracer.exporters else self._record)
-        self.node = ActorNode(
-            clock=clock,
-            sink=sink,
-            store=self.plugins.state,
-            transport=self._transport,
-            plugins=self.plugins,
-            evaluators=evaluators(plan.root),
-        )
-        self.node.on_span = tracer.handled if tracer.exporters else None
+        self.node = node_of(plan, self.plugins, self._transport, sink, clock)
         self._guard = GuardProcess(plan.process) if transport is None else None
         self._lease = Lease(self._transport, self._lease_ended, self._guard)
         self.node.may_handle = self._lease.holds

@@ -43,8 +43,6 @@ from coterie.journal.records import NO_USAGE, Usage
 from coterie.shortages import shortage
 
 HANDSHAKE = 30.0
-DOWNLOAD = 900.0
-CANCEL = 5.0
 DETAIL_MOST = 300
 """Characters of a tool's input or result in an event."""
 RULE_MOST = 1000
@@ -70,8 +68,8 @@ class Deadlines(Struct, frozen=True, kw_only=True):
     """
 
     handshake: float = HANDSHAKE
-    download: float = DOWNLOAD
-    cancel: float = CANCEL
+    download: float = 900.0
+    cancel: float = 5.0
     late: float = 1.0
     grace: float = GRACE
     end: float = 20.0
@@ -131,7 +129,7 @@ class CodingAttempt(AttemptTask):
 
     @abstractmethod
     async def _cancel(self) -> bool:
-        """Tell the agent to stop its turn; False if it has not begun one. It has `CANCEL` seconds for it."""
+        """Tell the agent to stop its turn; False if it has not begun one. It has `Deadlines.cancel` seconds for it."""
 
     @abstractmethod
     async def _release(self, usable: bool) -> None:

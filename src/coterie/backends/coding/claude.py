@@ -428,8 +428,6 @@ class _Attempt(CodingAttempt):
             return False
         try:
             await self._client.interrupt()
-        except (Gone, OSError):
-            return False
         except Exception:
             return False
         return True

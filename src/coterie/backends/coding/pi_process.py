@@ -148,6 +148,8 @@ class PiSlot:
 
     Attributes:
         key: What its attempts have in common: only they can use the process.
+        sessions: The folder in which pi keeps its sessions, each for one turn.
+        extension: The file of the extension that pi loads.
         process: The process, once it was started.
     """
 
@@ -158,18 +160,9 @@ class PiSlot:
             self.folder = Path(tempfile.mkdtemp(prefix="coterie-pi-"))
         else:
             self.folder = request.root.absolute() / "agents" / f"pi-{number}"
+        self.sessions, self.extension = self.folder / _SESSIONS, self.folder / pi_extension.NAME
         self.process: PiProcess | None = None
         self._sandbox = ExitStack()
-
-    @property
-    def sessions(self) -> Path:
-        """The folder in which pi keeps its sessions, each for one turn."""
-        return self.folder / _SESSIONS
-
-    @property
-    def extension(self) -> Path:
-        """The file of the extension that pi loads."""
-        return self.folder / pi_extension.NAME
 
     def session(self, id: str) -> Path | None:
         """The file of the session *id*, moved here if another process began it; None if there is none.

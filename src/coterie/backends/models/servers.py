@@ -106,15 +106,12 @@ async def _call(_: RunContext[Any], call: CallToolFunc, name: str, arguments: di
     """Call the tool *name*; of a result that is too long for a prompt, return the beginning of its text."""
     result = await call(name, arguments)
     parts = result if isinstance(result, list) else [result]
-    texts = [one if isinstance(one, str) else json.dumps(one, default=str) for one in parts if not _is_media(one)]
+    media = [one for one in parts if isinstance(one, BinaryContent)]
+    texts = [one if isinstance(one, str) else json.dumps(one, default=str) for one in parts if one not in media]
     if (size := sum(map(len, texts))) <= RESULT:
         return result
     cut = f"{' '.join(texts)[:RESULT]}\n(these are {RESULT:,} of {size:,} characters: ask for less)"
-    return [cut, *filter(_is_media, parts)]
-
-
-def _is_media(part: Any) -> bool:
-    return isinstance(part, BinaryContent)
+    return [cut, *media]
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

@@ -1,6 +1,7 @@
 """What all records have in common."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 SCHEMA = 1
 """The version of the record format that this coterie writes."""
@@ -48,18 +49,8 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         )
 
     def __sub__(self, other: "Usage") -> "Usage":
-        return Usage(
-            input_tokens=self.input_tokens - other.input_tokens,
-            output_tokens=self.output_tokens - other.output_tokens,
-            cost=self.cost - other.cost,
-            seconds=self.seconds - other.seconds,
-            turns=self.turns - other.turns,
-            cached_tokens=self.cached_tokens - other.cached_tokens,
-            unpriced=self.unpriced - other.unpriced,
-            context_tokens=self.context_tokens,
-            context_window=self.context_window,
-            unsettled=self.unsettled - other.unsettled,
-        )
+        summed = [name for name in self.__struct_fields__ if not name.startswith("context_")]
+        return replace(self, **{name: getattr(self, name) - getattr(other, name) for name in summed})
 
 
 NO_USAGE = Usage()

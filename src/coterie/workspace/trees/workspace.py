@@ -45,14 +45,9 @@ class GitWorkspace(Workspace):
         saves: bool = False,
     ) -> None:
         self._state_dir, self._cwd, self._folder, self._outcome = state_dir, cwd, folder, outcome
-        self._tree, self._saves = tree, saves
+        self._tree, self.saves = tree, saves
         self._branch_trees: dict[str, WorkTree] = {}
         self._snapshots: dict[str, Snapshots | None] = {}
-
-    @property
-    def saves(self) -> bool:
-        """Whether a snapshot is taken at each turn's end."""
-        return self._saves
 
     async def read(self, name: str) -> str | None:
         """The text of a file in the root's folder, shortened to a limit; None if it cannot be shown."""
@@ -81,7 +76,7 @@ class GitWorkspace(Workspace):
 
     async def saved(self, run: str, turn: str, attempt: int, *, cut_off: bool = False) -> TreeSaved | None:
         """Take a snapshot after an attempt; None if snapshots are off, it was cut off, or there is no git work tree."""
-        if cut_off or not self._saves:
+        if cut_off or not self.saves:
             return None
         with waiting("git to save a snapshot of the files"):
             return await in_thread(self._save, run, turn, attempt)
