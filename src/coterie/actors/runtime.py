@@ -14,7 +14,7 @@ from coterie.actors.plugins.loading import plan_of as plugin_plan
 from coterie.actors.plugins.plugins import Plugins
 from coterie.actors.system import ActorSystem
 from coterie.actors.tree import NodeStatus, draw, planned
-from coterie.errors import AgentStopped, CannotStart, TopologyError
+from coterie.errors import AgentStopped, CannotStart
 from coterie.escapes import printable
 from coterie.journal.records import (
     ActorCrashed,
@@ -125,10 +125,7 @@ class Runtime:
         from coterie import formats
         from coterie.planning.resolve import plan_or_raise
 
-        source = formats.read(Path(path))
-        if source.topology is None or source.has_errors:
-            raise TopologyError(source.diagnostics, source.text)
-        plan = plan_or_raise(source.topology).coordination
+        plan = plan_or_raise(formats.read(Path(path)).valid()).coordination
         if not isinstance(plan, SystemPlan):
             raise CannotStart(f"{path} describes no supervised system: `coterie run {path}` runs it")
         self = cls.__new__(cls)

@@ -109,12 +109,9 @@ def _system(path: Path) -> "System":
     from importlib.util import find_spec
 
     from coterie import formats
-    from coterie.errors import ExtraMissing, TopologyError, UsageError
+    from coterie.errors import ExtraMissing, UsageError
 
-    source = formats.read(path)
-    if source.topology is None or source.has_errors:
-        raise TopologyError(source.diagnostics, source.text)
-    system = source.topology.system
+    system = formats.read(path).valid().system
     if system is None or system.transport.type != "nats" or not system.transport.jetstream:
         raise UsageError(
             f"{path} has no durable mailboxes (transport.type: nats, jetstream: true): dead letters of other systems "

@@ -234,17 +234,15 @@ def _declared(file: Path) -> "PluginPlan":
         UsageError: If it describes no supervised system.
     """
     from coterie.actors.classes import importable
-    from coterie.errors import TopologyError, UsageError
+    from coterie.errors import UsageError
     from coterie.formats import read
     from coterie.planning.system import PluginPlan
 
-    source = read(file)
-    if source.has_errors or source.topology is None:
-        raise TopologyError(source.diagnostics, source.text)
-    if source.topology.system is None:
+    system = read(file).valid().system
+    if system is None:
         raise UsageError(f"{file} describes no supervised system, so it declares no store of states")
     importable(str(file.parent))
-    return source.topology.system.plugins.state or PluginPlan(type="in_memory")
+    return system.plugins.state or PluginPlan(type="in_memory")
 
 
 def _no_state(agent: str, known: list[str]) -> Exception:

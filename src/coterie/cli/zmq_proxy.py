@@ -63,11 +63,9 @@ def zmq_proxy(
 
 def _transport(path: Path) -> "TransportFields":
     from coterie import formats
-    from coterie.errors import TopologyError, UsageError
+    from coterie.errors import UsageError
 
-    source = formats.read(path)
-    if source.topology is None or source.has_errors:
-        raise TopologyError(source.diagnostics, source.text)
-    if source.topology.system is None:
+    system = formats.read(path).valid().system
+    if system is None:
         raise UsageError(f"{path} is no supervised system: it has no transport")
-    return source.topology.system.transport
+    return system.transport

@@ -3,6 +3,7 @@
 from dataclasses import field
 
 from coterie.diagnostics import Diagnostic
+from coterie.errors import TopologyError
 from coterie.formats.at.tree import File
 from coterie.topology.composition import located
 from coterie.topology.model import Topology
@@ -32,6 +33,16 @@ class Source:
     def has_errors(self) -> bool:
         """Whether there is an error, so it cannot run."""
         return any(diagnostic.is_error for diagnostic in self.diagnostics)
+
+    def valid(self) -> Topology:
+        """The topology.
+
+        Raises:
+            TopologyError: If there is an error, or no topology; it carries everything that was found.
+        """
+        if self.topology is None or self.has_errors:
+            raise TopologyError(self.diagnostics, self.text)
+        return self.topology
 
     def located(self, found: Diagnostic) -> Diagnostic:
         """Diagnostics *found* later in the topology, located in this file or an included one."""

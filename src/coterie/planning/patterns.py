@@ -44,9 +44,8 @@ def plan_pattern(pattern: Pattern, setting: Setting, plan_node: PlanNode) -> Pla
         node = declared[node_name]
         planned = plan_node(node, _for(node, setting))
         if planned is not None:
-            agents[name] = _ruled(
-                structs.replace(planned, name=name, fallback=_key(planned.fallback, names)), node, kind
-            )
+            planned = structs.replace(planned, name=name, fallback=_key(planned.fallback, names))
+            agents[name] = _ruled(planned, node, kind)
     if config is not None:
         agents = {name: _retried(agent, config.all_retries()) for name, agent in agents.items()}
         for fault in config.plan_faults([slot.name for slot in pattern.slots], _outputs(agents)):
@@ -94,13 +93,7 @@ def _key(node: str, names: Mapping[str, str]) -> str:
 
 
 def _for(node: AnyNode, setting: Setting) -> Setting:
-    return Setting(
-        topology=setting.topology,
-        folder=setting.folder,
-        default=setting.default,
-        backend=_backend(node, setting),
-        report=setting.report,
-    )
+    return structs.replace(setting, backend=_backend(node, setting), asked={}, needed=(), phases={})
 
 
 def _backend(node: AnyNode, setting: Setting) -> str | None:

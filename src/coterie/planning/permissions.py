@@ -70,11 +70,9 @@ class Permissions(Struct, frozen=True, kw_only=True, omit_defaults=True):
             return f"'ask' of 'settings' requires approval, {_LATER}"
         if not self.needs_approval(tool) or any(rule.covers(tool) for rule in read_rules(self.allow)):
             return ""
-        return (
-            "no rule allows it"
-            if self.mode in _UNATTENDED
-            else f"'permissions: {self.mode}' requires approval, {_LATER}"
-        )
+        if self.mode in _UNATTENDED:
+            return "no rule allows it"
+        return f"'permissions: {self.mode}' requires approval, {_LATER}"
 
 
 def read_rules(texts: Iterable[str], *, forbid: bool = False) -> Sequence[Rule]:

@@ -110,14 +110,8 @@ def endless(proof: FlowProof, places: Places) -> Iterator[Finding]:
         name = each.path + each.shape.names[each.space.endless[-1].node]
         message = f"a run can go on forever: after a turn of {name!r} the state can be the same as before"
         hint = "bound the way back with a max that counts per run"
-        yield Finding(
-            code="endless",
-            severity=Severity.ERROR,
-            message=message,
-            span=places.node(name.partition("/")[0]),
-            hint=hint,
-            script=play.script() if each is proof and (play := each.endless()) is not None else None,
-        )
+        script = play.script() if each is proof and (play := each.endless()) is not None else None
+        yield Finding("endless", Severity.ERROR, message, places.node(name.partition("/")[0]), hint, script)
 
 
 def _more_rounds(facts: FlowFacts) -> Iterator[Finding]:
@@ -235,7 +229,7 @@ def _unread(facts: FlowFacts) -> Iterator[Finding]:
 
 def _warning(code: str, message: str, span: Span | None, play: Callable[[], Play] | None = None) -> Finding:
     script = play().script() if play is not None else None
-    return Finding(code=code, severity=Severity.WARNING, message=message, span=span, script=script)
+    return Finding(code, Severity.WARNING, message, span, script=script)
 
 
 def _note(code: str, message: str, span: Span | None, play: Callable[[], Play] | None = None) -> Finding:

@@ -145,11 +145,7 @@ class FlowProof:
 
     def halting(self, state: FlowState) -> Amounts:
         """The amounts of the failure that can end the run in *state*; `NEVER` if none can."""
-        found: list[Amounts] = []
-        for node, place in self.system.halting(state):
-            at = self._attempts.get((node, place))
-            found.append(self.measures.nothing if at is None else at.fatal_amounts())
-        return larger(*found)
+        return larger(*(self._halted(*turn) for turn in self.system.halting(state)))
 
     # -- ways ----------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from coterie.proofs.measures import Measures
 from coterie.proofs.options import ProofOptions
 from coterie.proofs.report import BOUND, EXACT, Case, Finding, Report, unproved
 from coterie.proofs.spans import Places
-from coterie.proofs.ways import NEVER, Amounts
+from coterie.proofs.ways import NEVER
 from coterie.topology.patterns.kinds import KINDS
 
 
@@ -46,7 +46,7 @@ def prove_flow(plan: Plan, options: ProofOptions) -> Report:
         method=EXACT,
         states=states,
         ends=not any(each.space.again for each in proof.all()),
-        worst=Case(turns=int(most[0]), agents=_agents(measures, most), script=longest().script()),
+        worst=measures.case(most, longest().script(), least=0),
         best=None if isinf(fewest) else Case(turns=int(fewest), script=shortest().script()),
         cost=options.cost(most),
         joins=tuple(joins(facts)),
@@ -58,16 +58,15 @@ def _counted(plan: Plan, options: ProofOptions, measures: Measures, code: str, w
     most = bounds.at_most(plan, measures)
     is_bounded = most is not NEVER and most[0] < inf
     message = f"{why}: the counts come from the arrows alone, and what can or cannot happen is not checked"
-    note = Finding(code=code, severity=Severity.NOTE, message=message)
     return Report(
         plan=plan.name,
         method=BOUND,
         states=options.states if code == "too-many-states" else 0,
         ends=is_bounded,
-        worst=Case(turns=int(most[0]), agents=_agents(measures, most)) if is_bounded else None,
+        worst=measures.case(most, least=0) if is_bounded else None,
         best=None,
         cost=options.cost(most) if is_bounded else None,
-        findings=(note,),
+        findings=(Finding(code, Severity.NOTE, message),),
     )
 
 
@@ -85,7 +84,3 @@ def _teams(plan: Plan, above: str = "") -> Iterator[tuple[str, str]]:
                 case _:
                     yield above + name, ""
             yield from _teams(agent.child, f"{above}{name}/")
-
-
-def _agents(measures: Measures, most: Amounts) -> dict[str, int]:
-    return {path: int(most[n]) for n, path in enumerate(measures.paths, 1) if most[n] < inf}

@@ -14,7 +14,6 @@ from coterie.proofs.measures import Measures
 from coterie.proofs.options import ProofOptions
 from coterie.proofs.paths import Paths, State, script_of
 from coterie.proofs.report import BOUND, EXACT, Case, Finding, Report
-from coterie.proofs.ways import Amounts
 from coterie.proofs.witness import Script
 from coterie.topology.events import EXPLORE, PARALLEL, START, is_pattern, matches
 from coterie.topology.loop import Handoff, Role
@@ -35,7 +34,7 @@ def prove_loop(plan: Plan, options: ProofOptions) -> Report:
         method=EXACT if is_exact else BOUND,
         states=len(paths.way),
         ends=True,
-        worst=_worst(measures, most, _script_of_most(loop, paths) if is_exact else None) if is_bounded else None,
+        worst=measures.case(most, _script_of_most(loop, paths) if is_exact else None) if is_bounded else None,
         best=_best(loop, paths) if is_exact else None,
         cost=options.cost(most),
         findings=tuple(findings),
@@ -43,10 +42,10 @@ def prove_loop(plan: Plan, options: ProofOptions) -> Report:
 
 
 _TOO_MANY = Finding(
-    code="too-many-states",
-    severity=Severity.NOTE,
-    message="too many states to explore: the counts come from the iterations alone, and what can or cannot "
-    "happen is not checked",
+    "too-many-states",
+    Severity.NOTE,
+    "too many states to explore: the counts come from the iterations alone, and what can or cannot happen is not "
+    "checked",
 )
 
 
@@ -59,12 +58,7 @@ def _uncounted(plan: Plan, paths: Paths, measures: Measures) -> Iterator[Finding
         child = plan.agents[name].child if name in plan.agents else None
         if child is not None and isinf(at_most(child, measures, f"{name}/")[0]):
             message = f"nothing bounds the whole: how many turns the team of role {name!r} takes is unknown"
-            yield Finding(code="not-proved", severity=Severity.NOTE, message=message, hint="check it by itself")
-
-
-def _worst(measures: Measures, most: Amounts, script: Script | None) -> Case:
-    agents = {path: round(most[n]) for n, path in enumerate(measures.paths, 1) if most[n]}
-    return Case(turns=round(most[0]), agents=agents, script=script)
+            yield Finding("not-proved", Severity.NOTE, message, hint="check it by itself")
 
 
 def _script_of_most(loop: LoopPlan, paths: Paths) -> Script:
@@ -118,17 +112,17 @@ def _completion(loop: LoopPlan, paths: Paths, span: Span | None) -> Iterator[Fin
     for event in loop.required:
         if event not in emitted:
             message = f"the required event {event!r} can never come, so the loop never completes"
-            yield _finding("required-never-comes", Severity.WARNING, message)
+            yield Finding("required-never-comes", Severity.WARNING, message)
     if not paths.ends:
         by_promise = bool(loop.promise) and any(not missing for _, missing in paths.way)
         how = f"; only the promise {loop.promise!r} can" if by_promise else "; it always stops by a limit"
         message = f"no way leads to {loop.completion!r} with all that is required before{how}"
         severity = Severity.NOTE if by_promise else Severity.WARNING
-        yield _finding("cannot-complete", severity, message, span)
+        yield Finding("cannot-complete", severity, message, span)
     elif len(paths.events_to(paths.ends[0])) + 1 > loop.max_iterations:
         needed = len(paths.events_to(paths.ends[0])) + 1
         message = f"the shortest way to {loop.completion!r} takes {needed} iterations; there are {loop.max_iterations}"
-        yield _finding("too-few-iterations", Severity.WARNING, message, span)
+        yield Finding("too-few-iterations", Severity.WARNING, message, span)
 
 
 def _traps(loop: LoopPlan, paths: Paths, roles: dict[str, Role]) -> Iterator[Finding]:
@@ -141,7 +135,7 @@ def _traps(loop: LoopPlan, paths: Paths, roles: dict[str, Role]) -> Iterator[Fin
             agent = paths.asked(state[0])
             why = "may emit nothing" if not paths.events(state[0]) else "never comes to the end"
             message = f"after {state[0]!r} the loop cannot complete any more: {agent!r} {why}"
-            yield _finding("no-way-back", Severity.WARNING, message, _span(roles, agent), paths.script(state))
+            yield Finding("no-way-back", Severity.WARNING, message, _span(roles, agent), script=paths.script(state))
 
 
 def _unreached(loop: LoopPlan, paths: Paths, roles: dict[str, Role]) -> Iterator[Finding]:
@@ -150,10 +144,10 @@ def _unreached(loop: LoopPlan, paths: Paths, roles: dict[str, Role]) -> Iterator
     for role in loop.roles:
         if role.id not in reached:
             message = f"no chain of events leads to role {role.id!r}"
-            yield _finding("unreachable-role", Severity.WARNING, message, _span(roles, role.id))
+            yield Finding("unreachable-role", Severity.WARNING, message, _span(roles, role.id))
         elif role.id not in asked:
             message = f"role {role.id!r} is only ever suggested beside others, so its own backend is never called"
-            yield _finding("never-first", Severity.NOTE, message, _span(roles, role.id))
+            yield Finding("never-first", Severity.NOTE, message, _span(roles, role.id))
 
 
 def _unhandled(loop: LoopPlan, paths: Paths, roles: dict[str, Role]) -> Iterator[Finding]:
@@ -167,7 +161,7 @@ def _unhandled(loop: LoopPlan, paths: Paths, roles: dict[str, Role]) -> Iterator
         reported.add(position)
         emitter = next((role.id for role in loop.roles if position in role.emits), "")
         message = f"{position!r} is in no key of the handoff, so it leads to all roles"
-        yield _finding("unrouted-event", Severity.NOTE, message, _span(roles, emitter), paths.script(state))
+        yield Finding("unrouted-event", Severity.NOTE, message, _span(roles, emitter), script=paths.script(state))
 
 
 def _idle_keys(loop: LoopPlan, paths: Paths, keys: dict[str, Handoff]) -> Iterator[Finding]:
@@ -176,7 +170,7 @@ def _idle_keys(loop: LoopPlan, paths: Paths, keys: dict[str, Handoff]) -> Iterat
         if not any(matches(key, position) for position in positions) and not _may_be_meant(key, loop):
             message = f"nothing that can be emitted is {key!r}: this key of the handoff is never used"
             span = keys[key].span if key in keys else None
-            yield _finding("idle-key", Severity.NOTE, message, span)
+            yield Finding("idle-key", Severity.NOTE, message, span)
 
 
 def _may_be_meant(key: str, loop: LoopPlan) -> bool:
@@ -186,9 +180,3 @@ def _may_be_meant(key: str, loop: LoopPlan) -> bool:
 
 def _span(roles: dict[str, Role], name: str) -> Span | None:
     return roles[name].span if name in roles else None
-
-
-def _finding(
-    code: str, severity: Severity, message: str, span: Span | None = None, script: Script | None = None
-) -> Finding:
-    return Finding(code=code, severity=severity, message=message, span=span, script=script or None)

@@ -1,6 +1,7 @@
 """The measures of a proof: turns in total, turns of each agent, and dollars if prices are given."""
 
 from collections.abc import Iterable, Iterator
+from math import inf
 
 from msgspec import Struct
 
@@ -9,7 +10,9 @@ from coterie.planning.loop import GLOBAL, REVIEW, LoopPlan
 from coterie.planning.on_max import ON_MAX
 from coterie.planning.pattern import PatternPlan
 from coterie.planning.plan import AgentPlan, FlowPlan, Plan
+from coterie.proofs.report import Case
 from coterie.proofs.ways import Amounts
+from coterie.proofs.witness import Script
 
 
 class Prices(Struct, frozen=True, kw_only=True):
@@ -58,6 +61,11 @@ class Measures:
                 amounts[-2] += price
                 amounts[-1] += price * attempts(agent)
         return tuple(amounts)
+
+    def case(self, amounts: Amounts, script: Script | None = None, *, least: int = 1) -> Case:
+        """The case of a run that takes *amounts*, with each agent that has at least *least* turns."""
+        agents = {path: int(n) for path, n in zip(self.paths, amounts[1:], strict=False) if least <= n < inf}
+        return Case(turns=int(amounts[0]), agents=agents, script=script)
 
 
 def attempts(agent: AgentPlan) -> int:

@@ -91,9 +91,9 @@ class Paths:
         return found[::-1]
 
     def script(self, state: State) -> Script | None:
-        """A rehearsal of the shortest path to *state*; None if a team would have to choose it."""
+        """A rehearsal of the shortest path to *state*; None if a team would have to choose it, or it is the start."""
         steps = self.events_to(state)
-        return None if any(agent in self.teams for agent, _ in steps) else script_of(steps)
+        return None if any(agent in self.teams for agent, _ in steps) else script_of(steps) or None
 
     @cached_property
     def before(self) -> dict[str, int]:

@@ -15,8 +15,7 @@ from coterie.planning.plan import Plan
 from coterie.proofs.bounds import at_most, calls_of_ours, usually
 from coterie.proofs.measures import Measures
 from coterie.proofs.options import ProofOptions
-from coterie.proofs.report import BOUND, Case, Finding, Report
-from coterie.proofs.ways import Amounts
+from coterie.proofs.report import BOUND, Finding, Report
 from coterie.topology.checks.patterns import span_of
 from coterie.topology.patterns.kinds import KINDS, PatternSpec, read_config
 
@@ -34,17 +33,11 @@ def prove_pattern(plan: Plan, options: ProofOptions) -> Report:
         method=BOUND,
         states=0,
         ends=is_bounded,
-        worst=_case(measures, most) if is_bounded else None,
+        worst=measures.case(most) if is_bounded else None,
         best=None,
-        usual=_case(measures, usual) if usual[0] < inf else None,
+        usual=measures.case(usual) if usual[0] < inf else None,
         cost=options.cost(most),
         findings=tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity))),
-    )
-
-
-def _case(measures: Measures, amounts: Amounts) -> Case:
-    return Case(
-        turns=int(amounts[0]), agents={path: int(amounts[n]) for n, path in enumerate(measures.paths, 1) if amounts[n]}
     )
 
 
@@ -54,10 +47,10 @@ def _notes(plan: Plan, above: str = "") -> Iterator[Finding]:
         case PatternPlan(type=type) if type not in KINDS:
             what = f"{above.rstrip('/')!r}" if above else f"{plan.name!r}"
             message = f"nothing can be proved: {what} is played by {type!r}, which is known when it runs"
-            yield Finding(code="not-proved", severity=Severity.NOTE, message=message)
+            yield Finding("not-proved", Severity.NOTE, message)
         case LoopPlan():
             message = f"{above.rstrip('/')!r} is a loop: it is counted as if it took all its iterations"
-            yield Finding(code="counted", severity=Severity.NOTE, message=message)
+            yield Finding("counted", Severity.NOTE, message)
     for name, agent in plan.agents.items():
         if agent.child is not None:
             yield from _notes(agent.child, f"{above}{name}/")
@@ -100,4 +93,4 @@ def _found(code: str, severity: Severity, message: str, where: str, options: Pro
     place: Span | None = None
     if options.topology is not None and options.topology.pattern is not None:
         place = span_of(options.topology.pattern, where)
-    return Finding(code=code, severity=severity, message=message, span=place, hint=hint)
+    return Finding(code, severity, message, place, hint)

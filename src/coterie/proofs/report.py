@@ -54,7 +54,7 @@ class Join(Struct, frozen=True, kw_only=True):
     whole: bool
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class Finding(Struct, frozen=True):
     """A finding.
 
     Attributes:
@@ -121,5 +121,5 @@ class Report(Struct, frozen=True, kw_only=True):
 def unproved(plan: Plan, what: str) -> Report:
     """The report on a plan of which nothing can be proved, because of *what*."""
     message = f"nothing can be proved: what {what!r} does is known only when it runs"
-    found = Finding(code="not-proved", severity=Severity.NOTE, message=message)
+    found = Finding("not-proved", Severity.NOTE, message)
     return Report(plan=plan.name, method=BOUND, states=0, ends=False, worst=None, best=None, findings=(found,))

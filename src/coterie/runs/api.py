@@ -10,7 +10,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from coterie import formats, planning
 from coterie.diagnostics import did_you_mean
-from coterie.errors import TopologyError, UsageError
+from coterie.errors import UsageError
 from coterie.formats.source import Source
 from coterie.journal.records import Record
 from coterie.kernel.owner import Approver
@@ -41,10 +41,7 @@ def load(team: str | Path, params: Mapping[str, Scalar] | None = None) -> Topolo
     Raises:
         TopologyError: If it is wrong; it carries everything that was found.
     """
-    source = _source(team, params)
-    if source.topology is None or source.has_errors:
-        raise TopologyError(source.diagnostics, source.text)
-    return source.topology
+    return _source(team, params).valid()
 
 
 def read(team: str | Path, params: Mapping[str, Scalar] | None = None, *, backend: str | None = None) -> Source:

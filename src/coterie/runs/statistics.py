@@ -6,7 +6,7 @@ from functools import partial
 from itertools import islice
 from statistics import median
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from coterie.clock import SystemClock
 from coterie.errors import CoterieError
@@ -74,6 +74,9 @@ class Statistics(Struct, frozen=True, kw_only=True):
 def run_stats(location: RunLocation, entry: Entry) -> RunStats:
     """The run of *entry* in *location* in numbers; one whose journal cannot be read has none."""
     runs, run = location.open(entry)
+    found = RunStats(
+        run=entry.run, topology=entry.topology, started=entry.started, state=UNREADABLE, folder=entry.folder
+    )
     usage, time, iterations, prompt, cwd = UsageView(), OwnedTime(), 0, "", ""
     children: set[str] = set()  # turns that were child runs: what ran in those counts instead
     try:
@@ -86,16 +89,11 @@ def run_stats(location: RunLocation, entry: Entry) -> RunStats:
             if isinstance(record, r.TurnFinished | r.AttemptFailed | r.TurnCancelled) and record.usage.turns:
                 children.add(record.turn)
     except (OSError, CoterieError):
-        return RunStats(
-            run=entry.run, topology=entry.topology, started=entry.started, state=UNREADABLE, folder=entry.folder
-        )
+        return found
     total, status = usage.total, runs.store.status(run)
-    return RunStats(
-        run=entry.run,
-        topology=entry.topology,
-        started=entry.started,
+    return structs.replace(
+        found,
         state=status.state,
-        folder=entry.folder,
         reason=status.reason,
         prompt=prompt,
         cwd=cwd,

@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from coterie.engines.flow import FlowEngine
 from coterie.journal import records as r
-from coterie.planning.on_max import ON_MAX, human_agent
-from coterie.planning.plan import FlowPlan, Plan, from_json
+from coterie.planning.plan import Plan, from_json
 from coterie.topology.events import matches
 from coterie.views.team import TeamPicture, children_of, team
 
@@ -146,15 +145,9 @@ class PlanView:
             self.nodes.setdefault(box.name, NodeState())
             self.changed[box.name] = None
         if plan.flow is not None:
-            self._engine = self._flow_engine(plan, plan.flow)
+            self._engine = FlowEngine(plan.flow, plan.agents)
             if again:
                 self._step_again()
-
-    def _flow_engine(self, plan: Plan, flow: FlowPlan) -> FlowEngine:
-        agents = dict(plan.agents)
-        for human in (human_agent(f"{ON_MAX}{group.source}", flow.groups) for group in flow.groups):
-            agents.setdefault(human.name, human)
-        return FlowEngine(flow, agents)
 
     def _step_again(self) -> None:
         """Have the flow, which begins anew, decide all that it has decided."""
@@ -175,7 +168,7 @@ class PlanView:
             self.changed[self._node_of[turn]] = None
         self._heard = [one for one in self._heard if one.seq < record.since or getattr(one, "turn", "") not in asked]
         if self._engine is not None and self.plan is not None and self.plan.flow is not None:
-            self._engine = self._flow_engine(self.plan, self.plan.flow)
+            self._engine = FlowEngine(self.plan.flow, self.plan.agents)
             self._step_again()
 
     def _step(self, record: r.Record) -> None:

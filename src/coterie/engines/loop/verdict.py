@@ -42,23 +42,24 @@ class View(Struct, frozen=True, kw_only=True):
 
 def verdict(view: View, emit: Emit) -> Verdict:
     """The record of *emit*: accepted, noted, or rejected with the reason and the allowed events."""
-    if emit.event in COORDINATION:
-        return EventNoted(
-            turn=emit.turn, event=emit.event, payload=emit.payload, attempt=emit.attempt, message=emit.message
-        )
-    if reason := _rejection(view, emit):
-        return EventInvalid(
-            turn=emit.turn,
-            event=emit.event,
-            allowed=view.allowed,
-            suggested=view.suggested,
-            recent=view.recent,
-            reason=reason,
-            attempt=emit.attempt,
-            message=emit.message,
-        )
-    return EventEmitted(
-        turn=emit.turn, event=emit.event, payload=emit.payload, attempt=emit.attempt, message=emit.message
+    noted = emit.event in COORDINATION
+    if not noted and (reason := _rejection(view, emit)):
+        return rejected(view, emit, reason)
+    kind = EventNoted if noted else EventEmitted
+    return kind(turn=emit.turn, event=emit.event, payload=emit.payload, attempt=emit.attempt, message=emit.message)
+
+
+def rejected(view: View, emit: Emit | EventEmitted, reason: str) -> EventInvalid:
+    """The record of an event that is rejected because of *reason*."""
+    return EventInvalid(
+        turn=emit.turn,
+        event=emit.event,
+        allowed=view.allowed,
+        suggested=view.suggested,
+        recent=view.recent,
+        reason=reason,
+        attempt=emit.attempt,
+        message=emit.message,
     )
 
 

@@ -88,9 +88,7 @@ class PatternEngine(GeneratorEngine):
         return agent.outputs if agent is not None else ()
 
     def _play(self, given: dict[str, Any]) -> Conversation:
-        kind = self.definition.kind
-        capabilities = {slot: self.team.capabilities(slot) for slot in self.team.slots}
-        if faults := list(self.team.config.input_faults(kind.title, kind.keys, capabilities, given)):
+        if faults := _own_faults(self.definition.kind, self.team, given):
             raise PatternFailed("; ".join(fault.message for fault in faults))
         return self.definition.play(self.team, given)
 
@@ -132,14 +130,17 @@ def input_faults(plan: Plan, given: Mapping[str, Any]) -> Iterator[Fault]:
     if not isinstance(plan.coordination, PatternPlan):
         return
     team = team_of(plan.coordination, plan.agents)
-    capabilities = {slot: team.capabilities(slot) for slot in team.slots}
-    kind = definition(plan.coordination.type).kind
-    found = list(team.config.input_faults(kind.title, kind.keys, capabilities, given))
+    found = _own_faults(definition(plan.coordination.type).kind, team, given)
     yield from found
     for name in () if found else team.config.same_input(team.slots, given):
         child = plan.agents[name].child
         for fault in input_faults(child, given) if child is not None else ():
             yield replace(fault, message=f"{name}: {fault.message}")
+
+
+def _own_faults(kind: PatternSpec, team: Team, given: Mapping[str, Any]) -> list[Fault]:
+    capabilities = {slot: team.capabilities(slot) for slot in team.slots}
+    return list(team.config.input_faults(kind.title, kind.keys, capabilities, given))
 
 
 def calls_of(plan: PatternPlan, agents: Mapping[str, AgentPlan], **numbers: Any) -> Calls | None:

@@ -220,9 +220,10 @@ class _Layout:
             self._page.leave_out(comma)
         self._close(close, indent)
 
-    def _close(self, close: Token, indent: int) -> None:
-        self._page.line(indent, comments_at=indent + STEP)
-        self._page.put(close, last=True)
+    def _close(self, close: Token, indent: int, flat: bool = False) -> None:
+        if not flat:
+            self._page.line(indent, comments_at=indent + STEP)
+        self._page.put(close, "", last=True)
 
     def _raw(self, raw: Raw, gap: str) -> None:
         """A prompt. A closing brace on a separate line is aligned with the word `prompt`."""
@@ -271,9 +272,7 @@ class _Layout:
                 self._page.line(indent + STEP)
             self._item(item, gap, is_last=behind is None and flat)
             gap = " "
-        if not flat:
-            self._page.line(indent, comments_at=indent + STEP)
-        self._page.put(close, "", last=True)
+        self._close(close, indent, flat)
 
     def _item(self, item: ListItem, gap: str, is_last: bool) -> None:
         """An item and its comma, which may be missing in the file; a comma without an item is kept."""
@@ -348,9 +347,7 @@ class _Layout:
             if not flat or word is not last:
                 self._page.text(",")
             gap = " "
-        if not flat:
-            self._page.line(indent, comments_at=indent + STEP)
-        self._page.put(close, "", last=True)
+        self._close(close, indent, flat)
 
     def _attributes(self, attributes: Attributes, gap: str) -> None:
         close = _given(attributes.close, attributes.open)
@@ -369,9 +366,7 @@ class _Layout:
                 self._page.text(",")
             self._page.leave_out(item.comma)
             gap = " "
-        if not flat:
-            self._page.line(indent, comments_at=indent + STEP)
-        self._page.put(close, "", last=True)
+        self._close(close, indent, flat)
 
     def _attribute(self, attribute: AttributeNode, gap: str) -> None:
         before: Token | None = None

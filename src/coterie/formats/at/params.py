@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from coterie.diagnostics import Diagnostic, did_you_mean, error
+from coterie.diagnostics import did_you_mean, error
 from coterie.formats.at.fields import FieldReader, Report
 from coterie.formats.at.lexer import NAME, Token
 from coterie.formats.at.tree import BlockNode, FieldNode, Raw, Value, WordsNode, span_of
@@ -74,15 +74,10 @@ def given_to(params: Sequence[Param], given: Mapping[str, Scalar], owner: str, r
     names = [param.name for param in params]
     for name in given:
         if name not in names:
-            report(_unknown(name, names, owner))
+            listed = f"there are {listing(names)}" if names else f"write params {{ {name}: string }} in its file"
+            hint = did_you_mean(name, names) or listed
+            report(error("unknown-param", f"{owner!r} has no parameter {name!r}", hint=hint))
     return found
-
-
-def _unknown(name: str, names: Sequence[str], owner: str) -> Diagnostic:
-    hint = did_you_mean(name, names) or (
-        f"there are {listing(names)}" if names else f"write params {{ {name}: string }} in its file"
-    )
-    return error("unknown-param", f"{owner!r} has no parameter {name!r}", hint=hint)
 
 
 def read_interface(block: BlockNode, report: Report) -> Interface:

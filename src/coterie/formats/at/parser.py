@@ -55,7 +55,10 @@ def _file(cursor: Cursor) -> File:
             items.append(_root(cursor))
             roots += 1
         elif roots:
-            reported = reported or _text_behind_root(cursor)
+            if not reported:
+                message = f"unexpected {shown(cursor.token)!r} after the end of the topology"
+                cursor.error("text-behind-end", message, cursor.token.span, "is there an extra '}' above?")
+            reported = True
             items.append(parse_entry(cursor, "topology") if _begins_block(cursor) else Stray([cursor.take()]))
         else:
             items.append(_text_before_root(cursor))
@@ -72,11 +75,8 @@ def _begins_root(cursor: Cursor, first: bool) -> bool:
         return False
     if token.text in ROOTS:
         return True
-    return first and cursor.peek().kind == NAME and cursor.peek(2).kind in (":", "{") and _is_misspelt(token.text)
-
-
-def _is_misspelt(word: str) -> bool:
-    return word not in READ_BLOCKS and bool(did_you_mean(word.lower(), ["topology"]))
+    is_misspelt = token.text not in READ_BLOCKS and bool(did_you_mean(token.text.lower(), ["topology"]))
+    return first and is_misspelt and cursor.peek().kind == NAME and cursor.peek(2).kind in (":", "{")
 
 
 def _text_before_root(cursor: Cursor) -> Stray:
@@ -90,12 +90,6 @@ def _text_before_root(cursor: Cursor) -> Stray:
     while cursor.token.kind != END and not _begins_root(cursor, first=True):
         skipped.append(cursor.take())
     return Stray(skipped)
-
-
-def _text_behind_root(cursor: Cursor) -> bool:
-    message = f"unexpected {shown(cursor.token)!r} after the end of the topology"
-    cursor.error("text-behind-end", message, cursor.token.span, "is there an extra '}' above?")
-    return True
 
 
 def _begins_block(cursor: Cursor) -> bool:

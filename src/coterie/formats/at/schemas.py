@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from coterie.diagnostics import Span, error, warning
+from coterie.diagnostics import error, warning
 from coterie.formats.at.fields import Report
 from coterie.formats.at.lexer import NAME, STRING, Token
 from coterie.formats.at.tree import BlockNode as Tree
@@ -76,9 +76,6 @@ def _typed(key: Token, words: list[Token], optional: bool, owner: str, report: R
         return Block(kind="field", name=name, fields=fields, span=key.span, spans={"type": span})
     if len(texts) > 2 and all(text == "|" for text in texts[1::2]) and len(texts) % 2:
         return Block(kind="field", name=name, fields={**fields, "values": tuple(texts[::2])}, span=key.span)
-    report(error("bad-value", f"{name!r} of {owner} has no valid type", _whole(words, span), _HINT))
+    whole = span_of(WordsNode(words)) if words else span
+    report(error("bad-value", f"{name!r} of {owner} has no valid type", whole, _HINT))
     return None
-
-
-def _whole(words: list[Token], span: Span) -> Span:
-    return span_of(WordsNode(words)) if words else span

@@ -10,6 +10,7 @@ from coterie.formats.at.language import BLOCKS
 from coterie.formats.at.language.spec import BlockSpec
 from coterie.formats.at.layout import format_text
 from coterie.formats.at.nodes import OUTPUT_TYPES
+from coterie.formats.at.placeholders import quoted
 from coterie.formats.at.values import dedent
 from coterie.topology.block import Block
 from coterie.topology.model import (
@@ -95,8 +96,8 @@ def _node(node: AnyNode) -> Iterator[str]:
     """The declaration of *node*."""
     if isinstance(node, Agent) and node.imported is not None:
         given = f" with {{ {', '.join(_plain(node.imported.given))} }}" if node.imported.given else ""
-        digest = f" sha256: {_text(node.imported.sha256)}" if node.imported.sha256 else ""
-        yield f"import {_text(node.imported.source)} as {node.name}{given}{digest}"
+        digest = f" sha256: {quoted(node.imported.sha256)}" if node.imported.sha256 else ""
+        yield f"import {quoted(node.imported.source)} as {node.name}{given}{digest}"
         return
     extension = dict(node.extension)
     if node.topology is not None:
@@ -163,7 +164,7 @@ def _prompt(text: str) -> str:
         block = "\n" + "".join(f"      {line}\n" if line else "\n" for line in lines)
         if dedent(block) == text:
             return f"prompt {{{block}    }}"
-    return f"prompt: {_text(text)}"
+    return f"prompt: {quoted(text)}"
 
 
 def _output(output: Output) -> str:
@@ -244,7 +245,7 @@ def _block(keyword: str, block: Block) -> Iterator[str]:
     if spec.named:
         yield from (_braces(f"{keyword} {entry.name}", _content(entry, spec)) for entry in block.entries)
     elif keyword == "env":
-        lines = (f"{one.name}: {one.get('kind')} {_text(one.get('value'))}" for one in block.entries)
+        lines = (f"{one.name}: {one.get('kind')} {quoted(one.get('value'))}" for one in block.entries)
         yield _braces(keyword, lines)
     else:
         yield _braces(keyword, _content(block, spec))
@@ -260,7 +261,7 @@ def _content(block: Block, spec: BlockSpec | None) -> Iterator[str]:
     for entry in block.entries:
         inner = next((one for one in (spec.entries if spec else ()) if one.block.name == entry.kind), None)
         word = inner.word if inner is not None else entry.kind
-        label = f" {_text(str(entry.get('label')))}" if entry.get("label") else ""
+        label = f" {quoted(str(entry.get('label')))}" if entry.get("label") else ""
         head = f"{word} {_key(entry.name)}".strip() + label
         yield _braces(head, _content(entry, inner.block if inner is not None else None))
     yield from _plain(block.kept)
@@ -315,7 +316,7 @@ def _scalar(value: Any) -> str:
         case list() | tuple():
             return _list(value)
         case _:
-            return _text(str(value))
+            return quoted(str(value))
 
 
 def _list(values: Iterable[Any]) -> str:
@@ -327,12 +328,7 @@ def _is_name(value: Any) -> bool:
 
 
 def _key(name: str) -> str:
-    return name if _NAME.fullmatch(name) else _text(name)
-
-
-def _text(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-    return f'"{escaped}"'
+    return name if _NAME.fullmatch(name) else quoted(name)
 
 
 def _duration(seconds: float) -> str:

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from coterie.engines.commands import Emit, Engine, Reply
 from coterie.engines.loop import LoopEngine
+from coterie.engines.loop.verdict import rejected
 from coterie.journal.base import Reader
-from coterie.journal.records import ConfigAnswer, EventEmitted, EventInvalid, GateChecked, Record, TurnFinished
+from coterie.journal.records import ConfigAnswer, EventEmitted, GateChecked, Record, TurnFinished
 from coterie.kernel.attempt_files import KeptPrompts
 from coterie.kernel.commands import Part, Turn
 from coterie.kernel.fold import Fold
@@ -141,17 +142,7 @@ class LoopKind(Kind):
         reason = f"{gate.reason}; the end of its output:\n{gate.output}" if gate.output else gate.reason
         match judged:
             case EventEmitted():
-                view = self._loop.view(judged.turn)
-                return EventInvalid(
-                    turn=judged.turn,
-                    event=judged.event,
-                    allowed=view.allowed,
-                    suggested=view.suggested,
-                    recent=view.recent,
-                    reason=reason,
-                    attempt=judged.attempt,
-                    message=judged.message,
-                )
+                return rejected(self._loop.view(judged.turn), judged, reason)
             case TurnFinished():
                 return replace(judged, promised=False, promise_refused=reason)
             case _:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from coterie import formats
 from coterie.planning.loop import LoopGiven, LoopPlan
@@ -11,11 +12,7 @@ from coterie.planning.resolve import teams_of
 
 
 def plan_folder(
-    folder: Path,
-    *,
-    given: LoopGiven | None = None,
-    work_dir: Path | None = None,
-    env: Mapping[str, str] | None = None,
+    folder: Path, *, given: LoopGiven | None = None, work_dir: Path | None = None, env: Mapping[str, str] | None = None
 ) -> tuple[Plan | None, Found]:
     """The plan of the loop in *folder* and all diagnostics; no plan if one is an error.
 
@@ -24,18 +21,7 @@ def plan_folder(
         work_dir: Where the run is started; by default the current folder.
         env: The environment, which locates the user's settings; by default this process's.
     """
-    source = formats.read(folder)
-    if source.topology is None or source.has_errors:
-        return None, list(source.diagnostics)
-    made, found = plan_loop(
-        source.topology,
-        given=given,
-        work_dir=work_dir,
-        env=env,
-        text=source.text,
-        team=teams_of(Path(source.topology.file)),
-    )
-    return made, [*source.diagnostics, *found]
+    return _plan(folder, given=given, work_dir=work_dir, env=env)
 
 
 def reread(plan: Plan, *, env: Mapping[str, str] | None = None) -> tuple[Plan | None, Found]:
@@ -49,16 +35,15 @@ def reread(plan: Plan, *, env: Mapping[str, str] | None = None) -> tuple[Plan | 
     loop = plan.coordination
     if not isinstance(loop, LoopPlan) or not loop.place.project:
         raise TypeError(f"{plan.name!r} is not a loop read from a folder")
-    source = formats.read(Path(loop.place.project))
+    place = loop.place
+    return _plan(Path(place.project), given=loop.given, work_dir=Path(place.work_dir), env=env, before=loop)
+
+
+def _plan(folder: Path, **how: Any) -> tuple[Plan | None, Found]:
+    """The plan of the loop in *folder*; *how*: see `plan_loop`."""
+    source = formats.read(folder)
     if source.topology is None or source.has_errors:
         return None, list(source.diagnostics)
-    made, found = plan_loop(
-        source.topology,
-        given=loop.given,
-        work_dir=Path(loop.place.work_dir),
-        env=env,
-        text=source.text,
-        before=loop,
-        team=teams_of(Path(source.topology.file)),
-    )
+    team = teams_of(Path(source.topology.file))
+    made, found = plan_loop(source.topology, text=source.text, team=team, **how)
     return made, [*source.diagnostics, *found]

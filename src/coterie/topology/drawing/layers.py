@@ -140,23 +140,15 @@ def _chain(
     labels: Mapping[str, Size],
 ) -> list[_Spot]:
     """The spots that *arrow* passes between its boxes, its label first."""
-    start, end = 2 * layer[arrow.source], 2 * layer[arrow.target]
     chain: list[_Spot] = []
-    before = spots[arrow.source]
-    for at in range(start + 1, end):
-        size = labels[arrow.label] if at == start + 1 and arrow.label else (0.0, 0.0)
-        spot = _Spot(*size, weight=_STRAIGHT)
-        layers[at].append(spot)
-        chain.append(spot)
-        _join(before, spot)
-        before = spot
-    _join(before, spots[arrow.target])
+    for row in layers[2 * layer[arrow.source] + 1 : 2 * layer[arrow.target]]:
+        size = labels[arrow.label] if arrow.label and not chain else (0.0, 0.0)
+        chain.append(_Spot(*size, weight=_STRAIGHT))
+        row.append(chain[-1])
+    for above, below in pairwise((spots[arrow.source], *chain, spots[arrow.target])):
+        above.below.append(below)
+        below.above.append(above)
     return chain
-
-
-def _join(above: _Spot, below: _Spot) -> None:
-    above.below.append(below)
-    below.above.append(above)
 
 
 def _order(layers: Sequence[list[_Spot]]) -> None:
@@ -261,7 +253,7 @@ def _lanes(
     routes: list[Route] = []
     taken = list(rows)
     docks = _Docks(boxes)
-    ways = [(docks.leave(arrow.source), docks.enter(arrow.target), arrow) for arrow in back]
+    ways = [(docks.dock(arrow.source, below=True), docks.dock(arrow.target, below=False), arrow) for arrow in back]
     for leaving, entering, arrow in sorted(ways, key=lambda way: way[0][-1][1] - way[1][-1][1]):
         top, bottom = sorted((leaving[-1][1], entering[-1][1]))
         width, height = labels[arrow.label] if arrow.label else (0.0, 0.0)
@@ -285,15 +277,8 @@ class _Docks:
             self._last[box.y] = max(self._last.get(box.y, box.x), box.x)
         self._docked = Counter[tuple[str, bool]]()
 
-    def leave(self, name: str) -> list[Point]:
-        """From the box to a point with a free path to the lane."""
-        return self._dock(name, below=True)
-
-    def enter(self, name: str) -> list[Point]:
-        """The same, for the other end."""
-        return self._dock(name, below=False)
-
-    def _dock(self, name: str, *, below: bool) -> list[Point]:
+    def dock(self, name: str, *, below: bool) -> list[Point]:
+        """From the box to a point with a free path to the lane; *below* where an arrow leaves."""
         box = self._boxes[name]
         self._docked[name, below] += 1
         share = _share(self._docked[name, below])
