@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from coterie.diagnostics import Span
 from coterie.formats.at.lexer import Token
@@ -55,8 +56,7 @@ def _root(root: Root) -> list[OutlineItem]:
     children = tuple(_parts(root.items))
     if root.name is None:
         return list(children)
-    end = root.close.offset + 1 if root.close is not None else _end(children, root.name)
-    return [_part(root.name, root.keyword.text, "", root.keyword.offset, end, children)]
+    return [_part(root.name, root.keyword.text, "", root.keyword, root.close or root.name, children)]
 
 
 def _parts(items: Sequence[Entry]) -> Iterator[OutlineItem]:
@@ -65,20 +65,17 @@ def _parts(items: Sequence[Entry]) -> Iterator[OutlineItem]:
             case BlockNode() if item.head:
                 yield _block(item)
             case FlowBlock():
-                end = item.close.offset + 1 if item.close is not None else item.open.offset + 1
-                yield _part(item.keyword, "flow", "", item.keyword.offset, end)
-            case Directive():
-                last = item.words[-1]
-                names = [word for before, word in zip(item.words, item.words[1:], strict=False) if before.text == "as"]
-                name = names[0] if names else item.words[min(1, len(item.words) - 1)]
-                yield _part(name, item.words[0].text, "", item.words[0].offset, last.offset + len(last.text))
+                yield _part(item.keyword, "flow", "", item.keyword, item.close or item.open)
+            case Directive(words=words):
+                names = (word for before, word in pairwise(words) if before.text == "as")
+                name = next(names, words[min(1, len(words) - 1)])
+                yield _part(name, item.keyword, "", words[0], words[-1])
 
 
 def _block(item: BlockNode) -> OutlineItem:
     name = item.head[1] if len(item.head) > 1 else item.head[0]
     children = tuple(_outputs(item)) or tuple(part for part in _parts(item.items) if len(item.head) == 1)
-    end = item.close.offset + 1 if item.close is not None else _end(children, item.open)
-    return _part(name, item.keyword, _model(item), item.head[0].offset, end, children)
+    return _part(name, item.keyword, _model(item), item.head[0], item.close or item.open, children)
 
 
 def _outputs(item: BlockNode) -> Iterator[OutlineItem]:
@@ -87,13 +84,8 @@ def _outputs(item: BlockNode) -> Iterator[OutlineItem]:
             for field in inner.items:
                 if isinstance(field, FieldNode):
                     detail = " ".join(text_of(field.value).split()) if field.value is not None else ""
-                    yield _part(field.key, "output", detail, field.key.offset, _field_end(field))
-
-
-def _field_end(field: FieldNode) -> int:
-    tokens = list(field.tokens())
-    last = tokens[-2] if tokens[-1] is field.comma and len(tokens) > 1 else tokens[-1]
-    return last.offset + len(last.text)
+                    *_, last = (token for token in field.tokens() if token is not field.comma)
+                    yield _part(field.key, "output", detail, field.key, last)
 
 
 def _model(item: BlockNode) -> str:
@@ -104,14 +96,11 @@ def _model(item: BlockNode) -> str:
 
 
 def _part(
-    name: Token, kind: str, detail: str, offset: int, end: int, children: tuple[OutlineItem, ...] = ()
+    name: Token, kind: str, detail: str, first: Token, last: Token, children: tuple[OutlineItem, ...] = ()
 ) -> OutlineItem:
-    return OutlineItem(name.text, kind, detail, offset, end - offset, name.offset, len(name.text), children)
-
-
-def _end(children: Sequence[OutlineItem], last: Token) -> int:
-    """The end of an unclosed block: that of its last part."""
-    return max([last.offset + len(last.text), *(part.offset + part.length for part in children)])
+    """An item from *first* to *last*, or to the end of its children if it is not closed."""
+    end = max([last.offset + len(last.text), *(part.offset + part.length for part in children)])
+    return OutlineItem(name.text, kind, detail, first.offset, end - first.offset, name.offset, len(name.text), children)
 
 
 def _folds(items: Sequence[Root | Entry]) -> Iterator[tuple[int, int]]:

@@ -5,9 +5,9 @@ which of a node's arrows comes first, in which order marks are listed, which nod
 the model's values generically, so new fields of the model are compared without a change here.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -16,6 +16,7 @@ from coterie.topology.conditions import Condition
 from coterie.topology.graph import FlowGraph
 from coterie.topology.loops import bounded
 from coterie.topology.model import AgentGroup, ArrowGroup, Flow, Topology
+from coterie.topology.parts import both, by_name, fields_of, is_keyed, parts_of
 
 
 class DifferenceKind(Enum):
@@ -75,18 +76,18 @@ _NOTHING: tuple[Any, ...] = (None, "", (), {}, [])
 
 
 def _team(old: Topology, new: Topology) -> Iterator[Difference]:
-    for each in fields(Topology):
-        before, after = getattr(old, each.name), getattr(new, each.name)
-        if not each.compare or each.name == "file" or before == after:
+    for (name, before, _), (_, after, _) in zip(fields_of(old), fields_of(new), strict=True):
+        word = name.replace("_", "-")
+        if name == "file" or before == after:
             continue
-        word = each.name.replace("_", "-")
-        if each.name == "flow":
+        if name == "flow":
             yield from _arrows(before or Flow(), after or Flow())
-        elif each.name == "roles":
-            yield from _mapping("role", before, after)
-        elif each.name == "blocks":
+        elif name == "roles":
+            for role, text, other in both(before, after):
+                yield from _compare(f"role {role}", "", text, other)
+        elif name == "blocks":
             yield from _blocks(before, after)
-        elif _is_keyed(before) and _is_keyed(after):
+        elif is_keyed(before) and is_keyed(after):
             yield from _things(before, after)
         elif isinstance(before, Mapping) or is_dataclass(before) or is_dataclass(after):
             yield from _compare(word, "", before, after)
@@ -95,85 +96,63 @@ def _team(old: Topology, new: Topology) -> Iterator[Difference]:
 
 
 def _things(old: Sequence[Any], new: Sequence[Any]) -> Iterator[Difference]:
-    """Compare named values by name."""
-    before, after = _by_key(old, titled=True), _by_key(new, titled=True)
-    for key in dict.fromkeys((*before, *after)):
-        if key not in after:
-            yield Difference(kind=DifferenceKind.REMOVED, what=_title(before[key]), old=_plain(before[key]))
-        elif key not in before:
-            yield Difference(kind=DifferenceKind.ADDED, what=_title(after[key]), new=_plain(after[key]))
-        else:
-            if type(before[key]) is not type(after[key]):
-                kinds = _word(before[key]), _word(after[key])
-                yield Difference(
-                    kind=DifferenceKind.CHANGED, what=_title(after[key]), field="kind", old=kinds[0], new=kinds[1]
-                )
-            yield from _fields(_title(after[key]), "", before[key], after[key])
+    """Compare named values by name, blocks by kind and name."""
+    for _, before, after in both(*(by_name(things, _key) for things in (old, new))):
+        what = _title(before if after is None else after)
+        if before is None or after is None:
+            yield _difference(what, before, after)
+            continue
+        if type(before) is not type(after):
+            yield _difference(what, _word(before), _word(after), "kind")
+        yield from _parts(what, "", before, after)
 
 
 def _blocks(old: Mapping[str, Block], new: Mapping[str, Block]) -> Iterator[Difference]:
-    for kind in dict.fromkeys((*old, *new)):
-        before, after = (blocks.get(kind, Block(kind=kind)) for blocks in (old, new))
-        yield from _compare(kind, "", *(_view(replace(block, entries=())) or None for block in (before, after)))
+    for kind, *found in both(old, new):
+        before, after = (block or Block(kind=kind) for block in found)
+        yield from _compare(kind, "", *(parts_of(replace(block, entries=())) or None for block in (before, after)))
         yield from _things(before.entries, after.entries)
-
-
-def _mapping(word: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:
-    for key in dict.fromkeys((*old, *new)):
-        yield from _compare(f"{word} {key}", "", old.get(key), new.get(key))
 
 
 def _compare(what: str, path: str, old: Any, new: Any) -> Iterator[Difference]:
     """Compare two values recursively as long as both have the same shape."""
     if old == new:
         return
-    if isinstance(old, Block) and isinstance(new, Block):
-        old, new = _view(old), _view(new)
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in dict.fromkeys((*old, *new)):
-            yield from _compare(what, _join(path, str(key)), old.get(key), new.get(key))
-    elif is_dataclass(old) and type(old) is type(new) and not isinstance(old, Condition):
-        yield from _fields(what, path, old, new)
-    elif _is_keyed(old) and _is_keyed(new):
-        before, after = _by_key(old), _by_key(new)
-        for key in dict.fromkeys((*before, *after)):
-            yield from _compare(what, _join(path, key), before.get(key), after.get(key))
+    shapes = {Mapping if isinstance(value, Mapping) else type(value) for value in (old, new)}
+    if len(shapes) == 1 and parts_of(old) is not None and parts_of(new) is not None:
+        yield from _parts(what, path, old, new)
     elif not (path.rpartition(".")[2].replace("-", "_") in _SETS and _same_set(old, new)):
-        kind = (
-            DifferenceKind.ADDED
-            if old in _NOTHING
-            else DifferenceKind.REMOVED
-            if new in _NOTHING
-            else DifferenceKind.CHANGED
-        )
-        yield Difference(kind=kind, what=what, field=path, old=_plain(old), new=_plain(new))
+        yield _difference(what, old, new, path)
 
 
-def _fields(what: str, path: str, old: Any, new: Any) -> Iterator[Difference]:
-    """Compare the fields of two values, which may have different types."""
-    if isinstance(old, Block):
-        yield from _compare(what, path, old, new)
-        return
-    names = [each.name for value in (old, new) for each in fields(value) if each.compare and each.name != "name"]
-    for name in dict.fromkeys(names):
-        yield from _compare(
-            what, _join(path, name.replace("_", "-")), getattr(old, name, None), getattr(new, name, None)
-        )
+def _parts(what: str, path: str, old: Any, new: Any) -> Iterator[Difference]:
+    """Compare the parts of two values, which may have different types."""
+    for name, before, after in both(parts_of(old) or {}, parts_of(new) or {}):
+        yield from _compare(what, f"{path}.{name}" if path else name, before, after)
+
+
+def _difference(what: str, old: Any, new: Any, field: str = "") -> Difference:
+    kind = (
+        DifferenceKind.ADDED
+        if old in _NOTHING
+        else DifferenceKind.REMOVED
+        if new in _NOTHING
+        else DifferenceKind.CHANGED
+    )
+    return Difference(kind=kind, what=what, field=field, old=_plain(old), new=_plain(new))
 
 
 # ---- the flow
 
 
 def _arrows(old: Flow, new: Flow) -> Iterator[Difference]:
-    pairs, gone, come = _matched(old.groups, new.groups)
-    for before, after in pairs:
-        for change in _fields(f"arrow {after}", "", before, after):
-            if change.field not in ("source", "implied-max"):
-                yield change
-    for group in gone:
-        yield Difference(kind=DifferenceKind.REMOVED, what=f"arrow {group}", old=_plain(group))
-    for group in come:
-        yield Difference(kind=DifferenceKind.ADDED, what=f"arrow {group}", new=_plain(group))
+    paired = _paired(old.groups, new.groups)
+    for at, to in paired.items():
+        changes = _parts(f"arrow {new.groups[to]}", "", old.groups[at], new.groups[to])
+        yield from (change for change in changes if change.field not in ("source", "implied-max"))
+    taken = set(paired.values())
+    yield from (_difference(f"arrow {group}", group, None) for at, group in enumerate(old.groups) if at not in paired)
+    yield from (_difference(f"arrow {group}", None, group) for at, group in enumerate(new.groups) if at not in taken)
     yield from (Difference(kind=DifferenceKind.REMOVED, what=f"start of {name}") for name in _alone(old, new))
     yield from (Difference(kind=DifferenceKind.ADDED, what=f"start of {name}") for name in _alone(new, old))
 
@@ -184,26 +163,18 @@ def _alone(flow: Flow, other: Flow) -> list[str]:
     return [name for name in flow.mentions if name not in joined and name not in other.mentions]
 
 
-def _matched(
-    old: Sequence[ArrowGroup], new: Sequence[ArrowGroup]
-) -> tuple[list[tuple[ArrowGroup, ArrowGroup]], list[ArrowGroup], list[ArrowGroup]]:
-    """Pair equal arrows first, then increasingly different ones; return pairs, removed and added arrows."""
-    pairs: list[tuple[ArrowGroup, ArrowGroup]] = []
-    gone, come = list(old), list(new)
+def _paired(old: Sequence[ArrowGroup], new: Sequence[ArrowGroup]) -> dict[int, int]:
+    """The places of arrows in *old* with those in *new*: of equal ones first, then of increasingly different ones."""
+    paired: dict[int, int] = {}
     for key in _ALIKE:
-        waiting: dict[Hashable, list[ArrowGroup]] = {}
-        for group in come:
-            waiting.setdefault(key(group), []).append(group)
-        left: list[ArrowGroup] = []
-        for group in gone:
-            if found := waiting.get(key(group)):
-                pairs.append((group, found.pop(0)))
-            else:
-                left.append(group)
-        gone = left
-        taken = {id(after) for _, after in pairs}
-        come = [group for group in come if id(group) not in taken]
-    return pairs, gone, come
+        waiting, taken = defaultdict[Hashable, list[int]](list), set(paired.values())
+        for at, group in enumerate(new):
+            if at not in taken:
+                waiting[key(group)].append(at)
+        for at, group in enumerate(old):
+            if at not in paired and (found := waiting[key(group)]):
+                paired[at] = found.pop(0)
+    return paired
 
 
 def _attributes(group: ArrowGroup) -> Hashable:
@@ -220,11 +191,9 @@ _ALIKE: tuple[Callable[[ArrowGroup], Hashable], ...] = (
 
 def _order(old: Flow, new: Flow) -> Iterator[Difference]:
     """Meaningful changes in the order of arrows and nodes that both flows have."""
-    pairs, _, _ = _matched(old.groups, new.groups)
-    was = {id(after): before for before, after in pairs}
-    after = [group for group in new.groups if id(group) in was]
-    places = {id(group): number for number, group in enumerate(old.groups)}
-    before = sorted(after, key=lambda group: places[id(was[id(group)])])
+    paired = _paired(old.groups, new.groups)
+    before = [new.groups[paired[at]] for at in sorted(paired)]
+    after = [new.groups[at] for at in sorted(paired.values())]
     yield from _by_end("arrows from", before, after, lambda group: [group.source])
     yield from _by_end("arrows into", before, after, lambda group: list(group.targets))
     common = set(old.mentions) & set(new.mentions)
@@ -303,34 +272,15 @@ def _with_names(value: Any, names: Mapping[str, str], field: str = "") -> Any:
     if isinstance(value, Block):
         return replace(value, fields=_with_names(value.fields, names), entries=_with_names(value.entries, names))
     if is_dataclass(value) and not isinstance(value, type):
-        changed = {
-            each.name: _with_names(getattr(value, each.name), names, each.name)
-            for each in fields(value)
-            if each.compare and each.init
-        }
-        return replace(value, **changed)
+        return replace(value, **{name: _with_names(inner, names, name) for name, inner, _ in fields_of(value)})
     return value
 
 
 # ---- values
 
 
-def _is_keyed(value: Any) -> bool:
-    """Whether *value* is a (possibly empty) sequence of named values."""
-    return isinstance(value, tuple) and all(is_dataclass(each) and hasattr(each, "name") for each in value)
-
-
-def _by_key(things: Iterable[Any], titled: bool = False) -> dict[str, Any]:
-    """*things* by name; if *titled*, blocks by kind and name."""
-    found: dict[str, Any] = {}
-    for thing in things:
-        key = name = _title(thing) if titled and isinstance(thing, Block) else str(thing.name)
-        number = 1
-        while key in found:
-            number += 1
-            key = f"{name}#{number}"
-        found[key] = thing
-    return found
+def _key(thing: Any) -> str:
+    return _title(thing) if isinstance(thing, Block) else str(thing.name)
 
 
 def _title(thing: Any) -> str:
@@ -348,35 +298,27 @@ def _word(thing: Any) -> str:
     return "".join(f"-{c.lower()}" if c.isupper() and at else c.lower() for at, c in enumerate(name))
 
 
-def _view(block: Block) -> dict[str, Any]:
-    """Everything *block* contains, by name."""
-    return {**block.fields, **block.kept, **_by_key(block.entries)}
-
-
 def _same_set(old: Any, new: Any) -> bool:
     return isinstance(old, tuple) and isinstance(new, tuple) and Counter(old) == Counter(new)
 
 
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
 def _plain(value: Any) -> Any:
     """*value* as plain data, without fields that have their default."""
-    if isinstance(value, Condition):
-        return str(value)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Block):
-        return _plain({"name": value.name, **_view(value)} if value.name else _view(value))
-    if is_dataclass(value) and not isinstance(value, type):
+    match value:
+        case Condition():
+            return str(value)
+        case Enum():
+            return value.value
+        case Block():
+            return _plain(({"name": value.name} if value.name else {}) | dict(parts_of(value) or {}))
+        case Mapping():
+            return {key: _plain(inner) for key, inner in value.items()}
+        case tuple() | list():
+            return [_plain(inner) for inner in value]
+    if is_dataclass(value):
         return {
-            each.name: _plain(inner)
-            for each in fields(value)
-            if each.compare
-            and (inner := getattr(value, each.name)) not in _NOTHING
-            and inner != (None if each.default is MISSING else each.default)
+            name: _plain(inner)
+            for name, inner, default in fields_of(value)
+            if inner not in _NOTHING and inner != default
         }
-    if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, tuple | list) else value
+    return value

@@ -14,19 +14,13 @@ _SHOWN = 40  # lines of a text that changed
 
 def changes(found: Sequence[Difference]) -> str:
     """Return one entry for each changed element, `+` added, `-` removed or `~` changed, with details below."""
-    lines = [line for what, each in groupby(found, key=lambda change: change.what) for line in _thing(what, list(each))]
-    return "\n".join(lines) if lines else "the same"
-
-
-def _thing(what: str, found: Sequence[Difference]) -> Iterator[str]:
-    whole = [change for change in found if not change.field]
-    parts = [change for change in found if change.field]
-    for change in whole:
-        yield from _whole(change)
-    if parts:
-        yield f"~ {what}"
-        for change in parts:
-            yield from _part(change)
+    lines: list[str] = []
+    for what, each in groupby(found, key=lambda change: change.what):
+        some = list(each)
+        parts = [line for change in some if change.field for line in _part(change)]
+        lines += [line for change in some if not change.field for line in _whole(change)]
+        lines += [f"~ {what}", *parts] if parts else []
+    return "\n".join(lines) or "the same"
 
 
 def _whole(change: Difference) -> Iterator[str]:

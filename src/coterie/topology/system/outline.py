@@ -1,26 +1,22 @@
 """The outline of a supervised system: every node with its fields, in words."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from msgspec.structs import fields as fields_of
 
+from coterie.topology.parts import fields_of
 from coterie.topology.system.fields import (
-    AgentFields,
-    CommandFields,
-    DynamicFields,
+    DynamicConfig,
     EvalFields,
-    FlowFields,
+    Fields,
+    GatewayConfig,
     GatewayFields,
-    LoopFields,
-    ModelFields,
     NodeFields,
-    PatternFields,
     SupervisorFields,
-    TopologyServerFields,
+    TopologyServerConfig,
     is_secret,
 )
 from coterie.topology.system.model import System, SystemNode
@@ -79,12 +75,13 @@ def outline_system(system: System) -> SystemOutline:
 
     transport, plugins, root = system.transport, system.plugins, outline_node(system.root)
     addresses = {"zmq": (transport.pub_addr, transport.sub_addr), "nats": transport.servers}.get(transport.type, ())
-    others = _changed(transport, ("type", "servers", "pub_addr", "sub_addr"))
+    others = _changed(transport, "type", "servers", "pub_addr", "sub_addr")
     listed = [*plugins.models, *plugins.tools, *plugins.exporters, *([plugins.state] if plugins.state else [])]
-    settings: list[tuple[str, tuple[str, ...]]] = []
-    settings += [(transport.type, tuple(about for about in others if is_used(transport, about.partition(":")[0])))]
-    settings += [(one.type, tuple(_pairs(one.config))) for one in listed]
-    settings += [(node.name, node.settings) for node in _walk(root)]
+    settings = [
+        (transport.type, tuple(about for name, about in others.items() if is_used(transport, name))),
+        *((one.type, tuple(_pairs(one.config))) for one in listed),
+        *((node.name, node.settings) for node in _walk(root)),
+    ]
     return SystemOutline(
         root=root,
         transport=(transport.type, *addresses),
@@ -109,7 +106,7 @@ def outline_node(node: SystemNode) -> OutlinedChild:
     return OutlinedChild(
         name=node.name,
         kind=node.kind,
-        about=tuple(_about(fields)),
+        about=tuple(_about(fields, node.kind)),
         settings=tuple(_settings(fields)),
         children=children,
     )
@@ -131,74 +128,64 @@ def value_in_words(name: str, value: Any) -> str:
         case Mapping():
             return ", ".join(f"{key}={value_in_words(key, inner)}" for key, inner in value.items()) or "none"
         case msgspec.Struct():
-            given = ((one, getattr(value, one.name)) for one in fields_of(type(value)))
-            return ", ".join(
-                f"{one.encode_name}={value_in_words(one.encode_name, inner)}"
-                for one, inner in given
-                if inner != one.default
-            )
+            changed = {key: inner for key, inner, default in fields_of(value) if inner != default}
+            return value_in_words(name, changed) if changed else ""
         case _:
             return str(value)
-
-
-def _about(fields: NodeFields) -> Iterator[str]:
-    own: tuple[str, ...] = ("name",)
-    match fields:
-        case SupervisorFields():
-            yield fields.strategy
-            yield f"restarts: {fields.max_restarts}/{fields.restart_window}s"
-            yield f"backoff: {fields.backoff.lower()}"
-            own += ("strategy", "max_restarts", "restart_window", "backoff")
-        case AgentFields():
-            yield fields.type
-            own += ("type",)
-        case DynamicFields(config=dynamic):
-            yield "dynamic"
-            yield f"max_children: {value_in_words('max_children', dynamic.max_children)}"
-            yield from _changed(dynamic, ("max_children",))
-            own += ("config",)
-        case GatewayFields(config=gateway):
-            yield f"{'https' if gateway.tls_cert else 'http'}://{_address(gateway.bind_host, gateway.port)}"
-            yield from _changed(gateway, ("host", "port", "routes"))
-            own += ("config",)
-        case TopologyServerFields(config=server):
-            yield f"http://{_address(server.host, server.port)}"
-            yield from _changed(server, ("host", "port"))
-            own += ("config",)
-        case EvalFields():
-            yield f"eval  {fields.max_corrections_per_window}/{fields.window_seconds}s"
-            own += ("max_corrections_per_window", "window_seconds")
-        case FlowFields():
-            yield f"flow {fields.source}"
-            own += ("source",)
-        case LoopFields():
-            yield f"loop {fields.project}"
-            own += ("project",)
-        case PatternFields():
-            yield f"pattern {fields.type}"
-            own += ("type",)
-        case ModelFields():
-            yield f"model {fields.model}"
-            own += ("model",)
-        case CommandFields():
-            yield f"command {' '.join(fields.argv)}"
-            own += ("argv",)
-    if process := getattr(fields, "process", ""):
-        yield f"@{process}"
-    yield from _changed(fields, (*own, "process", *_SETTINGS))
 
 
 def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+_SUMMARIES: Mapping[type[Fields], tuple[Callable[[Any], tuple[str, ...]], tuple[str, ...]]] = {
+    SupervisorFields: (
+        lambda it: (it.strategy, f"restarts: {it.max_restarts}/{it.restart_window}s", f"backoff: {it.backoff.lower()}"),
+        ("strategy", "max_restarts", "restart_window", "backoff"),
+    ),
+    DynamicConfig: (
+        lambda it: ("dynamic", f"max_children: {value_in_words('max_children', it.max_children)}"),
+        ("max_children",),
+    ),
+    GatewayConfig: (
+        lambda it: (f"{'https' if it.tls_cert else 'http'}://{_address(it.bind_host, it.port)}",),
+        ("host", "port", "routes"),
+    ),
+    TopologyServerConfig: (lambda it: (f"http://{_address(it.host, it.port)}",), ("host", "port")),
+    EvalFields: (
+        lambda it: (f"eval  {it.max_corrections_per_window}/{it.window_seconds}s",),
+        ("max_corrections_per_window", "window_seconds"),
+    ),
+}
+"""The usual fields of a node or of its settings in words, and their names; those of any other node are required."""
+
+
+def _about(fields: NodeFields, kind: str) -> Iterator[str]:
+    config = getattr(fields, "config", None)
+    described = config if isinstance(config, Fields) else fields
+    if type(described) in _SUMMARIES:
+        summary, shown = _SUMMARIES[type(described)]
+        yield from summary(described)
+    else:
+        shown = tuple(each.name for each in msgspec.structs.fields(fields) if each.required and each.name != "name")
+        required = (getattr(fields, name) for name in shown)
+        words = (" ".join(value) if isinstance(value, tuple) else str(value) for value in required)
+        yield " ".join((kind, *words)).removeprefix("agent ")
+    if described is config:
+        yield from _changed(described, *shown).values()
+    if process := getattr(fields, "process", ""):
+        yield f"@{process}"
+    yield from _changed(fields, "name", "process", *shown, *_SETTINGS).values()
+
+
 def _settings(fields: NodeFields) -> Iterator[str]:
+    changed = _changed(fields)
     for name in _SETTINGS:
         value = getattr(fields, name, None)
         if isinstance(value, Mapping):
             yield from _pairs(value, f"{name}." if name != "config" else "")
-        elif value is not None and not isinstance(value, msgspec.Struct):
-            yield from _changed(fields, tuple(each for each in fields.__struct_fields__ if each != name))
+        elif name in changed and not isinstance(value, msgspec.Struct):
+            yield changed[name]
 
 
 def _walk(node: OutlinedChild) -> Iterator[OutlinedChild]:
@@ -207,14 +194,10 @@ def _walk(node: OutlinedChild) -> Iterator[OutlinedChild]:
         yield from _walk(child)
 
 
-def _changed(fields: msgspec.Struct, but: tuple[str, ...]) -> Iterator[str]:
-    """The fields that differ from their defaults, without those in *but*."""
-    for one in fields_of(type(fields)):
-        value = getattr(fields, one.name)
-        default = one.default if one.default is not msgspec.NODEFAULT else None
-        if one.name in but or value == default or (not value and one.default is msgspec.NODEFAULT):
-            continue
-        yield f"{one.encode_name}: {_cut(value_in_words(one.encode_name, value))}"
+def _changed(fields: msgspec.Struct, *but: str) -> dict[str, str]:
+    """The fields that differ from their defaults in words, by name, without those in *but*."""
+    changed = {name: value for name, value, default in fields_of(fields) if value != default}
+    return {name: about for name, about in zip(changed, _pairs(changed), strict=True) if name not in but}
 
 
 def _pairs(config: Mapping[str, Any], path: str = "") -> list[str]:
