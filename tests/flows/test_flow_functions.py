@@ -293,6 +293,9 @@ def test_a_resumed_and_a_forked_run_give_the_type_of_their_flow() -> None:
     resumed = asyncio.run(coterie.resume(stopped.run, team=team, limits=coterie.Limits(max_turns=-1)))
     forked = asyncio.run(coterie.fork(resumed.run, team=team))
     plain = asyncio.run(coterie.fork(resumed.run))
+    limited = asyncio.run(coterie.fork(resumed.run, team=team, at=2, limits=coterie.Limits(max_turns=1)))
 
     assert resumed.result == forked.result == "About tea (1)"
     assert plain.result.outputs == {"publisher": {"result": "About tea (1)"}}
+    assert (limited.status, limited.reason) == ("stopped", "max_turns")
+    assert not limited.result
