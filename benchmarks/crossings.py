@@ -55,6 +55,7 @@ WHY = {
     "coterie.backends.command": "runs the agent's command and makes its result",
     "coterie.backends.kept_command": "decides whether the command is to outlive the owner of the run",
     "coterie.backends.outcome": "decodes the output while it comes, with secrets redacted",
+    "coterie.backends.process_table": "looks up the process that was started",
     "coterie.backends.processes": "marks the agent's processes, and makes sure that none is left behind",
     "coterie.backends.reported": "reads the usage that the agent reports",
     "coterie.backends.attempt_task": "lets a time-out or an interruption end the attempt",

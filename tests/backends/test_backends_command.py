@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from asking import Heard, agent, ask, asked, pass_time, pids, python, request, started, timed_out
 
-from coterie.backends import command, processes
+from coterie.backends import command, process_table, processes
 from coterie.backends.base import Answer, Failure, Launched, Result, Text
 from coterie.backends.command import CommandBackend
 from coterie.backends.outcome import OutputReader, cannot_start
@@ -650,7 +650,7 @@ os.wait()
     result = answer(agent(argv=(sys.executable, "-c", program, str(tmp_path))))
 
     assert result.text == "answer\n"
-    if processes._HAS_PROC:
+    if process_table.HAS_PROC:
         assert living(tmp_path) == []
 
 

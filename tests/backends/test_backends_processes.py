@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from asking import pids
 
-from coterie.backends import processes
+from coterie.backends import process_table, processes
 from coterie.backends.base import Launched
 from coterie.backends.processes import (
     MARK,
@@ -40,8 +40,8 @@ MARKER = f"{RUN}/agent#1.1"
 def source(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Where processes are looked up: both ways say the same."""
     if request.param == "ps":
-        monkeypatch.setattr(processes, "_HAS_PROC", False)
-    elif not processes._HAS_PROC:
+        monkeypatch.setattr(process_table, "HAS_PROC", False)
+    elif not process_table.HAS_PROC:
         pytest.skip("there is no /proc here")
     return str(request.param)
 
@@ -164,7 +164,7 @@ def test_a_name_with_brackets_does_not_confuse(zoo: Zoo, tmp_path: Path) -> None
     child = subprocess.Popen([program, "60"])
     try:
         assert alive(child.pid, started(child.pid))
-        assert started(child.pid).isdecimal() or not processes._HAS_PROC
+        assert started(child.pid).isdecimal() or not process_table.HAS_PROC
     finally:
         child.kill()
         child.wait()
@@ -261,11 +261,11 @@ def test_a_namesake_is_left_alone(source: str, zoo: Zoo) -> None:
 
 CLEAN_UP = """
 import asyncio, os, sys
-from coterie.backends import processes
+from coterie.backends import process_table, processes
 from coterie.backends.base import Launched
 
 parent = os.getppid()
-processes._HAS_PROC = sys.argv[1] == "proc"
+process_table.HAS_PROC = sys.argv[1] == "proc"
 record = Launched(pid=parent, group=os.getpgrp(), started=processes.started(parent))
 print(asyncio.run(processes.end_orphans(sys.argv[2], [record], grace=0.2)))
 """

@@ -19,15 +19,15 @@ import asyncio
 import hashlib
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import MappingProxyType
-from typing import NamedTuple
 
+from coterie.backends import process_table
 from coterie.backends.base import Launched
+from coterie.backends.process_table import Process
 
 GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL."""
@@ -43,7 +43,6 @@ _KILL_SECONDS = 5.0
 
 _STARTS = threading.Lock()
 """Held while a process is started with a mark, or must be started without one."""
-_HAS_PROC = os.path.exists("/proc/self/stat")
 _RLIMIT_LOCKS, _RLIMIT_RSS = 10, 5  # the `resource` module has no name for the first
 _LIMITS = (b"Max file locks", b"Max resident set")
 """The limits that carry marks, as `/proc` names them: that of the attempt, and that of the attempt around it."""
@@ -53,19 +52,17 @@ _TAG = 1 << 2 * _HALF_BITS
 """Set in each mark: a lower limit is one that a user has set."""
 _SCANS = 10
 """Repeated scans for new processes while some of them end."""
-_AT_ONCE = 50
-"""Processes inspected before control returns to the event loop."""
 
 
 def started(pid: int) -> str:
     """The start time of *pid* as an opaque text, to be compared only; empty if there is no such process."""
-    process = _look_up(pid)
+    process = process_table.look_up(pid)
     return process.started if process else ""
 
 
 def alive(pid: int, started: str) -> bool:
     """Whether *pid* is the process that was started at *started* and still runs; a zombie does not."""
-    process = _look_up(pid)
+    process = process_table.look_up(pid)
     return process is not None and not process.dead and process.started == started != ""
 
 
@@ -118,7 +115,7 @@ def attempt_of(pid: int, launched: Mapping[int, str] | None = None) -> str | Non
     while pid > 1 and pid != os.getpid():
         if mark := known.get(pid) or _mark_of(pid):
             return served.get(mark, mark)
-        process = _look_up(pid)
+        process = process_table.look_up(pid)
         if process is None or process.dead:
             return None
         if marker := known.get(process.group):
@@ -137,11 +134,11 @@ def marks_of(pid: int = 0) -> tuple[str, ...] | None:
     """
     found = [os.environ.get(MARK, ""), *map("{:x}".format, _own_limits())] if not pid else []
     if pid:
-        if (process := _look_up(pid)) is None or process.dead:
+        if (process := process_table.look_up(pid)) is None or process.dead:
             return None
         found += map("{:x}".format, _limits_in(process))
     pid = pid or os.getpid()
-    while _HAS_PROC and pid > 1 and (process := _look_up(pid)) is not None:
+    while process_table.HAS_PROC and pid > 1 and (process := process_table.look_up(pid)) is not None:
         found.append(_mark_of(pid))
         pid = process.parent
     marks: dict[int, str] = {}
@@ -161,15 +158,17 @@ def activity(launched: Iterable[Launched]) -> tuple[float, frozenset[int]] | Non
 
     None if none of them is alive, or where there is no `/proc`.
     """
-    if not _HAS_PROC:
+    if not process_table.HAS_PROC:
         return None
-    every = [process for name in os.listdir("/proc") if name.isdecimal() and (process := _from_proc(int(name)))]
+    every = [
+        process for name in os.listdir("/proc") if name.isdecimal() and (process := process_table.from_proc(int(name)))
+    ]
     groups = {one.group for one in launched if one.group > 1 and alive(one.pid, one.started)}
     found = {process.pid: process for process in every if process.group in groups and not process.dead}
     _add_descendants(found, every)
     if not found:
         return None
-    ticks = [field for pid in found for field in _read(pid, "stat").rpartition(b")")[2].split()[11:15]]
+    ticks = [field for pid in found for field in process_table.read(pid, "stat").rpartition(b")")[2].split()[11:15]]
     return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"), frozenset(found)
 
 
@@ -177,11 +176,10 @@ def any_alive(marker: str, launched: Iterable[Launched]) -> bool:
     """Whether any process of *launched* is alive, or any that carries *marker* in its environment or limits."""
     if any(alive(process.pid, process.started) for process in launched):
         return True
-    if not marker or not _HAS_PROC:
+    if not marker or not process_table.HAS_PROC:
         return False
-    found = (_from_proc(int(name)) for name in os.listdir("/proc") if name.isdecimal())
     mark = _Mark(marker)
-    return any(process is not None and not process.dead and mark.is_on(process) for process in found)
+    return any(not process.dead and mark.is_on(process) for process in process_table.in_proc())
 
 
 async def end_group(group: int, marker: str = "", *, grace: float = GRACE, ended: bool = False) -> list[int]:
@@ -194,7 +192,11 @@ async def end_group(group: int, marker: str = "", *, grace: float = GRACE, ended
         ended: The leader of the group ended by itself shortly after its start. Most likely nothing is left, so only
             the processes started since then are inspected before all are.
     """
-    if (ended or not marker) and _is_empty(group) and not (marker and _HAS_PROC and _may_be_left(group, marker)):
+    if (
+        (ended or not marker)
+        and _is_empty(group)
+        and not (marker and process_table.HAS_PROC and _may_be_left(group, marker))
+    ):
         return []
     return await _end(_ProcessTree(groups={group}, markers=[marker]), grace)
 
@@ -254,15 +256,6 @@ async def _search(family: "_ProcessTree") -> bool:
         raise
 
 
-class _Process(NamedTuple):
-    pid: int
-    parent: int
-    group: int
-    session: int
-    dead: bool
-    started: str
-
-
 class _Mark:
     """Recognizes the processes that carry *marker*."""
 
@@ -272,9 +265,9 @@ class _Mark:
         self._shift = 0 if marker.partition("/")[2] else _HALF_BITS
         self._limit = _limit_of(marker) >> self._shift
 
-    def is_on(self, process: _Process) -> bool:
+    def is_on(self, process: Process) -> bool:
         """Whether *process* carries it in its environment or its limits."""
-        if self._variable in b"\0" + _read(process.pid, "environ") + b"\0":
+        if self._variable in b"\0" + process_table.read(process.pid, "environ") + b"\0":
             return True
         return any(limit >> self._shift == self._limit for limit in _limits_in(process))
 
@@ -299,17 +292,17 @@ class _ProcessTree:
         self.known: dict[int, str] = {}
         """Start time by pid of all processes found, in that order."""
         self.groups = {group for group in groups if group > 1}
-        self._marks = [_Mark(marker) for marker in markers if marker and _HAS_PROC]
+        self._marks = [_Mark(marker) for marker in markers if marker and process_table.HAS_PROC]
         self._kept, self._kept_groups = kept, set[int]()
         self._roots = roots or {}
         self._spared = [_Mark(each) for each in spared]
         self._terminated: set[int] = set()
         self._out_of_reach: set[int] = set()
-        self._living: list[_Process] = []
+        self._living: list[Process] = []
 
     async def search(self) -> bool:
         """Scan all processes; return whether any is left to end."""
-        table = {process.pid: process for process in await _all_processes()}
+        table = {process.pid: process for process in await process_table.all_processes()}
         own = _with_ancestors(os.getpid(), table)
         self.groups -= {table[pid].group for pid in own if pid in table}
         candidates = [p for p in table.values() if not p.dead and p.pid not in own | self._out_of_reach]
@@ -322,7 +315,7 @@ class _ProcessTree:
             for n, process in enumerate(candidates, 1):
                 if process.pid not in found and any(mark.is_on(process) for mark in self._marks):
                     found[process.pid] = process
-                if n % _AT_ONCE == 0:
+                if n % process_table.AT_ONCE == 0:
                     await asyncio.sleep(0)
         _add_descendants(found, candidates)
         kept = [found.pop(pid) for pid, began in self._kept.items() if pid in found and found[pid].started == began]
@@ -338,7 +331,7 @@ class _ProcessTree:
         kill them at once.
         """
         new = [process for process in self._living if process.pid not in self._terminated]
-        outer = {process.parent for process in new if _is_init(process.pid)}
+        outer = {process.parent for process in new if process_table.is_init(process.pid)}
         self._terminated |= {process.pid for process in new}
         for process in new:
             if process.pid not in outer:
@@ -356,13 +349,13 @@ class _ProcessTree:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
 
-    def _belongs(self, process: _Process) -> bool:
+    def _belongs(self, process: Process) -> bool:
         return process.group in self.groups or process.started in (
             self.known.get(process.pid),
             self._roots.get(process.pid),
         )
 
-    def _signal(self, process: _Process, number: signal.Signals) -> None:
+    def _signal(self, process: Process, number: signal.Signals) -> None:
         if not alive(process.pid, process.started):
             return
         try:
@@ -373,7 +366,7 @@ class _ProcessTree:
             self._out_of_reach.add(process.pid)
 
 
-def _with_ancestors(pid: int, table: dict[int, _Process]) -> set[int]:
+def _with_ancestors(pid: int, table: dict[int, Process]) -> set[int]:
     line = {1}
     while pid in table and pid not in line:
         line.add(pid)
@@ -381,8 +374,8 @@ def _with_ancestors(pid: int, table: dict[int, _Process]) -> set[int]:
     return line
 
 
-def _add_descendants(found: dict[int, _Process], candidates: Iterable[_Process]) -> None:
-    children: dict[int, list[_Process]] = {}
+def _add_descendants(found: dict[int, Process], candidates: Iterable[Process]) -> None:
+    children: dict[int, list[Process]] = {}
     for process in candidates:
         children.setdefault(process.parent, []).append(process)
     unseen = list(found)
@@ -391,12 +384,6 @@ def _add_descendants(found: dict[int, _Process], candidates: Iterable[_Process])
             if child.pid not in found:
                 found[child.pid] = child
                 unseen.append(child.pid)
-
-
-def _is_init(pid: int) -> bool:
-    """Whether *pid* is the first process of a pid namespace below that of this process."""
-    _, _, line = _read(pid, "status").partition(b"\nNSpid:")
-    return line.partition(b"\n")[0].split()[1:][-1:] == [b"1"]
 
 
 def _is_empty(group: int) -> bool:
@@ -410,56 +397,17 @@ def _is_empty(group: int) -> bool:
     return False
 
 
-def _look_up(pid: int) -> _Process | None:
-    return _from_proc(pid) if _HAS_PROC else next(_from_ps("-p", str(pid)), None)
-
-
-async def _all_processes() -> list[_Process]:
-    if not _HAS_PROC:
-        return list(_from_ps("-ax"))
-    processes = []
-    for n, name in enumerate(os.listdir("/proc"), 1):
-        if name.isdecimal() and (process := _from_proc(int(name))):
-            processes.append(process)
-        if n % _AT_ONCE == 0:
-            await asyncio.sleep(0)
-    return processes
-
-
-def _from_proc(pid: int) -> _Process | None:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            stat = file.read()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # The second field is the name in brackets, which may contain brackets and blanks: count from its end.
-    state, parent, group, session, *others = stat[stat.rindex(b")") + 1 :].split()
-    return _Process(pid, int(parent), int(group), int(session), state in (b"Z", b"X"), others[15].decode())
-
-
-def _from_ps(*which: str) -> Iterator[_Process]:
-    lines = subprocess.run(
-        ["ps", *which, "-o", "pid=,ppid=,pgid=,stat=,lstart="],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"LC_ALL": "C", "TZ": "UTC"},
-    ).stdout.splitlines()
-    for line in lines:
-        pid, parent, group, state, began = line.split(None, 4)
-        yield _Process(int(pid), int(parent), int(group), 0, state.startswith("Z"), " ".join(began.split()))
-
-
 def _mark_of(pid: int) -> str:
     """The marker in the environment of *pid*; empty if there is none or it cannot be read."""
-    _, found, rest = (b"\0" + _read(pid, "environ")).partition(f"\0{MARK}=".encode())
+    _, found, rest = (b"\0" + process_table.read(pid, "environ")).partition(f"\0{MARK}=".encode())
     return os.fsdecode(rest.partition(b"\0")[0]) if found else ""
 
 
-def _limits_in(process: _Process) -> list[int]:
+def _limits_in(process: Process) -> list[int]:
     """The marks in the limits of *process*, that of the innermost attempt first."""
     if process.session == os.getsid(0) or process.parent == os.getpid() != 1:
         return []  # this process started it, perhaps while another thread started an attempt
-    lines = _read(process.pid, "limits")
+    lines = process_table.read(process.pid, "limits")
     values = (lines.partition(name)[2].split(None, 1)[:1] for name in _LIMITS)
     return [int(one[0]) for one in values if one and one[0].isdigit() and _is_mark(int(one[0]))]
 
@@ -500,25 +448,18 @@ def _may_be_left(leader: int, marker: str) -> bool:
 
     Pids rise until they wrap around, so only those between *leader* and the last one given out are inspected.
     """
+    if not marker or not process_table.HAS_PROC:
+        return False
     seen, mark = {leader}, _Mark(marker)
     for _ in range(_SCANS):
         with open("/proc/loadavg", "rb") as file:
             last = int(file.read().split()[-1])
         pids = {int(name) for name in os.listdir("/proc") if name.isdecimal()}
         new = {pid for pid in pids - seen if (leader < pid <= last if leader <= last else not last < pid <= leader)}
-        found = [_from_proc(pid) for pid in new]
+        found = [process_table.from_proc(pid) for pid in new]
         if any(process is not None and not process.dead and mark.is_on(process) for process in found):
             return True
         if None not in found:  # a process that ended meanwhile may have started another
             return False
         seen |= new
     return True
-
-
-def _read(pid: int, name: str) -> bytes:
-    """The file *name* of `/proc/PID`; empty if it cannot be read, as most of those of other users."""
-    try:
-        with open(f"/proc/{pid}/{name}", "rb") as file:
-            return file.read()
-    except OSError:  # it has ended, or may not be read
-        return b""
