@@ -78,6 +78,9 @@ class AttemptTask(ABC):
             self._cut.set_result(Failure(kind=kind, reason=reason))
 
 
+_INTERRUPTED = Failure(kind="interrupted", reason="it was interrupted")
+
+
 class InlineAttempt(ABC):
     """A running attempt that works in the task which awaits its result, once: it costs no task.
 
@@ -90,9 +93,8 @@ class InlineAttempt(ABC):
 
     async def result(self) -> Result:
         """Do the work; cancelling ends the attempt."""
-        interrupted = Failure(kind="interrupted", reason="it was interrupted")
         if self._interrupted is not None:
-            return interrupted
+            return _INTERRUPTED
         self._task = task = asyncio.current_task()
         assert task is not None
         try:
@@ -106,7 +108,7 @@ class InlineAttempt(ABC):
             if self._interrupted is not None:
                 task.uncancel()
                 self._interrupted.set()
-        return result if self._interrupted is None else interrupted
+        return result if self._interrupted is None else _INTERRUPTED
 
     async def interrupt(self) -> None:
         """Interrupt it, and wait until it has ended."""
