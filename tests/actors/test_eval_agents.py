@@ -16,7 +16,7 @@ from coterie.actors.node import ActorNode
 from coterie.actors.plugins.plugins import Plugins
 from coterie.actors.supervision.spec import SHUTDOWN, ChildSpec
 from coterie.actors.system import ActorSystem
-from coterie.actors.transports.in_process import InProcessTransport
+from coterie.actors.transports.base import Transport
 from coterie.clock import VirtualClock
 from coterie.errors import AgentStopped, CannotStart
 from coterie.journal.records import (
@@ -391,7 +391,7 @@ def test_python_and_yaml_observe_alike(tmp_path: Path) -> None:
     assert [one.get("kind") for one in said[0] if isinstance(one, dict) and "kind" in one] == ["nudge"]
 
 
-class Wire(InProcessTransport):
+class Wire(Transport):
     """Carries messages to one other node."""
 
     def __init__(self) -> None:

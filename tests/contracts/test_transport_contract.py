@@ -24,7 +24,6 @@ from coterie.actors.process import LATER, AgentProcess
 from coterie.actors.supervision.spec import RESTART, SHUTDOWN, ChildSpec
 from coterie.actors.transports.base import Transport
 from coterie.actors.transports.choose import transport_for
-from coterie.actors.transports.in_process import InProcessTransport
 from coterie.actors.transports.peer_transport import PeerTransport
 from coterie.clock import Clock, SystemClock, VirtualClock
 from coterie.errors import AgentCrashed, AgentStopped, AskTimedOut, NoSuchAgent
@@ -74,7 +73,7 @@ def in_process(scene: Scene) -> None:
     clock = VirtualClock(1000.0)
 
     async def main() -> None:
-        node = ActorNode(clock=clock, transport=InProcessTransport())
+        node = ActorNode(clock=clock, transport=Transport())
         await node.start()
         sides = Sides(node, node)
         await scene(sides)

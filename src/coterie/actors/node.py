@@ -32,7 +32,6 @@ from coterie.actors.state import checkpoints
 from coterie.actors.state.base import StateStore
 from coterie.actors.state.in_memory import InMemoryStateStore
 from coterie.actors.transports.base import Transport
-from coterie.actors.transports.in_process import InProcessTransport
 from coterie.actors.turn_control import control_turn
 from coterie.clock import Clock
 from coterie.errors import (
@@ -82,7 +81,7 @@ class ActorNode(Answers):
     ) -> None:
         super().__init__(clock, sink)
         self.registry: Registry[AgentChild] = Registry()
-        self.transport: Transport = transport or InProcessTransport()
+        self.transport = transport or Transport()
         self.plugins, self.evaluators = plugins, evaluators
         self.tree: Tree | None = None
         self.remote_agents: Collection[str] = ()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from coterie.actors.message import Message
+from coterie.errors import NoSuchAgent
 
 
 class Endpoint(Protocol):
@@ -47,8 +48,10 @@ class Endpoint(Protocol):
         """Call *callback* with each message that was handled or became a dead letter."""
 
 
-class Transport(Protocol):
-    """Carries messages to agents that are not in this process, by name."""
+class Transport:
+    """Carries messages to agents that are not in this process, by name. By default there are none."""
+
+    _local: Endpoint | None = None
 
     async def start(self, node: Endpoint) -> None:
         """Begin to carry messages of *node*.
@@ -56,12 +59,14 @@ class Transport(Protocol):
         Raises:
             CannotStart: The other side cannot be reached in time.
         """
+        self._local = node
 
     async def stop(self) -> None:
         """Stop; messages that no mailbox of another node has are reported by the sending node."""
 
     def names(self) -> Iterable[str]:
         """The agents known to live elsewhere."""
+        return ()
 
     def deliver(self, message: Message) -> "Future[None] | None":
         """Carry *message*; the future is done when the mailbox of the recipient has it.
@@ -73,6 +78,7 @@ class Transport(Protocol):
                 too.
             PayloadRefused: The payload cannot be written.
         """
+        raise NoSuchAgent(message.recipient, self._local.names() if self._local is not None else ())
 
     def recall(self, message: Message) -> None:
         """Remove a message that was delivered if its handler has not begun: its sender waits no longer."""

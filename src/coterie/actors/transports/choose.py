@@ -4,7 +4,6 @@ from importlib.util import find_spec
 from typing import Any, assert_never
 
 from coterie.actors.transports.base import Transport
-from coterie.actors.transports.in_process import InProcessTransport
 from coterie.clock import boot_time
 from coterie.errors import ExtraMissing
 from coterie.planning.system import TransportPlan
@@ -30,7 +29,7 @@ def transport_for(plan: TransportPlan, *, system: str, process: str = "", finger
     }
     match plan.type:
         case "in_process":
-            return InProcessTransport()
+            return Transport()
         case "zmq":
             return _zmq(plan, system, options)
         case "nats":

@@ -35,7 +35,7 @@ from typing import Any, get_args
 from coterie.actors.answers import error_of
 from coterie.actors.message import TURN_CONTROLS, AskRefusal, Message
 from coterie.actors.transports import wire
-from coterie.actors.transports.base import Carrier, Endpoint
+from coterie.actors.transports.base import Carrier, Endpoint, Transport
 from coterie.actors.transports.peers import TICK, PeerConnections
 from coterie.actors.transports.remote import HandOver, Lane, Peer, RemoteNode, trim
 from coterie.errors import ActorError, AgentStopped, NoSuchAgent, WorkerLost
@@ -47,7 +47,7 @@ GOODBYE = 1.0
 """Seconds that a node waits at its stop until everything that it sent has been received."""
 
 
-class PeerTransport(PeerConnections):
+class PeerTransport(PeerConnections, Transport):
     """Carries messages to agents of other nodes, finds these nodes, and notices when one is lost.
 
     Nodes greet each other in any order. A node is lost when it is silent for *heartbeat_timeout* while this node's own
