@@ -297,7 +297,9 @@ class Fold(Reopenable):
             case r.RunOwned():
                 self.epoch, self.limits, self.stopped = record.epoch, record.limits, ""
                 self.owned, self.until = record.seq, 0.0
-                self._void_stops()
+                if self.stopping is not None:  # a limit that was decided under an earlier owner: the engine decides again
+                    self.todo.pop(self.stopping, None)
+                    self.stopping = None
                 if self.started is not None and (origin := self.started.forked_from) is not None:
                     self._leave_sessions(origin.seq)
             case r.RunStopped():
@@ -475,12 +477,6 @@ class Fold(Reopenable):
             self.used += usage
             if usage.cost and turn.slot:
                 self.costs[turn.ask.agent] = max(usage.cost, self.costs.get(turn.ask.agent, 0.0))
-
-    def _void_stops(self) -> None:
-        """A limit was decided under an earlier owner: the engine decides again, under this one's."""
-        if self.stopping is not None:
-            self.todo.pop(self.stopping, None)
-            self.stopping = None
 
     def _leave_sessions(self, shared: int) -> None:
         """Go on in none of the sessions of the run that this one was forked from, up to the record *shared*."""
