@@ -66,13 +66,14 @@ def plain_end(down: Down) -> dict[str, Any]:
     """*down* as plain data that every transport can carry, without the trace."""
     plain: dict[str, Any] = to_builtins(down)
     plain["reason"].pop("trace", None)
-    return {**plain, "reason": {key: _writable(value) for key, value in plain["reason"].items()}}
+    return {**plain, "reason": {key: writable(value) for key, value in plain["reason"].items()}}
 
 
-def _writable(value: Any) -> Any:
+def writable(value: Any) -> Any:
+    """*value*, a text or texts, without half a surrogate pair: that is shown escaped."""
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()
-    return [_writable(each) for each in value]
+    return [writable(each) for each in value]
 
 
 class Lost(Struct, frozen=True):

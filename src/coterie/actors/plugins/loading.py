@@ -101,7 +101,8 @@ def _find(kind: str, plan: PluginPlan, place: str) -> Callable[..., Any]:
             found = points[0].load()
         else:
             path = path or name
-            found = import_dotted(path)
+            module, _, inside = path.partition(":") if ":" in path else path.rpartition(".")
+            found = attrgetter(inside)(import_module(module))
     except Exception as error:  # importing runs the code of others, which may raise anything
         at = f" from {path!r}" if path != name else ""
         reason = f"it cannot be imported{at}: {type(error).__name__}: {error}"
@@ -114,18 +115,6 @@ def _find(kind: str, plan: PluginPlan, place: str) -> Callable[..., Any]:
         return found  # type: ignore[no-any-return]
     _check_config(kind, plan, found, place)
     return found  # type: ignore[no-any-return]
-
-
-def import_dotted(path: str) -> Any:
-    """The object at *path*, `package.module.Name` or `package.module:Name.inner`.
-
-    Raises:
-        Exception: Whatever importing the module raises.
-    """
-    module, colon, inside = path.partition(":")
-    if not colon:
-        module, _, inside = path.rpartition(".")
-    return attrgetter(inside)(import_module(module))
 
 
 def _check_config(kind: str, plan: PluginPlan, made: Callable[..., Any], place: str) -> None:

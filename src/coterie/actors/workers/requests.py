@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from coterie.actors.answers import error_of
-from coterie.actors.exits import Down
+from coterie.actors.exits import Down, writable
 from coterie.actors.life import AgentHealth
 from coterie.actors.message import AskRefusal, Message
 from coterie.actors.node import ActorNode
@@ -242,17 +242,17 @@ def refusal_of(error: Exception, agent: str) -> AskRefusal:
     """The refusal from which `raise_refusal` makes *error* again, or an `AgentCrashed`."""
     match error:
         case AgentCrashed():
-            return AskRefusal("crashed", agent, _writable(error.error), _writable(error.trace))
+            return AskRefusal("crashed", agent, writable(error.error), writable(error.trace))
         case AgentStopped():
-            return AskRefusal("stopped", agent, _writable(error.reason))
+            return AskRefusal("stopped", agent, writable(error.reason))
         case WorkerLost():
             return AskRefusal("lost", agent, error.process)
         case NoSuchAgent():
             return AskRefusal("unknown", agent)
         case SpawnError():
-            return AskRefusal("spawn", agent, _writable(str(error)))
+            return AskRefusal("spawn", agent, writable(str(error)))
         case _:
-            return AskRefusal("crashed", agent, _writable(error_line(error)))
+            return AskRefusal("crashed", agent, writable(error_line(error)))
 
 
 def raise_refusal(refusal: AskRefusal | None) -> None:
@@ -276,7 +276,3 @@ def read_item(data: bytes) -> Reported:
     """
     name, plain = json.loads(data)
     return msgspec.convert(plain, _REPORTED[name])  # type: ignore[return-value]
-
-
-def _writable(text: str) -> str:
-    return text.encode(errors="backslashreplace").decode()
