@@ -51,7 +51,7 @@ def test_output_ends_the_silence() -> None:
     notices = Notices()
     with waiting("the model"):
         assert notices.after(1.9) == []
-        notices.heard()
+        notices.note_output()
         assert notices.after(1.9) == []
         assert notices.after(0.1) == ["waiting for the model"]
 

@@ -57,7 +57,7 @@ class WaitNotices:
         self._quiet_since = now()
         self._over = threading.Event()
 
-    def heard(self) -> None:
+    def note_output(self) -> None:
         """Take in that something was printed."""
         self._quiet_since = self._now()
 
@@ -65,11 +65,11 @@ class WaitNotices:
         """Show the innermost wait if it is due."""
         wait = next(iter(_waits[-1:]), None)
         if wait is None or wait.is_shown:
-            self.heard()
+            self.note_output()
         elif self._now() - self._quiet_since >= SILENCE:
             wait.is_shown = True
             self._show(f"waiting for {wait.name}")
-            self.heard()
+            self.note_output()
 
     @contextmanager
     def watch(self) -> Iterator[None]:

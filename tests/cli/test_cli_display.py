@@ -169,7 +169,7 @@ def test_the_live_tree_shows_the_last_line_of_each_running_agent() -> None:
         tree.observe("r1", TurnStarted(at=100.0, turn="w#1", agent="w"))
         ref = AttemptRef(run="r1", turn="w#1", attempt=1, epoch=1)
         for said in ("step 1\nst", "ep \x1b[2J\x1b[31m2\x07", "\n"):
-            tree.heard(ref, Text(text=said))
+            tree.on_event(ref, Text(text=said))
     last = screen.getvalue().split("▶ team")[-1]
 
     assert "▶ w#1  running  0.0 s  step 2\\x07" in last
@@ -225,7 +225,7 @@ def test_the_live_tree_folds_the_tools_of_an_agent() -> None:
     tree.observe("r1", RunStarted(at=100.0, run="r1", engine="flow", topology="team"))
     tree.observe("r1", TurnStarted(at=100.0, turn="w#1", agent="w"))
     for event, line in shown:
-        tree.heard(AttemptRef(run="r1", turn="w#1", attempt=1, epoch=1), event)
+        tree.on_event(AttemptRef(run="r1", turn="w#1", attempt=1, epoch=1), event)
         with console.capture() as drawn:
             console.print(tree._drawn())
         assert f"running  0.0 s  {line}\n" in re.sub(" *\n", "\n", drawn.get()), event

@@ -63,7 +63,7 @@ def attempted(
         asked = request(agent(env={"API_KEY": SECRET}))
         attempt = _Attempt(client, "node", asked, AttemptFolders(Runs(folder)))
         for event in events:
-            attempt.heard(event)
+            attempt.on_event(event)
         while attempt._telling:
             await attempt._telling.pop()
         return attempt.done(result, None)

@@ -75,7 +75,7 @@ def test_what_a_wave_is_asked_for(case: Case, otherwise: str) -> None:
 def test_when_it_stalls(case: Case, otherwise: str) -> None:
     state = State()
     for text in case["outputs"]:
-        state.heard(TurnOutput(name="iteration", text=text))
+        state.add_output(TurnOutput(name="iteration", text=text))
 
     assert (bool(case["threshold"]) and state.same >= case["threshold"]) is case["result"]["stalled"]
 

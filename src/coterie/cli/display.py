@@ -31,7 +31,7 @@ class Display:
     def observe(self, run: str, record: Record) -> None:
         """Take in a record of the root run or of a child run."""
 
-    def heard(self, ref: AttemptRef, event: Event) -> None:
+    def on_event(self, ref: AttemptRef, event: Event) -> None:
         """Take in what an attempt does while it runs."""
 
     def aside(self) -> AbstractContextManager[object]:

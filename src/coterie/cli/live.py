@@ -47,7 +47,7 @@ class _Activity:
         self._said = self._deed = ""
         self._tools = 0
 
-    def hear(self, event: Text | Tool | Permission) -> None:
+    def add(self, event: Text | Tool | Permission) -> None:
         """Take in an event of the attempt."""
         if isinstance(event, Text):
             self._said = (self._said + event.text[-_KEPT:])[-_KEPT:]
@@ -107,12 +107,12 @@ class LiveTree(Display):
             if isinstance(record, TurnFailed):
                 self.causes.add(record.reason)
 
-    def heard(self, ref: AttemptRef, event: Event) -> None:
+    def on_event(self, ref: AttemptRef, event: Event) -> None:
         """Keep the end of what an attempt prints, and the tool that it uses."""
         match event:
             case Text() | Tool() | Permission():
                 with self._lock:
-                    self._activities.setdefault(ref.marker, _Activity()).hear(event)
+                    self._activities.setdefault(ref.marker, _Activity()).add(event)
 
     @contextmanager
     def aside(self) -> Iterator[None]:

@@ -130,7 +130,7 @@ def say_waits(command: str) -> AbstractContextManager[object]:
 
 
 def _write(stream: TextIO | None, text: str) -> None:
-    waits.heard()
+    waits.note_output()
     if stream is None:  # closed by the caller: `coterie … >&-`
         return
     try:

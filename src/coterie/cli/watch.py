@@ -66,4 +66,4 @@ async def _show_printed(runs: "Runs", run: str, shown: "Watch") -> None:
 
     async for one in StreamReader(runs, run).follow():
         if not isinstance(one.event, Attended | AttemptOver):  # the records say it, too
-            shown.heard(one.ref, one.event)
+            shown.on_event(one.ref, one.event)

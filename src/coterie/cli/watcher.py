@@ -58,9 +58,9 @@ class Watch:
         self._count(run, record)
         self._display.observe(run, record)
 
-    def heard(self, ref: AttemptRef, event: Event) -> None:
+    def on_event(self, ref: AttemptRef, event: Event) -> None:
         """Take in what an attempt does while it runs."""
-        self._display.heard(ref, event)
+        self._display.on_event(ref, event)
 
     def recall(self, history: History) -> None:
         """Take in the records that earlier owners wrote."""
@@ -71,7 +71,7 @@ class Watch:
     def attach(self, shell: "Shell") -> None:
         """Show what the attempts of *shell* do while they run."""
         self._shell = shell
-        shell.events.subscribe(self.heard)
+        shell.events.subscribe(self.on_event)
 
     def waits(self, run: str, turn: str, due: float) -> None:
         """Say until when a turn waits for its quota, which may take hours."""

@@ -229,7 +229,7 @@ class TurnActivities:
 
         after, folder = stall_after(request.agent), (request.cwd or Path()) / request.agent.cwd
         watching = asyncio.create_task(attempt.watch(self._turns, folder, after)) if after is not None else None
-        running = asyncio.ensure_future(ask(self._turns.start(request, attempt.heard), began))
+        running = asyncio.ensure_future(ask(self._turns.start(request, attempt.on_event), began))
         self._running[name] = running
         try:
             result = await asyncio.shield(running)
@@ -283,7 +283,7 @@ class _Attempt:
         self._kept: list[Event] = []
         self._telling: list[asyncio.Task[None]] = []
 
-    def heard(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Take an event of the attempt."""
         request = self._request
         self._count += 1

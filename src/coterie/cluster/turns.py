@@ -66,10 +66,10 @@ class ActivityTurns(Turns):
         session = self._sessions[name] = ActivitySession(self, request, name, on_event)
         return session
 
-    def heard(self, heard: TurnHeard) -> None:
+    def receive(self, heard: TurnHeard) -> None:
         """Take what a running attempt does from its node."""
         if (session := self._sessions.get(heard.attempt)) is not None:
-            session.heard(heard)
+            session.receive(heard)
 
     def over(self, name: str, begun: RunFiles | None, done: TurnDone | None) -> None:
         """Forget the attempt *name*, and take up the files that it left."""
@@ -147,7 +147,7 @@ class ActivitySession:
         """Answer the question of the agent."""
         return await self._control(PERMIT, question, allowed, *([message] if message else []))
 
-    def heard(self, heard: TurnHeard) -> None:
+    def receive(self, heard: TurnHeard) -> None:
         """Take events of the attempt, and the node that performs it."""
         self._node = heard.node
         for event in heard.events:

@@ -202,9 +202,9 @@ class RunWorkflow:
         return any(held.due.brought_by == message for held in gated)
 
     @workflow.signal(name=HEARD)
-    def heard(self, heard: TurnHeard) -> None:
+    def receive(self, heard: TurnHeard) -> None:
         """Take what a running attempt does from its node."""
-        self._turns.heard(heard)
+        self._turns.receive(heard)
 
     @workflow.query(name="asked")
     def asked(self) -> Begin:

@@ -112,7 +112,7 @@ class PostgresExport:
         self._printed: dict[tuple[str, int], bytes] = {}
         self._printing = asyncio.Lock()
         self._listener: Any = None
-        self._heard: Counter[str] = Counter()
+        self._notified: Counter[str] = Counter()
         self._bell = asyncio.Event()
 
     async def put(self, records: Sequence[RunRecord]) -> None:
@@ -210,24 +210,24 @@ class PostgresExport:
         """The ids of the root runs, oldest first."""
         return [run for (run,) in await self._rows(_ROOTS)]
 
-    async def heard(self, root: str) -> int:
+    async def notifications(self, root: str) -> int:
         """How many notifications of new records of *root* have come."""
         async with self._opening:  # of several that begin to follow, one connects
             if self._listener is None or self._listener.is_closed():
                 with suppress(self._asyncpg.PostgresError, *self._broken):
                     self._listener = await self._asyncpg.connect(self._url, timeout=CONNECT_WITHIN, **self._login)
-                    await self._listener.add_listener(CHANNEL, self._hear)
-        return self._heard[root]
+                    await self._listener.add_listener(CHANNEL, self._notify)
+        return self._notified[root]
 
-    async def news(self, root: str, heard: int) -> None:
-        """Wait for another notification of *root* than *heard*, at most `POLL` seconds."""
+    async def news(self, root: str, seen: int) -> None:
+        """Wait for another notification of *root* than *seen*, at most `POLL` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(POLL):
-                while self._heard[root] == heard:
+                while self._notified[root] == seen:
                     await self._bell.wait()
 
-    def _hear(self, connection: Any, pid: int, channel: str, root: str) -> None:
-        self._heard[root] += 1
+    def _notify(self, connection: Any, pid: int, channel: str, root: str) -> None:
+        self._notified[root] += 1
         self._bell.set()
         self._bell.clear()
 
@@ -371,7 +371,7 @@ class PostgresArchive:
         root, seq, last = root_of(run), max(from_seq, 1), None
         self.export.patience = FOLLOW_WITHIN
         while True:
-            heard = await self._background.wait(self.export.heard(root))
+            seen = await self._background.wait(self.export.notifications(root))
             rests = at_rest(last, owned=False) and at_rest(last, self.owned(run))
             news = await self._background.wait(self.export.read(run, seq))
             for last in news:
@@ -380,7 +380,7 @@ class PostgresArchive:
             if rests and not news:
                 return
             if not news:
-                await self._background.wait(self.export.news(root, heard))
+                await self._background.wait(self.export.news(root, seen))
 
     def close(self) -> None:
         """Close the connections."""

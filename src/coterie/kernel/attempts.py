@@ -104,7 +104,7 @@ class Attempts:
         request = self._request(live, start, agent, taken, handle)
         skipped = self._files.said(live.run, request.turn, request.attempt)
 
-        def heard(event: Event) -> None:
+        def on_event(event: Event) -> None:
             """Take the events of the attempt from its beginning, without the text that its file has already."""
             if isinstance(event, Text) and (known := skipped.get(event.channel, 0)):
                 skipped[event.channel] = max(known - len(event.text), 0)
@@ -113,7 +113,7 @@ class Attempts:
                     return
             self._event(live, request.turn, request.attempt, event)
 
-        match await self._turns.find(request, heard):
+        match await self._turns.find(request, on_event):
             case Running(session):
                 return session
             case Finished(result):
@@ -124,7 +124,7 @@ class Attempts:
     def adopt(self, live: DrivenRun, start: Start, agent: AgentPlan, session: Session) -> None:
         """Continue an attempt that was found."""
 
-        async def found(heard: OnEvent) -> Session:
+        async def found(on_event: OnEvent) -> Session:
             return session
 
         self._go(live, start, agent, found)
@@ -176,14 +176,14 @@ class Attempts:
         order: int,
     ) -> None:
         name, attempt = start.ask.turn, start.attempt
-        heard = partial(self._event, live, name, attempt)
+        on_event = partial(self._event, live, name, attempt)
         attests = self._workspace.attests(live.run, agent)
         before = await self._workspace.position(live.run) if attests else None
         after = self._stall_after(agent)
         watching = partial(self._watch, live, name, attempt, agent)
         watch = self._tasks.start(partial(watching, after)) if after is not None else None
         try:
-            result = await ask(begin(heard), partial(self._begun, live, name))
+            result = await ask(begin(on_event), partial(self._begun, live, name))
         finally:
             if watch is not None:
                 watch.cancel()

@@ -100,7 +100,7 @@ class Children:
                 reason = f"its provider did not answer; the child run {live.run} has the details"
             said = AttemptFailed(turn=name, attempt=start.attempt, kind=kind, reason=reason, usage=usage)
 
-        def hear(open_tasks: tuple[str, ...] = ()) -> None:
+        def accept(open_tasks: tuple[str, ...] = ()) -> None:
             self._forget(live, parent)  # from here on what it spent is part of what its parent spent
             if emit is not None and emit.message not in parent.core.messages:  # nor before a crash
                 self._inputs.accept(parent, msgspec.structs.replace(emit, open_tasks=open_tasks))
@@ -112,10 +112,10 @@ class Children:
         order = self._attempts.order(parent, name)
         if isinstance(said, Reply) and parent.kind.waits_for_tasks and parent.kind.needs_open_tasks(said):
             self._tree.external_reads.ask(
-                partial(self._tree.ports.notes.open_tasks, parent.run, parent.kind.notes), hear, order
+                partial(self._tree.ports.notes.open_tasks, parent.run, parent.kind.notes), accept, order
             )
         else:
-            self._queue.put(order, hear)
+            self._queue.put(order, accept)
 
     def _forget(self, live: DrivenRun, parent: DrivenRun) -> None:
         parent.children.pop(live.run, None)

@@ -164,9 +164,9 @@ def start(team: Topology | Plan | str | Path, given: object = "", **options: Unp
     """
     others = options.get("observe")
 
-    def begin(hear: Observe) -> Awaitable[Outcome[Any]]:
+    def begin(notify: Observe) -> Awaitable[Outcome[Any]]:
         def observe(run: str, record: Record) -> None:
-            hear(run, record)
+            notify(run, record)
             if others is not None:
                 others(run, record)
 

@@ -242,8 +242,8 @@ def _observers(kind: Kind, runs: Runs, journal: Journal, observe: Observe | None
         journal: What earlier owners wrote, which those writers catch up with.
     """
     earlier = EarlierRecords(journal)
-    hearing = kind.observers(earlier, journal.run, AttemptFolders(runs))
-    if not hearing:
+    observers = kind.observers(earlier, journal.run, AttemptFolders(runs))
+    if not observers:
         return observe
 
     is_first = True
@@ -253,8 +253,8 @@ def _observers(kind: Kind, runs: Runs, journal: Journal, observe: Observe | None
         catch_up = is_first and which == earlier.run
         if catch_up and not earlier.continues_with(record):
             earlier.forget()
-        for hear in hearing:
-            hear(which, record)
+        for observer in observers:
+            observer(which, record)
         if catch_up:
             is_first = False
             earlier.forget()

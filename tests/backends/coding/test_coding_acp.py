@@ -348,7 +348,7 @@ def test_what_real_agents_can_is_read_from_their_handshake(name: str, about: Age
 def test_the_floor_sees_the_command_however_an_agent_shows_it(update: dict[str, Any]) -> None:
     """As the words of a shell's call, under another name, or in the title alone."""
     call = ToolCall()
-    call.hear(update)
+    call.add(update)
     assert refusal(call.command) == ("rm-rf-root", REASONS["rm-rf-root"])
 
 
@@ -358,7 +358,7 @@ def test_a_real_tool_call_is_read_from_its_messages() -> None:
     for message in wire("acp_claude_agent_acp"):
         update = message.get("params", {}).get("update", {})
         if update.get("sessionUpdate") in ("tool_call", "tool_call_update"):
-            call.hear(update)
+            call.add(update)
             details.append(call.detail)
 
     assert (call.name, call.state) == ("Write", "finished")

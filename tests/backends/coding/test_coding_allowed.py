@@ -185,9 +185,9 @@ def test_only_the_shell_of_an_agent_runs_commands() -> None:
     assert _approval_request("1", "Bash", given).is_certain
     assert not _approval_request("1", "mcp__evil__run", given).is_certain
     shown, titled, named = ToolCall(), ToolCall(), ToolCall()
-    shown.hear({"kind": "execute", "title": "x", "rawInput": given})
-    titled.hear({"kind": "execute", "title": "`coterie emit done x`"})
-    named.hear({"kind": "other", "title": "x", "rawInput": given, "_meta": {"claudeCode": {"toolName": "Edit"}}})
+    shown.add({"kind": "execute", "title": "x", "rawInput": given})
+    titled.add({"kind": "execute", "title": "`coterie emit done x`"})
+    named.add({"kind": "other", "title": "x", "rawInput": given, "_meta": {"claudeCode": {"toolName": "Edit"}}})
     assert (shown.is_certain, shown.command) == (True, "coterie emit done x")
     assert (titled.is_certain, titled.command) == (False, "coterie emit done x")
     assert not named.is_certain

@@ -114,7 +114,7 @@ class _Attempt(CodingAttempt):
         self._answered, first = True, self.said
         self._stop_timer(None)  # it has answered: what it still says is no reason to fail
         if not self._cut.done():
-            await self._hear_out()
+            await self._drain()
         if self._connection.repeats:
             return self.repeated(first)
         return self._ended(ends)
@@ -185,7 +185,7 @@ class _Attempt(CodingAttempt):
             offers = f"; it offers {', '.join(setting.offers)}" if setting.offers else ""
             raise AgentError(setting.method, error.code, f"the agent does not take {what}: {error}{offers}") from None
 
-    async def _hear_out(self) -> None:
+    async def _drain(self) -> None:
         """Hear what the agent still says after its answer, until it has ended, for a short while."""
         assert self._process is not None
         assert self._connection is not None
@@ -220,7 +220,7 @@ class _Attempt(CodingAttempt):
     async def _handle(self, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
         """Answer a request of the agent, or hear what it says; None: there is no such request."""
         if method == "session/update":
-            self._hear(params["update"])
+            self._receive(params["update"])
         elif method == "session/request_permission":
             return await self._permit(params)
         return None
@@ -229,7 +229,7 @@ class _Attempt(CodingAttempt):
         """The outcome of a permission that the agent asks for; one that is open when it is cancelled is cancelled."""
         id = str(params["toolCall"]["toolCallId"])
         call = self._call(id)
-        call.hear(params["toolCall"])
+        call.add(params["toolCall"])
         self._pass_on_starts()
         request = ApprovalRequest(
             id=id, tool=call.name or "tool", detail=call.detail, command=call.command, is_certain=call.is_certain
@@ -246,25 +246,25 @@ class _Attempt(CodingAttempt):
         if not await self.steer(message):
             self.text(f"the agent takes no guidance, so it was not given: {message}\n", "log")
 
-    def _hear(self, update: Mapping[str, Any]) -> None:
+    def _receive(self, update: Mapping[str, Any]) -> None:
         kind = update.get("sessionUpdate")
         if kind == "usage_update":
-            self._hear_usage(update)
+            self._receive_usage(update)
         elif not self._prompted:
             self._replayed += kind == "user_message_chunk" and self._last != kind  # a message may come in pieces
         elif kind in ("tool_call", "tool_call_update"):
-            self._hear_tool(update)
+            self._receive_tool(update)
         elif kind in ("agent_message_chunk", "agent_thought_chunk"):
             self._pass_on_starts()
             channel = "answer" if kind == "agent_message_chunk" else "thinking"
             self.text(messages.text_of(update.get("content")), channel)
         self._last = kind
 
-    def _hear_tool(self, update: Mapping[str, Any]) -> None:
+    def _receive_tool(self, update: Mapping[str, Any]) -> None:
         id = str(update.get("toolCallId", ""))
         call = self._call(id)
         was = call.state
-        call.hear(update)
+        call.add(update)
         if call.detail or call.state:  # some agents say what a call is about in its second message
             self._pass_on_starts()
         if call.state and not was:
@@ -283,7 +283,7 @@ class _Attempt(CodingAttempt):
             self.tool(id, call.name or "tool", "started", detail=call.detail)
         self._starting.clear()
 
-    def _hear_usage(self, update: Mapping[str, Any]) -> None:
+    def _receive_usage(self, update: Mapping[str, Any]) -> None:
         """Add a usage update: its cost is that of the session, of which an earlier attempt may have used a part."""
         tokens, window = messages.context_of(update)
         reset = messages.reset_of(update)

@@ -28,7 +28,7 @@ class AgentConnection:
         self._on_message, self._log = on_message, log
         self._lines = _Lines(process)
         self.ended = self._lines.ended
-        self._connection = Connection(self._hear, self._lines)
+        self._connection = Connection(self._receive, self._lines)
 
     @property
     def repeats(self) -> bool:
@@ -56,7 +56,7 @@ class AgentConnection:
         """Hear no more."""
         await self._connection.close()
 
-    async def _hear(self, method: str, params: Any, is_notification: bool) -> Any:
+    async def _receive(self, method: str, params: Any, is_notification: bool) -> Any:
         try:
             answer = await self._on_message(method, params if isinstance(params, dict) else {})
         except (AttributeError, KeyError, TypeError, ValueError) as error:  # a message of another form

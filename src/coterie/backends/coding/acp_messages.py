@@ -136,7 +136,7 @@ class ToolCall(Struct, kw_only=True):
     result: str = ""
     state: str = ""
 
-    def hear(self, update: Mapping[str, Any]) -> None:
+    def add(self, update: Mapping[str, Any]) -> None:
         """Add what *update* says."""
         named = _object(_object(update, "_meta"), "claudeCode").get("toolName")
         title = update.get("title")

@@ -235,9 +235,9 @@ class _Attempt(CodingAttempt):
                 self._over = True
                 return self._refused(message.data)
             if not isinstance(message, sdk.ResultMessage):
-                self._hear(message)
+                self._receive(message)
                 continue
-            self._hear_totals(message)
+            self._receive_totals(message)
             if message.is_error or message.subtype != "success":
                 self._over = True
                 return self._failed(message)
@@ -252,12 +252,12 @@ class _Attempt(CodingAttempt):
             is_bounded = True
         self._over = transport.may_end = True
         self._stop_timer(None)  # it has answered: what it still says is no reason to fail
-        if not self._cut.done() and await self._hear_out(messages):
+        if not self._cut.done() and await self._drain(messages):
             return self.repeated(answers[0])
         text = "\n\n".join(filter(None, answers)) or self.answer().text
         return Answer(text=self._secrets.hide(text)[-ANSWER_MOST:])
 
-    async def _hear_out(self, messages: "AsyncIterator[sdk.Message]") -> bool:
+    async def _drain(self, messages: "AsyncIterator[sdk.Message]") -> bool:
         """Hear what the program still says after the answer, until it has ended, for a short while.
 
         Whether it gives another result.
@@ -271,7 +271,7 @@ class _Attempt(CodingAttempt):
             async with asyncio.timeout(self.deadlines.late):
                 async for message in messages:
                     again = again or isinstance(message, sdk.ResultMessage)
-                    self._hear(message)
+                    self._receive(message)
         return again
 
     async def _received(self, client: "sdk.ClaudeSDKClient") -> "AsyncIterator[sdk.Message]":
@@ -296,16 +296,16 @@ class _Attempt(CodingAttempt):
             if id in self._guidance:
                 self._guidance[id][1].set()
 
-    def _hear(self, message: "sdk.Message") -> None:
+    def _receive(self, message: "sdk.Message") -> None:
         import claude_agent_sdk as sdk
 
         if isinstance(message, sdk.StreamEvent | sdk.AssistantMessage):
             self._take_up(message.user_message_uuids or ())
         match message:
             case sdk.StreamEvent(parent_tool_use_id=None, event=event):
-                self._hear_piece(event)
+                self._receive_piece(event)
             case sdk.AssistantMessage():
-                self._hear_message(message)
+                self._receive_message(message)
             case sdk.UserMessage(content=list() as blocks):
                 for block in blocks:
                     if isinstance(block, sdk.ToolResultBlock):
@@ -321,7 +321,7 @@ class _Attempt(CodingAttempt):
                     self._session, self._resumed = session, session == self.request.session
                     self.opened(session)
 
-    def _hear_piece(self, event: Mapping[str, Any]) -> None:
+    def _receive_piece(self, event: Mapping[str, Any]) -> None:
         """Pass on a piece of a message that is being written."""
         match event:
             case {"type": "message_start", "message": {"id": str(id), "usage": dict(usage)} as message}:
@@ -335,7 +335,7 @@ class _Attempt(CodingAttempt):
             case {"type": "message_delta", "usage": dict(usage)}:
                 self._count(self._message, self._begun | usage, self._model, top=True)
 
-    def _hear_message(self, message: "sdk.AssistantMessage") -> None:
+    def _receive_message(self, message: "sdk.AssistantMessage") -> None:
         """Pass on a block of a message that is complete, unless its pieces were."""
         import claude_agent_sdk as sdk
 
@@ -366,7 +366,7 @@ class _Attempt(CodingAttempt):
         context = given + said if top else self.used.context_tokens
         self.use(msgspec.structs.replace(sum(self._messages.values(), NO_USAGE), context_tokens=context))
 
-    def _hear_totals(self, message: "sdk.ResultMessage") -> None:
+    def _receive_totals(self, message: "sdk.ResultMessage") -> None:
         """Pass on what the process has used, sub-agents and requests that it does not show included.
 
         The totals of a session that goes on include those of its earlier processes: of these only the share of the

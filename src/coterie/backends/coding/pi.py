@@ -174,7 +174,7 @@ class _Attempt(CodingAttempt):
     async def _turn(self, pi: PiProcess) -> Result:
         """Prompt, and listen until pi works no longer."""
         deadline = self.deadlines.handshake
-        pi.hear = self._hear
+        pi.on_message = self._receive
         try:
             await pi.ask("prompt", deadline, message=_literal(self.request.prompt))
             self._prompted = True
@@ -231,7 +231,7 @@ class _Attempt(CodingAttempt):
         else:
             self.say(event)
 
-    def _hear(self, event: Mapping[str, Any]) -> None:
+    def _receive(self, event: Mapping[str, Any]) -> None:
         match event.get("type"):
             case "agent_start":
                 self._rests.clear()
@@ -249,11 +249,11 @@ class _Attempt(CodingAttempt):
             case "compaction_end" if not event.get("willRetry"):
                 self._rests.set()
             case "message_start":
-                self._hear_start(_dict(event.get("message")))
+                self._receive_start(_dict(event.get("message")))
             case "message_update":
-                self._hear_piece(_dict(event.get("assistantMessageEvent")))
+                self._receive_piece(_dict(event.get("assistantMessageEvent")))
             case "message_end":
-                self._hear_message(_dict(event.get("message")))
+                self._receive_message(_dict(event.get("message")))
             case "tool_execution_start":
                 self._at_work.add(_call(event)[0])
                 self.tool(*_call(event), "started", detail=_input(event.get("args")))
@@ -264,7 +264,7 @@ class _Attempt(CodingAttempt):
             case "extension_error":
                 self.text(f"an extension of pi failed: {event.get('error')}\n", "log")
 
-    def _hear_start(self, message: Mapping[str, Any]) -> None:
+    def _receive_start(self, message: Mapping[str, Any]) -> None:
         """A message of the model begins the answer anew; guidance that was queued is taken up."""
         if message.get("role") == "assistant":
             self.begin_answer()
@@ -275,7 +275,7 @@ class _Attempt(CodingAttempt):
             if taken is not None:
                 taken.set()
 
-    def _hear_piece(self, piece: Mapping[str, Any]) -> None:
+    def _receive_piece(self, piece: Mapping[str, Any]) -> None:
         match piece.get("type"):
             case "text_delta":
                 self._streamed = True
@@ -283,7 +283,7 @@ class _Attempt(CodingAttempt):
             case "thinking_delta":
                 self.text(str(piece.get("delta") or ""), "thinking")
 
-    def _hear_message(self, message: Mapping[str, Any]) -> None:
+    def _receive_message(self, message: Mapping[str, Any]) -> None:
         """A message of the model is complete: take what it used."""
         if message.get("role") != "assistant":
             return

@@ -37,7 +37,7 @@ _SESSIONS = f"{OWN}/sessions"
 _BASH_ENV = "BASH_ENV"
 
 Key = tuple[object, ...]
-Hear = Callable[[Mapping[str, Any]], None]
+OnMessage = Callable[[Mapping[str, Any]], None]
 
 
 class CommandRefused(Exception):
@@ -48,13 +48,13 @@ class PiProcess:
     """A running `pi --mode rpc`: sends commands, passes on events, and waits for the answers.
 
     Attributes:
-        hear: Called with each event; set it when a turn begins.
+        on_message: Called with each message; set it when a turn begins.
         gone: Done once the process has ended, and all that it said was passed on.
     """
 
     def __init__(self, process: WireProcess, launched: Launched, grace: float) -> None:
         self.process, self.launched, self._grace = process, launched, grace
-        self.hear: Hear = lambda message: None
+        self.on_message: OnMessage = lambda message: None
         self._asked: dict[str, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
         self._ids = count(1)
         self._companions: dict[int, str] = {launched.pid: launched.started}
@@ -101,7 +101,7 @@ class PiProcess:
 
     def attach(self, on_event: OnEvent, transcript: Transcript) -> None:
         """Pass on its log to *on_event*, and keep what it says in *transcript*; its events are still ignored."""
-        self.hear = lambda message: None
+        self.on_message = lambda message: None
         self.process.attach(on_event, transcript)
 
     def detach(self) -> None:
@@ -128,7 +128,7 @@ class PiProcess:
                         none = {"type": "extension_ui_response", "id": message.get("id"), "cancelled": True}
                         self.process.send(none)
                     case _:
-                        self.hear(message)
+                        self.on_message(message)
         finally:
             for command, answer in self._asked.values():
                 if not answer.done():
@@ -214,14 +214,14 @@ class PiSlot:
         """
         launched: list[Launched] = []
 
-        def heard(event: Event) -> None:
+        def forward(event: Event) -> None:
             if isinstance(event, Launched):
                 launched.append(event)
             on_event(event)
 
         argv = environment.confine(argv, self._sandbox)
         process = await WireProcess.start(
-            argv, env=environment.env, cwd=environment.cwd, marker=self.marker, secrets=secrets, on_event=heard
+            argv, env=environment.env, cwd=environment.cwd, marker=self.marker, secrets=secrets, on_event=forward
         )
         self.process = PiProcess(process, launched[0], self._grace)
         return self.process

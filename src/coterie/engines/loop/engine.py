@@ -139,10 +139,10 @@ class LoopEngine:
         state = self.state
         if not state.over:
             state.time.apply(record)
-            self._hear(record)
+            self._apply(record)
         return self._commands
 
-    def _hear(self, record: Record) -> None:
+    def _apply(self, record: Record) -> None:
         state = self.state
         match record:
             case records.RunStarted():
@@ -173,7 +173,7 @@ class LoopEngine:
             case records.TreesJoined():
                 state.unmerged = 0
                 if text := describe_unmerged(record):
-                    state.heard(TurnOutput(name="the files of the branches", text=text), counts=False)
+                    state.add_output(TurnOutput(name="the files of the branches", text=text), counts=False)
             case records.GuidanceDelivered(attempt=0):
                 state.guidance = [one for one in state.guidance if one[0] not in record.messages]
             case records.EventEmitted():
@@ -326,7 +326,7 @@ class LoopEngine:
             turn.guidance = []  # the turn showed it
             if not turn.review:
                 state.promise_refused = record.promise_refused
-                state.heard(TurnOutput(name=f"iteration {turn.iteration}", text=record.text))
+                state.add_output(TurnOutput(name=f"iteration {turn.iteration}", text=record.text))
                 state.failure, state.printed, state.failures = "", "", 0
         elif turn.printed and turn.events and isinstance(record, records.TurnCancelled):
             state.failure, state.printed = f"{record.turn}: {record.reason}", turn.printed
@@ -421,7 +421,7 @@ class LoopEngine:
             outcome = wave.outcomes[turn]
             text = "" if outcome == "completed" else f" ({_outcome_text(outcome)})"
             name = f"wave {wave.number}, branch {k}{text}: {objective}"
-            state.heard(TurnOutput(name=name, text=wave.texts.get(turn, "")), counts=False)
+            state.add_output(TurnOutput(name=name, text=wave.texts.get(turn, "")), counts=False)
         succeeded = "completed" in wave.outcomes.values()
         called_off = set(wave.outcomes.values()) == {"cancelled"}
         if succeeded and wave.base != EXPLORE:

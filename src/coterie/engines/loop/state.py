@@ -118,7 +118,7 @@ class State:
     stopped: bool = False
     over: bool = False
 
-    def heard(self, output: TurnOutput, counts: bool = True) -> None:
+    def add_output(self, output: TurnOutput, counts: bool = True) -> None:
         """Keep *output*; if it *counts*, it is the output of an iteration, which may stall."""
         if counts:
             self.same = self.same + 1 if output.text and output.text == self.last else int(bool(output.text))

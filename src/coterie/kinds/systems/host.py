@@ -207,14 +207,14 @@ class SystemHost:
             if self._calls.pop(turn, None) is not None:
                 self._services.write(CallDropped(turn=turn), source="agent")
 
-        def hear(ref: AttemptRef, event: Event) -> None:
+        def on_event(ref: AttemptRef, event: Event) -> None:
             if say is None or not isinstance(event, Text) or event.channel != "answer":
                 return
             if turn and ref.marker.startswith(f"{self._run}/{turn}."):
                 say(ref.marker.removeprefix(f"{self._run}/"), event.text)
 
         self._services.post(ask, ended.cancel)
-        unsubscribe = self._services.events.subscribe(hear)
+        unsubscribe = self._services.events.subscribe(on_event)
         try:
             return await ended
         except asyncio.CancelledError:
