@@ -23,6 +23,7 @@ import sys
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from types import MappingProxyType
 
 from coterie.backends import process_table
@@ -137,15 +138,28 @@ def marks_of(pid: int = 0) -> tuple[str, ...] | None:
         if (process := process_table.look_up(pid)) is None or process.dead:
             return None
         found += map("{:x}".format, _limits_in(process))
-    pid = pid or os.getpid()
-    while process_table.HAS_PROC and pid > 1 and (process := process_table.look_up(pid)) is not None:
-        found.append(_mark_of(pid))
-        pid = process.parent
+    found += _marks_above(pid or os.getpid(), os.getpid())
     marks: dict[int, str] = {}
     for mark in filter(None, found):
         if (number := _number(mark)) not in marks or "/" in mark:
             marks[number] = mark
     return tuple(marks.values())
+
+
+def _marks_above(pid: int, until: int = 0) -> list[str]:
+    """The marks in the environments of *pid* and of its ancestors; those of process *until* are looked up once."""
+    found: list[str] = []
+    while process_table.HAS_PROC and pid > 1 and (process := process_table.look_up(pid)) is not None:
+        if pid == until:
+            return found + _own_marks(pid)
+        found.append(_mark_of(pid))
+        pid = process.parent
+    return found
+
+
+@cache
+def _own_marks(pid: int) -> list[str]:
+    return _marks_above(pid)
 
 
 def is_within(marks: Iterable[str], known: Iterable[str]) -> bool:
