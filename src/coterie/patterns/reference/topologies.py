@@ -42,6 +42,7 @@ class PatternTopology(BaseTopology):
     """A topology that runs a built-in pattern."""
 
     pure: ClassVar[bool] = True
+    _read: tuple[dict[str, Any], Config] | None = None
 
     async def _run(self, context: ExecutionContext) -> dict[str, Any]:
         """Check everything, then run the pattern."""
@@ -103,7 +104,10 @@ class PatternTopology(BaseTopology):
 
     def _pattern_config(self) -> Config:
         """The configuration as the pattern sees it; its defaults, if it is invalid."""
-        return read_config(self._kind.config, self._settings())[0] or self._kind.config()
+        settings = self._settings()
+        if self._read is None or self._read[0] != settings:  # each call asks for it
+            self._read = settings, read_config(self._kind.config, settings)[0] or self._kind.config()
+        return self._read[1]
 
     @property
     def _kind(self) -> PatternSpec:
@@ -114,7 +118,7 @@ class PatternTopology(BaseTopology):
 
     def _settings(self) -> dict[str, Any]:
         """The part of the configuration that the pattern knows: a subclass may add settings."""
-        known = {field.name for field in msgspec.structs.fields(self._kind.config)}
+        known = self._kind.config.__struct_fields__
         said = self._config.model_dump(mode="json")
         return {name: value for name, value in said.items() if name in known}
 
