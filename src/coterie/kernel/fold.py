@@ -297,9 +297,7 @@ class Fold(Reopenable):
             case r.RunOwned():
                 self.epoch, self.limits, self.stopped = record.epoch, record.limits, ""
                 self.owned, self.until = record.seq, 0.0
-                if (
-                    self.stopping is not None
-                ):  # a limit that was decided under an earlier owner: the engine decides again
+                if self.stopping is not None:  # decided under an earlier owner: the engine decides again
                     self.todo.pop(self.stopping, None)
                     self.stopping = None
                 if self.started is not None and (origin := self.started.forked_from) is not None:
