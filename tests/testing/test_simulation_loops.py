@@ -135,14 +135,14 @@ def crash_is_a_failure(patch: pytest.MonkeyPatch) -> None:
 
 def decided_twice(patch: pytest.MonkeyPatch) -> None:
     """Every new owner decides anew what comes next, though it was decided."""
-    hear = LoopEngine._hear
+    hear = LoopEngine._apply
 
     def again(loop: LoopEngine, record: records.Record) -> None:
         if isinstance(record, records.RunOwned) and record.epoch > 1:
             loop.state.stopped = True
         hear(loop, record)
 
-    patch.setattr(LoopEngine, "_hear", again)
+    patch.setattr(LoopEngine, "_apply", again)
 
 
 def branch_started_anew(patch: pytest.MonkeyPatch) -> None:
