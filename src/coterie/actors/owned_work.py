@@ -17,7 +17,7 @@ LAST_CHANCE = 1.0
 def leaves_loop(error: BaseException) -> bool:
     """Whether *error*, raised in code of an agent, ends the event loop instead of the agent.
 
-    Ctrl-C does where no signal handler takes it, and so does the end of a coroutine that nobody awaits any more; a
+    Ctrl-C does where no signal handler takes it, and so does the end of a coroutine that is dropped; a
     `KeyboardInterrupt` or a `GeneratorExit` that the code raises itself does not.
     """
     if type(error) is KeyboardInterrupt:
