@@ -464,3 +464,20 @@ def test_a_limit_that_a_user_has_set_is_no_mark(zoo: Zoo, tmp_path: Path) -> Non
 
     assert marks_of(pid) == marks_of() == ()
     assert marks_of(zoo.start(SLEEPER, marker="zz").pid) == ("zz",)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the environment of another process is in /proc")
+def test_a_process_has_the_marks_of_the_one_that_asks_and_of_those_above_it() -> None:
+    """An owner that runs within an attempt looks at a child without an environment, however often."""
+    program = (
+        "import subprocess\n"
+        "from coterie.backends.processes import marks_of\n"
+        "child = subprocess.Popen(['/bin/sleep', '60'], env={})\n"
+        "print(marks_of(child.pid), marks_of(child.pid))\n"
+        "child.kill()\n"
+    )
+    asked = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | {MARK: "outer/a#1.1"}, capture_output=True, text=True
+    )
+
+    assert asked.stdout == f"{('outer/a#1.1',)} {('outer/a#1.1',)}\n", asked.stderr

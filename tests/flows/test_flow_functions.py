@@ -299,3 +299,18 @@ def test_a_resumed_and_a_forked_run_give_the_type_of_their_flow() -> None:
     assert plain.result.outputs == {"publisher": {"result": "About tea (1)"}}
     assert (limited.status, limited.reason) == ("stopped", "max_turns")
     assert not limited.result
+
+
+def test_an_argument_of_a_started_run_says_what_it_takes() -> None:
+    """At the call: the function that hears of the records is wrapped, and would be wrong only at the first."""
+
+    async def main() -> None:
+        for wrong, why in (
+            ({"observe": 5}, "observe is a function, not 5"),
+            ({"max_turns": 3}, "start() has no argument 'max_turns'; write limits=coterie.Limits(max_turns=3)"),
+        ):
+            with pytest.raises(coterie.CoterieError) as refused:
+                coterie.start(loop(), "tea", **wrong)  # type: ignore[call-overload]
+            assert str(refused.value) == why
+
+    asyncio.run(main())

@@ -161,8 +161,11 @@ def start(team: Topology | Plan | str | Path, given: object = "", **options: Unp
     """Run a team in a new task; see `run` for the arguments, and `StartedRun` for what it returns.
 
     What `run` raises is raised where the result is awaited. A running event loop is needed.
+
+    Raises:
+        UsageError: If an option is unknown, or has the wrong type or value, or no event loop runs.
     """
-    others = options.get("observe")
+    others = _checked("start", options, StartOptions).get("observe")
 
     def begin(notify: Observe) -> Awaitable[Outcome[Any]]:
         def observe(run: str, record: Record) -> None:

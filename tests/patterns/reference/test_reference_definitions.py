@@ -514,3 +514,13 @@ def test_an_overridden_broadcast_is_called() -> None:
 
     assert play(made, {"question": "?"}).output_data is not None
     assert heard == [("proponent", []), ("opponent", [])]
+
+
+def test_a_setting_that_is_changed_between_executions_counts() -> None:
+    """The configuration is read once for many calls, and again when it has changed."""
+    made: Any = team(TopologyType.DEBATE, ["proponent", "opponent", "mediator"], max_rounds=2)
+    assert made.as_team().config.max_rounds == 2
+
+    made.debate_config.max_rounds = 5
+
+    assert made.as_team().config.max_rounds == 5
