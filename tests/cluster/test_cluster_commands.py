@@ -40,10 +40,38 @@ def test_a_team_is_submitted_waited_for_and_exported(temporal_server: Server, tm
         assert "nothing was started" in again.stderr
         other = coterie("submit", "pair.at", "another", "--id", "note-1", cwd=tmp_path, cluster=cluster)
         assert (other.returncode, "with another input" in other.stderr) == (2, True)
+        elsewhere = coterie(
+            *("submit", "pair.at", "a note", "--id", "note-1", "--wait"),
+            cwd=tmp_path,
+            cluster=f"{temporal_server.url}?export={tmp_path / 'another'}",
+        )
+        assert (elsewhere.returncode, "journal is in another export" in elsewhere.stderr) == (2, True)
         node.send_signal(signal.SIGTERM)
         assert node.wait(180) == 0
     records = list(JsonlStore(tmp_path / "export").read("note-1"))
     assert [one.turn for one in records if isinstance(one, TurnFinished)] == ["writer#1", "judge#1"]
+
+
+@pytest.mark.slow
+def test_a_run_that_no_node_has_begun_is_known_by_its_history(temporal_server: Server, tmp_path: Path) -> None:
+    """The same submission is no second run; another input is refused, and another team that has another export."""
+    team = TEAM.replace("{ Write }", "{ Write " + "at length " * 200 + "}")
+    (tmp_path / "pair.at").write_text(team)
+    cluster = f"{temporal_server.url}?export={tmp_path / 'export'}"
+
+    def submit(text: str, cluster: str = cluster) -> tuple[int, str]:
+        words = ("submit", "pair.at", text, "--id", "unserved", "--no-files")
+        done = coterie(*words, cwd=tmp_path, cluster=cluster)
+        return done.returncode, done.stderr
+
+    assert "waits for one" in submit("a note")[1]
+    status, said = submit("a note")
+    assert (status, "nothing was started" in said) == (0, True)
+    status, said = submit("another")
+    assert (status, "with another input" in said) == (2, True)
+    (tmp_path / "pair.at").write_text(team.replace("Write", "Paint"))
+    status, said = submit("a note", f"{temporal_server.url}?export={tmp_path / 'another'}")
+    assert (status, "journal is in another export" in said) == (2, True)
 
 
 SPY = """#!/bin/sh

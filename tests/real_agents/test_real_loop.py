@@ -301,7 +301,7 @@ def test_a_long_limit_parks_the_run(real: RealAgents, provider: Provider, tmp_pa
     assert loop.returncode == 3, err
     [failed] = [one for one in records(folder) if isinstance(one, r.AttemptFailed)]
     assert failed.kind == "rate_limited"
-    assert 3500 < failed.wait < 4400
+    assert 3500 < failed.wait <= 4501  # Claude Code adds up to a quarter
 
 
 def descendants(pid: int) -> list[int]:

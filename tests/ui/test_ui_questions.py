@@ -98,7 +98,7 @@ CASES = {
         *(("run", "-t", "system.yaml", "Go"), "team#1.1/one#1", "team#1.1/two#1", "[data-actor=team]", "2 turns"),
         is_retried=False,
     ),
-    "cluster": Case(("submit", "steps.at", "--no-files", "Go", "--id", "far"), changes=False),
+    "cluster": Case(("submit", "steps.at", "--no-files", "Go", "--id", "far-page"), changes=False),
 }
 QUIET: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
 

@@ -13,6 +13,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import (
     Client,
+    WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
 )
@@ -111,21 +112,44 @@ async def submit(
 
 
 async def _check_same(client: Client, export: Export, begin: Begin) -> None:
-    """Check that the run with the id of *begin* has the same plan and the same input.
+    """Check that the run with the id of *begin* has the same plan, the same input and the same export.
 
     Raises:
         UsageError: If it was not.
     """
-    first = next((one for run, one in await export.load(begin.run) if run == begin.run), None)
-    if isinstance(first, RunStarted):
+    handle = client.get_workflow_handle(begin.run)
+    running = True
+    if (first := await _first(export, begin.run)) is None:  # it began a moment ago, or has another export
+        running = (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
+        first = await _first(export, begin.run)
+    if first is not None:
         plan_hash, given = first.plan_hash, first.input
-    else:  # it began a moment ago
-        known: Begin = await client.get_workflow_handle(begin.run).query("asked", result_type=Begin)
+    elif not running or (known := await _begun(client, handle)) is None:
+        raise UsageError(
+            f"there is a run {begin.run!r} whose journal is in another export: choose another --id, or use the address "
+            "of a cluster (--cluster) that it was submitted with"
+        )
+    else:
         plan_hash, given = from_json(known.plan).content_hash(), known.given
     if plan_hash != from_json(begin.plan).content_hash():
         raise UsageError(f"there is a run {begin.run!r} of another plan: choose another --id")
     if given != begin.given:
         raise UsageError(f"there is a run {begin.run!r} with another input: choose another --id")
+
+
+async def _first(export: Export, run: str) -> RunStarted | None:
+    return next((one for name, one in await export.load(run) if name == run and isinstance(one, RunStarted)), None)
+
+
+async def _begun(client: Client, handle: WorkflowHandle[Any, Any]) -> Begin | None:
+    """How the run began, by its history, which needs no node; None if its texts are in another export."""
+    event = await anext(handle.fetch_history_events(page_size=1))
+    try:
+        read = client.data_converter.decode
+        begin: Begin = (await read(event.workflow_execution_started_event_attributes.input.payloads, [Begin]))[0]
+    except ClusterFailed:
+        return None
+    return begin if begin.plan else None
 
 
 async def unserved(client: Client, plan: Plan) -> list[str]:

@@ -206,11 +206,6 @@ class RunWorkflow:
         """Take what a running attempt does from its node."""
         self._turns.receive(heard)
 
-    @workflow.query(name="asked")
-    def asked(self) -> Begin:
-        """The beginning of this link of the chain."""
-        return self._begin
-
     @workflow.query(name="newest")
     def newest(self, known: dict[str, int]) -> list[tuple[str, AnyRecord]]:
         """The records of the runs in *known* after the last one that is known of each."""
