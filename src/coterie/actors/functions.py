@@ -30,6 +30,7 @@ class AgentFunction:
     call: Callable[..., Any]
     signature: Signature
     is_async: bool
+    gives_fields: bool
 
     @classmethod
     def at(cls, path: str) -> "AgentFunction":
@@ -39,7 +40,8 @@ class AgentFunction:
             ClassNotFound: It cannot be imported.
         """
         call = load_function(path)
-        return cls(call, signature_of(call), inspect.iscoroutinefunction(call))
+        signature = signature_of(call)
+        return cls(call, signature, inspect.iscoroutinefunction(call), fields_of(signature.result) is not None)
 
 
 class FunctionTurn(InlineAttempt):
@@ -102,7 +104,7 @@ class FunctionTurn(InlineAttempt):
         what = f"what {self._request.agent.name}() returned"
         try:
             declared = [want.name for want in self._request.agent.outputs]
-            whole = declared == [RESULT] and fields_of(self._function.signature.result) is None
+            whole = declared == [RESULT] and not self._function.gives_fields
             outputs = plain(as_outputs(answer, whole=whole), what)
         except (TypeError, ValueError, RecursionError) as error:
             said = str(error)

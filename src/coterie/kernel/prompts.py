@@ -22,6 +22,7 @@ from coterie.workspace.base import Workspace
 from coterie.workspace.notes import Notes, NoteSettings, ShownNotes
 
 _FILE = "file:"
+_json = json.JSONEncoder(ensure_ascii=False).encode
 _GO_ON = (
     "# Go on where you stopped\n\n"
     "This turn was interrupted, and its session, with what you read and did, goes on here. Check what is done, then do "
@@ -185,7 +186,7 @@ def how_to_answer(wanted: tuple[Wanted, ...], human: bool = False) -> list[Part]
     for output in wanted:
         if output.schema:
             optional = " (may be left out)" if output.optional else ""
-            what = f"a value that fits this JSON Schema{optional}: {json.dumps(output.schema, ensure_ascii=False)}"
+            what = f"a value that fits this JSON Schema{optional}: {_json(output.schema)}"
         elif output.type == "enum":
             what = "one of " + ", ".join(json.dumps(value) for value in output.values)
         elif output.values:
@@ -228,7 +229,7 @@ def task_parts(given: dict[str, Any]) -> list[Part]:
         parts.append(Part(f"# Task\n\n{task}", "task"))
     if len(given) > ("prompt" in given):
         named = {name: value for name, value in given.items() if name != "prompt"}
-        lines = [f"- {k}: {v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)}" for k, v in named.items()]
+        lines = [f"- {k}: {v if isinstance(v, str) else _json(v)}" for k, v in named.items()]
         parts.append(Part("# Input\n\n" + "\n".join(lines), "input"))
     return parts
 
@@ -242,7 +243,7 @@ def _result(fold: Fold, result: TurnFinished) -> Part:
         wanted = {output.name for output in plan.outputs} if plan else set()
         shown = {name: value for name, value in shown.items() if name in wanted}
     if shown:
-        text += f"\n\nOutputs: {json.dumps(shown, ensure_ascii=False)}"
+        text += f"\n\nOutputs: {_json(shown)}"
     return Part(text, "result", result.turn)
 
 
