@@ -16,7 +16,8 @@ from coterie.planning.place import RunPlace
 from coterie.planning.plan import Plan, to_json
 from coterie.runs.attempt_folders import AttemptFolders
 from coterie.runs.repository import Runs
-from coterie.views.projection import as_line, fold
+from coterie.views.projected_lines import as_line
+from coterie.views.projection import fold
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from loop_play import ROUND, Play, loop_plan, review, waves
 from coterie.journal import records as r
 from coterie.journal.codec import Decoder
 from coterie.planning.plan import Limits, to_json
-from coterie.views.projection import LoopProjection, as_line, beginning, fold, wave_id
+from coterie.views.projected_lines import as_line, beginning, wave_id
+from coterie.views.projection import LoopProjection, fold
 
 HISTORIES = Path(__file__).parent.parent / "histories" / "0.1"
 FIELDS = {

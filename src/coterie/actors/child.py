@@ -113,16 +113,8 @@ class AgentChild:
             raise
         self.phase = RUNNING
         self.started += 1
-        self.node.sink(
-            ActorStarted(
-                name=self.spec.name,
-                kind=self.spec.kind,
-                path=self._path,
-                type=self.type,
-                incarnation=incarnation,
-                address=agent._served_at,
-            )
-        )
+        about: dict[str, Any] = {"path": self._path, "type": self.type, "address": agent._served_at}
+        self.node.sink(ActorStarted(name=self.spec.name, kind=self.spec.kind, incarnation=incarnation, **about))
         if self._ending is not None:
             self._end_early()
         elif self.mailbox:
@@ -178,9 +170,8 @@ class AgentChild:
 
     async def _done(self, task: "asyncio.Task[Any]", deadline: float | None) -> bool:
         left = None if deadline is None else max(deadline - self.node.loop.time(), 0.0)
-        if left == 0.0:
-            return task.done()
-        await asyncio.wait({task}, timeout=left)
+        if left != 0.0:
+            await asyncio.wait({task}, timeout=left)
         return task.done()
 
     async def _wind_down(self, deadline: float | None) -> tuple[bool, str]:

@@ -5,10 +5,8 @@ can be made again at any time; nothing of ours ever reads them. Where that syste
 that was read again), the record's own topic is used.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
-from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import Any
 
@@ -19,6 +17,7 @@ from coterie.planning.loop import GLOBAL, REVIEW, LoopPlan
 from coterie.planning.plan import AgentPlan, from_json
 from coterie.topology.events import allowed, suggested
 from coterie.values import dataclass
+from coterie.views.projected_lines import iso, line_of, milliseconds, wave_id
 
 Prompts = Callable[[str, int], str]
 """Gives the prompt of an attempt, `prompts(turn, attempt)`; an empty text where that is not kept."""
@@ -26,8 +25,6 @@ Prompts = Callable[[str, int], str]
 EndOf = Callable[[str], str]
 """Gives the reason of the end of a child run; an empty text if it is unknown."""
 
-VERSION = 1
-"""The version that each line names."""
 TRANSIENT = frozenset({"rate_limited", "transient"})
 TAIL = 2_000
 """Characters of an output that a line on a failure shows."""
@@ -107,7 +104,6 @@ class LoopProjection:
             r.RunOwned: self._run_owned,
             r.RunStopped: self._run_stopped,
             r.RunFinished: self._run_finished,
-            r.IterationStarted: self._iteration_started,
             r.TurnStarted: self._turn_started,
             r.AttemptFailed: self._attempt_failed,
             r.AttemptInterrupted: self._attempt_interrupted,
@@ -122,7 +118,6 @@ class LoopProjection:
             r.ConfigChanged: self._config_changed,
             r.ConfigHeld: self._config_changed,
             r.ConfigRejected: self._config_rejected,
-            r.PlanReloaded: self._plan_reloaded,
             r.WaveStarted: self._wave_started,
             r.WaveTimeout: self._wave_timeout,
             r.WaveJoined: self._wave_joined,
@@ -134,7 +129,11 @@ class LoopProjection:
         self._time.apply(record)
         if isinstance(record, r.AttemptFailed | r.AttemptInterrupted | r.TurnFinished | r.TurnCancelled):
             self._cost += record.usage.cost
-        if isinstance(record, r.RunReopened):
+        if isinstance(record, r.IterationStarted):
+            self._position = record
+        elif isinstance(record, r.PlanReloaded):
+            self._take(record.plan)
+        elif isinstance(record, r.RunReopened):
             self._reopen(record)
         handler = self._handlers.get(type(record))
         return list(handler(record)) if handler is not None else []
@@ -155,7 +154,7 @@ class LoopProjection:
             "objective": str(record.input.get("prompt", "")) or plan.objective,
             "preset": place.preset,
             "trigger": "branch" if record.parent else "cli",
-            "created_at": _iso(record.at),
+            "created_at": iso(record.at),
             "project_dir": place.project,
             "work_dir": record.cwd or place.work_dir,
             "backend": PurePath(command).name or thinker.backend,
@@ -218,7 +217,10 @@ class LoopProjection:
             case "cost_budget":
                 return {"cost_usd": str(self._cost), "max_cost_usd": str(plan.max_cost)}
             case "max_runtime":
-                return {"elapsed_ms": _ms(self._time.until(self._at)), "max_runtime_ms": _ms(plan.max_runtime)}
+                return {
+                    "elapsed_ms": milliseconds(self._time.until(self._at)),
+                    "max_runtime_ms": milliseconds(plan.max_runtime),
+                }
             case "stalled":
                 return {"identical_outputs": str(plan.stall), "stall_iterations": str(plan.stall)}
         return {}
@@ -239,10 +241,6 @@ class LoopProjection:
             self._plan, self._agents = plan.coordination, dict(plan.agents)
 
     # -- iterations and reviews ---------------------------------------------------------------------------------------
-
-    def _iteration_started(self, record: r.IterationStarted) -> Iterator[dict[str, Any]]:
-        self._position = record
-        yield from ()
 
     def _turn_started(self, record: r.TurnStarted) -> Iterator[dict[str, Any]]:
         if self._branch(record.turn):
@@ -381,10 +379,6 @@ class LoopProjection:
     def _config_rejected(self, record: r.ConfigRejected) -> Iterator[dict[str, Any]]:
         yield self._line("config.rejected", {"reason": record.reason})
 
-    def _plan_reloaded(self, record: r.PlanReloaded) -> Iterator[dict[str, Any]]:
-        self._take(record.plan)
-        yield from ()
-
     # -- waves --------------------------------------------------------------------------------------------------------
 
     def _wave_started(self, record: r.WaveStarted) -> Iterator[dict[str, Any]]:
@@ -429,7 +423,7 @@ class LoopProjection:
             "wave_id": self._wave_id(wave.started.wave),
             "branch_id": self._branch(name),
             "stop_reason": reason,
-            "elapsed_ms": _ms(self._at - (turn.began if turn else self._at)),
+            "elapsed_ms": milliseconds(self._at - (turn.began if turn else self._at)),
             "output": output,
         }
         return self._line("wave.branch.finish", fields, wave.position.n)
@@ -445,7 +439,7 @@ class LoopProjection:
             return
         trigger, n = wave.started.event, wave.position.n
         common = {"wave_id": self._wave_id(record.wave), "trigger_topic": trigger}
-        elapsed = {"elapsed_ms": _ms(record.at - wave.began)}
+        elapsed = {"elapsed_ms": milliseconds(record.at - wave.began)}
         told = ",".join(f"{self._branch(turn)}:{wave.reasons.get(turn, outcome)}" for turn, outcome in record.outcomes)
         count = {"branch_count": str(len(record.outcomes)), "branch_outcomes": told, "concurrency_source": "agent"}
         yield self._line("wave.join.start", common | count | elapsed, n)
@@ -476,15 +470,10 @@ class LoopProjection:
         return found.iteration if found is not None else self._position.n
 
     def _line(self, topic: str, fields: dict[str, Any], iteration: int | None = None) -> dict[str, Any]:
-        return self._head(topic, iteration) | {"fields": fields}
+        return line_of(self._run, topic, self._at, iteration, fields=fields)
 
     def _said(self, topic: str, payload: str, source: str, iteration: int | None) -> dict[str, Any]:
-        return self._head(topic, iteration) | {"payload": payload, "source": source}
-
-    def _head(self, topic: str, iteration: int | None) -> dict[str, Any]:
-        """What every line begins with; the run comes first, so that its lines are known by their beginning."""
-        n = {"iteration": str(iteration)} if iteration is not None else {}
-        return {"run": self._run, **n, "topic": topic, "ts": _iso(self._at), "v": VERSION}
+        return line_of(self._run, topic, self._at, iteration, payload=payload, source=source)
 
 
 def fold(
@@ -496,21 +485,6 @@ def fold(
         yield from projection.apply(record)
 
 
-def as_line(line: dict[str, Any]) -> bytes:
-    """*line* as in the file."""
-    return json.dumps(line, separators=(",", ":")).encode() + b"\n"
-
-
-def beginning(run: str) -> bytes:
-    """How each line of *run* begins."""
-    return as_line({"run": run})[:-2] + b","
-
-
-def wave_id(run: str, number: int) -> str:
-    """What the *number*-th wave of *run* is called where waves of many runs lie together."""
-    return f"{run}-wave-{number}"
-
-
 def _base(event: str) -> str:
     """The event that the branches of a wave are routed by; empty for a wave that comes back to where it was opened."""
     base = event.removesuffix(".parallel")
@@ -520,11 +494,3 @@ def _base(event: str) -> str:
 def _command(agent: AgentPlan) -> tuple[str, str]:
     """The command of *agent*, and its arguments as that system writes a list."""
     return (agent.argv[0] if agent.argv else ""), ",".join(agent.argv[1:])
-
-
-def _ms(seconds: float) -> str:
-    return str(round(seconds * 1000))
-
-
-def _iso(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

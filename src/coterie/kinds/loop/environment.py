@@ -9,7 +9,7 @@ from pathlib import Path
 from coterie.backends.agentside.client import NOTES_FOLDER
 from coterie.engines.loop import LoopEngine
 from coterie.planning.place import RunPlace
-from coterie.views.projection import wave_id
+from coterie.views.projected_lines import wave_id
 from coterie.workspace.notes import EntryFiles, NoteSettings
 
 _BRANCH = re.compile(r"wave-(\d+)\.(\d+)#")

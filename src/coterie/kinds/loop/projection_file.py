@@ -18,7 +18,8 @@ from coterie.journal.records import Record, RunFinished, RunStarted
 from coterie.kernel.attempt_files import KeptPrompts
 from coterie.planning.loop import LoopPlan
 from coterie.planning.plan import Plan, from_json
-from coterie.views.projection import LoopProjection, Prompts, as_line, beginning, fold
+from coterie.views.projected_lines import as_line, beginning
+from coterie.views.projection import LoopProjection, Prompts, fold
 from coterie.waits import waiting
 
 Read = Callable[[str], Iterable[Record]]

@@ -22,7 +22,8 @@ from coterie.journal import records as r
 from coterie.journal.base import Reader
 from coterie.kernel.attempt_files import KeptPrompts
 from coterie.kinds.loop.projection_file import prompts_of
-from coterie.views.projection import as_line, fold, wave_id
+from coterie.views.projected_lines import as_line, wave_id
+from coterie.views.projection import fold
 from coterie.views.timeline import sentence
 from coterie.views.words import duration
 
