@@ -53,7 +53,7 @@ WHY = {
     "coterie.backends.base": "names the attempt, so that its processes can be recognized",
     "coterie.backends.child": "starts the process and receives its output",
     "coterie.backends.command": "runs the agent's command and makes its result",
-    "coterie.backends.kept_command": "decides whether the command is to outlive the owner of the run",
+    "coterie.backends.detached_command": "decides whether the command is to outlive the owner of the run",
     "coterie.backends.outcome": "decodes the output while it comes, with secrets redacted",
     "coterie.backends.process_table": "looks up the process that was started",
     "coterie.backends.processes": "marks the agent's processes, and makes sure that none is left behind",
@@ -166,6 +166,7 @@ WHY = {
     "coterie.backends.secrets": "collects the secrets to redact from the agent's environment",
     "coterie.topology.events": "finds the roles that the last event leads to, and the events that they may emit",
     "coterie.topology.graph": "looks up the arrows of the agent that answered",
+    "coterie.views.projected_lines": "writes the form of those lines",
     "coterie.views.projection": "translates records into the lines of the earlier system",
 }
 """What each file is crossed for, by module."""

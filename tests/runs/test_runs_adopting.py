@@ -15,7 +15,7 @@ import preforked
 import pytest
 from until import until
 
-from coterie.backends.agentside import keeper
+from coterie.backends.agentside import detached
 from coterie.backends.processes import end_orphans
 
 AGENT = """#!/bin/sh
@@ -110,9 +110,9 @@ def attempt(folder: Path, name: str = "slow#1.1") -> Path:
     return found
 
 
-def wait_for_keeper(folder: Path) -> None:
+def wait_for_supervisor(folder: Path) -> None:
     """Wait until the process that keeps the first agent has ended."""
-    with (attempt(folder) / keeper.PID).open() as file:
+    with (attempt(folder) / detached.PID).open() as file:
         fcntl.flock(file, fcntl.LOCK_SH)
 
 
@@ -133,14 +133,14 @@ def check_adopted(folder: Path) -> None:
     ).read_text()
     stream = [json.loads(line) for line in (attempt(folder) / "stream.jsonl").read_text().splitlines()]
     assert "".join(event["text"] for event in stream) == WHOLE
-    assert not [path for path in attempt(folder).iterdir() if keeper.owns(path.name)]
+    assert not [path for path in attempt(folder).iterdir() if detached.owns(path.name)]
 
 
 def test_an_attempt_that_finished_meanwhile_is_adopted(folder: Path) -> None:
     """Its answer and the output that it gave while the run had no owner count; it is not asked again."""
     killed_at_work(folder)
     release(folder)
-    wait_for_keeper(folder)
+    wait_for_supervisor(folder)
     ended = preforked.run("resume", "last", cwd=folder)
 
     assert ended.returncode == 0, ended.stderr
@@ -193,8 +193,8 @@ def test_an_attempt_that_finished_is_adopted_though_its_launch_was_not_recorded(
     assert dead.returncode == -signal.SIGKILL
     (folder / "begun").read_text()
     release(folder)
-    wait_for_keeper(folder)
-    pid = int((attempt(folder) / keeper.PID).read_text())
+    wait_for_supervisor(folder)
+    pid = int((attempt(folder) / detached.PID).read_text())
     ended = preforked.run("resume", "last", cwd=folder)
 
     assert ended.returncode == 0, ended.stderr
@@ -222,11 +222,11 @@ def test_what_a_finished_attempt_left_is_removed_by_the_next_owner(folder: Path)
     release(folder)
     assert owner.wait(300) == -signal.SIGKILL
     assert [one["turn"] for one in topics(folder, "turn.finished")] == ["slow#1"]
-    assert [path for path in attempt(folder).iterdir() if keeper.owns(path.name)]
+    assert [path for path in attempt(folder).iterdir() if detached.owns(path.name)]
     ended = preforked.run("resume", "last", cwd=folder)
 
     assert ended.returncode == 0, ended.stderr
-    assert not [path for path in attempt(folder).iterdir() if keeper.owns(path.name)]
+    assert not [path for path in attempt(folder).iterdir() if detached.owns(path.name)]
 
 
 def test_an_attempt_is_adopted_again_when_its_second_owner_is_killed(folder: Path) -> None:
@@ -238,7 +238,7 @@ def test_an_attempt_is_adopted_again_when_its_second_owner_is_killed(folder: Pat
     owner.kill()
     owner.wait()
     release(folder)
-    wait_for_keeper(folder)
+    wait_for_supervisor(folder)
     ended = preforked.run("resume", "last", cwd=folder)
 
     assert ended.returncode == 0, ended.stderr
@@ -250,8 +250,8 @@ def test_an_attempt_is_adopted_again_when_its_second_owner_is_killed(folder: Pat
 def test_an_attempt_that_was_killed_with_its_owner_is_asked_again(folder: Path) -> None:
     """Without an exit status it was cut off, as any other."""
     killed_at_work(folder)
-    os.killpg(int((attempt(folder) / keeper.PID).read_text()), signal.SIGKILL)
-    wait_for_keeper(folder)
+    os.killpg(int((attempt(folder) / detached.PID).read_text()), signal.SIGKILL)
+    wait_for_supervisor(folder)
     owner = started(folder, "resume", "last")
     (folder / "begun").read_text()
     release(folder)
@@ -288,8 +288,8 @@ def test_the_time_out_of_an_adopted_attempt_began_when_it_was_started(folder: Pa
 
 
 def command_of(folder: Path) -> int:
-    """The process of the first agent, which is the child of its keeper."""
-    keeping = int((attempt(folder) / keeper.PID).read_text())
+    """The process of the first agent, which is the child of its supervisor process."""
+    keeping = int((attempt(folder) / detached.PID).read_text())
     return int(Path(f"/proc/{keeping}/task/{keeping}/children").read_text())
 
 
@@ -307,10 +307,10 @@ def finish_the_second(folder: Path, *words: str) -> None:
 @pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="the child of a process is read from /proc")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGHUP])
 def test_a_command_that_was_killed_without_an_owner_is_asked_again(folder: Path, number: signal.Signals) -> None:
-    """Its keeper lives and keeps that as its exit status: the attempt was interrupted, as if both had been killed."""
+    """Its supervisor keeps that as its exit status: the attempt was interrupted, as if both had been killed."""
     killed_at_work(folder)
     os.kill(command_of(folder), number)
-    wait_for_keeper(folder)
+    wait_for_supervisor(folder)
 
     finish_the_second(folder)
     assert [one["reason"] for one in topics(folder, "attempt.interrupted")] == ["crash"]
@@ -321,7 +321,7 @@ def test_a_command_that_ended_by_another_signal_has_failed(folder: Path) -> None
     """SIGSEGV is its own end, with an owner or without."""
     killed_at_work(folder)
     os.kill(command_of(folder), signal.SIGSEGV)
-    wait_for_keeper(folder)
+    wait_for_supervisor(folder)
 
     assert preforked.run("resume", "last", cwd=folder).returncode == 1
     assert [one["signal"] for one in topics(folder, "attempt.failed")] == ["SIGSEGV"]
@@ -330,22 +330,22 @@ def test_a_command_that_ended_by_another_signal_has_failed(folder: Path) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("answer", ["exit 1", 'echo "status 3"; exit 3', "kill -ABRT $$"])
 def test_a_command_that_ends_when_it_is_asked_to_was_interrupted(folder: Path, answer: str) -> None:
-    """A shutdown sends SIGTERM to the keeper, too, which remembers it: how the program reacts does not matter."""
+    """A shutdown sends SIGTERM to the supervisor, too, which remembers it: how the program reacts does not matter."""
     script = AGENT.replace("cat >/dev/null\n", f"trap '{answer}' TERM\ncat >/dev/null\n")
     (folder / "agent.sh").write_text(script)
     killed_at_work(folder)
-    os.killpg(int((attempt(folder) / keeper.PID).read_text()), signal.SIGTERM)
-    wait_for_keeper(folder)
+    os.killpg(int((attempt(folder) / detached.PID).read_text()), signal.SIGTERM)
+    wait_for_supervisor(folder)
 
     finish_the_second(folder)
 
 
 @pytest.mark.slow
 def test_a_shutdown_interrupts_an_attempt_whose_owner_hears_of_it_last(folder: Path) -> None:
-    """The keeper and its command get SIGTERM first; the owner asks again until it gets the signal, too."""
+    """The supervisor process and its command get SIGTERM first; the owner asks again until it gets the signal, too."""
     owner = started(folder, "run", "team.at", "go")
     wait_for_work(folder, owner)
-    os.killpg(int((attempt(folder) / keeper.PID).read_text()), signal.SIGTERM)
+    os.killpg(int((attempt(folder) / detached.PID).read_text()), signal.SIGTERM)
     wait_for_work(folder, owner)
     owner.terminate()
     owner.wait(300)

@@ -17,7 +17,7 @@ import msgspec
 
 from coterie import files
 from coterie.backends import reported, wrapper
-from coterie.backends.agentside import keeper
+from coterie.backends.agentside import detached
 from coterie.backends.agentside.client import ATTEMPT_FOLDER, MESSAGE, NOTES_FOLDER, OWN, RUN_FOLDER, TOKEN
 from coterie.backends.base import Request
 from coterie.backends.needs import sandbox_of
@@ -80,7 +80,7 @@ class ProcessEnvironment:
 
 def is_temporary(name: str) -> bool:
     """Whether the file *name* in an attempt's folder is useless once the attempt is over."""
-    return name in (TURN_FILE, PROMPT_FILE, reported.FILE, restoring.FILE) or keeper.owns(name)
+    return name in (TURN_FILE, PROMPT_FILE, reported.FILE, restoring.FILE) or detached.owns(name)
 
 
 @contextmanager

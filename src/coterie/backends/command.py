@@ -28,7 +28,7 @@ from coterie.backends.base import (
     Unknown,
 )
 from coterie.backends.child import Child, spawn
-from coterie.backends.kept_command import LOOK_EVERY, KeptCommand, commands_of, could_not_start, is_kept
+from coterie.backends.detached_command import LOOK_EVERY, DetachedCommand, commands_of, could_not_start, is_detached
 from coterie.backends.outcome import OutputReader, cannot_start, exit_of, failure_of
 from coterie.backends.processes import GRACE, end_group, end_orphans
 from coterie.backends.reported import VARIABLE, reported
@@ -77,9 +77,9 @@ class CommandBackend:
         A program that has ended is found by the exit status it left, however long ago it ended; one that was killed or
         asked to end was cut off, and is unknown.
         """
-        if not is_kept(request) or request.folder is None:
+        if not is_detached(request) or request.folder is None:
             return Unknown()
-        kept = KeptCommand(request.folder)
+        kept = DetachedCommand(request.folder)
         lives, ended = kept.lives(), kept.status()
         if (not lives and ended is None) or (ended is not None and ended.was_cut_off(without_owner=True)):
             return Unknown()
@@ -141,7 +141,7 @@ class _Attempt(AttemptTask):
         answer = OutputReader("answer", secrets, self._on_event, ANSWER_LIMIT)
         for command in commands:
             log = OutputReader("log", secrets, self._on_event, LOG_LIMIT)
-            one = self._kept_command if is_kept(self._request) else self._command
+            one = self._detached_command if is_detached(self._request) else self._command
             ended = await one(command, environment, answer, log)
             if ended == 0:
                 continue
@@ -189,12 +189,12 @@ class _Attempt(AttemptTask):
         log.end()
         return child.status
 
-    async def _kept_command(
+    async def _detached_command(
         self, command: tuple[str, ...], environment: ProcessEnvironment, answer: OutputReader, log: OutputReader
     ) -> int | Failure:
-        """Run one program under a keeper, or go on with it, and return its exit status."""
+        """Run one program detached, or go on with it, and return its exit status."""
         assert self._request.folder is not None
-        kept = KeptCommand(self._request.folder)
+        kept = DetachedCommand(self._request.folder)
         argv = environment.fill(command) if self._found else environment.confine(environment.fill(command))
         child: Child | None = None
         if self._found:

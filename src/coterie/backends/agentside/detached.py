@@ -1,6 +1,6 @@
-"""Run one program so that it outlives the run's owner: its output and its exit status go to files.
+"""The supervisor process of a detached command, which outlives the run's owner: output and exit status go to files.
 
-Started as a separate program, by its path: `python -IS keeper.py FOLDER MERGED COMMAND …`. It leads the session and
+Started as a separate program, by its path: `python -IS detached.py FOLDER MERGED COMMAND …`. It leads the session and
 the group of the command. As long as it lives it holds a lock on `keeper.pid`, by which any later owner can tell. It
 survives the signals that ask a process to end, and notes them, so that the command can end first. Then it renames the
 exit status into place, durably.
@@ -41,7 +41,7 @@ _LINGER = 1.0
 
 
 def owns(name: str) -> bool:
-    """Whether the file *name* in the folder of an attempt is a keeper's."""
+    """Whether the file *name* in the folder of an attempt belongs to a detached command."""
     return name == PID or name.removeprefix(".").startswith((OUTPUT, ERRORS, STATUS))
 
 

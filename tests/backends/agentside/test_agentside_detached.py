@@ -15,22 +15,22 @@ import msgspec
 import pytest
 from bundles import bundle
 
-from coterie.backends.agentside import keeper
+from coterie.backends.agentside import detached
 from coterie.backends.base import Answer, Failure
 from coterie.backends.command import CommandBackend
-from coterie.backends.kept_command import KeptCommand, Status, is_kept
+from coterie.backends.detached_command import DetachedCommand, Status, is_detached
 
 PRINTS = "head -c 30000000 /dev/zero | tr '\\0' x; echo; echo the end; echo oops >&2; exit 3"
 
 
-def kept(folder: Path, *command: str, merged: bool = False) -> KeptCommand:
-    """What a keeper leaves of *command* in *folder*."""
-    made = KeptCommand(folder)
+def kept(folder: Path, *command: str, merged: bool = False) -> DetachedCommand:
+    """What the supervisor process leaves of *command* in *folder*."""
+    made = DetachedCommand(folder)
     subprocess.run(made.command(command, merged), check=True, stdin=subprocess.DEVNULL, timeout=300)
     return made
 
 
-def heard(made: KeptCommand) -> tuple[dict[int, bytes], dict[int, int]]:
+def heard(made: DetachedCommand) -> tuple[dict[int, bytes], dict[int, int]]:
     """All that is left of both outputs, by number, and how much of each is lost."""
     said, lost = {1: b"", 2: b""}, {1: 0, 2: 0}
 
@@ -52,12 +52,12 @@ def test_output_without_end_does_not_fill_the_disk(tmp_path: Path) -> None:
 
     assert status is not None
     assert (status.exit, status.error) == (3, 0)
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2.1 * keeper.SEGMENT
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2.1 * detached.SEGMENT
     assert said[1].endswith(b"x\nthe end\n")
-    assert len(said[1]) >= keeper.SEGMENT
+    assert len(said[1]) >= detached.SEGMENT
     assert lost == {1: 30_000_009 - len(said[1]), 2: 0}
     assert said[2] == b"oops\n"
-    assert all(keeper.owns(path.name) for path in tmp_path.iterdir())
+    assert all(detached.owns(path.name) for path in tmp_path.iterdir())
 
 
 def test_both_outputs_can_be_one(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_both_outputs_can_be_one(tmp_path: Path) -> None:
     assert said == {1: b"one\ntwo\nthree\n", 2: b""}
 
 
-def test_a_process_that_holds_the_outputs_open_does_not_keep_the_keeper(tmp_path: Path) -> None:
+def test_a_process_that_holds_the_outputs_open_does_not_keep_the_supervisor(tmp_path: Path) -> None:
     """What the command wrote is there; the process that it left behind is for its owner to end."""
     made = kept(
         tmp_path, sys.executable, "-c", "import os, time; pid = os.fork(); print(pid) if pid else time.sleep(600)"
@@ -86,10 +86,10 @@ LISTENS = 'for s in TERM INT HUP PIPE XFSZ; do trap "echo $s" $s; kill -$s $$; d
 """Prints the signals that it hears; one that is ignored when it starts cannot be trapped."""
 
 
-def test_a_command_hears_the_signals_that_its_keeper_ignores(tmp_path: Path) -> None:
+def test_a_command_hears_the_signals_that_its_supervisor_ignores(tmp_path: Path) -> None:
     """So that it can end by itself; what was ignored before, as under `nohup`, it ignores, too."""
     for name, ignored, said in (("a", "", b"TERM\nINT\nHUP\n"), ("b", 'trap "" HUP; ', b"TERM\nINT\n")):
-        made = KeptCommand(tmp_path / name)
+        made = DetachedCommand(tmp_path / name)
         (tmp_path / name).mkdir()
         command = made.command(["sh", "-c", LISTENS], False)
         subprocess.run(
@@ -101,7 +101,7 @@ def test_a_command_hears_the_signals_that_its_keeper_ignores(tmp_path: Path) -> 
         assert heard(made)[0][1] == said + b"PIPE\nXFSZ\n"
 
 
-def test_a_keeper_outlives_the_signals_that_ask_it_to_end(tmp_path: Path) -> None:
+def test_a_supervisor_process_outlives_the_signals_that_ask_it_to_end(tmp_path: Path) -> None:
     """Its command ends first, and its exit status is kept."""
     asks = "for s in TERM INT HUP; do kill -$s $PPID; done; echo done; exit 5"
     made = kept(tmp_path, "sh", "-c", asks)
@@ -122,14 +122,14 @@ def test_a_keeper_outlives_the_signals_that_ask_it_to_end(tmp_path: Path) -> Non
         ({"argv": ("a",), "folder": None}, False),
     ],
 )
-def test_one_command_of_an_agent_that_is_to_be_adopted_is_kept(
+def test_one_command_of_an_agent_that_is_to_be_adopted_is_detached(
     values: dict[str, Any], keeps: bool, tmp_path: Path
 ) -> None:
     """Of several steps only one would be found again."""
     folder = values.pop("folder", tmp_path)
     plan = asking.agent(**{"on_interrupt": "adopt", **values})
 
-    assert is_kept(asking.request(plan, folder=folder)) is keeps
+    assert is_detached(asking.request(plan, folder=folder)) is keeps
 
 
 def test_all_steps_of_an_action_that_is_to_be_adopted_run(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="names of open files are read from /proc")
 def test_an_exit_status_is_durable_before_it_is_seen(tmp_path: Path, steps: list[str]) -> None:
     """First the file, then its name."""
-    keeper._write(str(tmp_path), b"0 0 1.0\n")
+    detached._write(str(tmp_path), b"0 0 1.0\n")
 
     assert steps == ["fsync .kept.status.part", "rename kept.status", f"fsync {tmp_path.name}"]
 
@@ -168,8 +168,8 @@ def test_an_output_is_durable_before_older_parts_are_removed(
     tmp_path: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last two parts are kept."""
-    monkeypatch.setattr(keeper, "SEGMENT", 10)
-    output = keeper.Segments(str(tmp_path / "kept.out"))
+    monkeypatch.setattr(detached, "SEGMENT", 10)
+    output = detached.Segments(str(tmp_path / "kept.out"))
     for _ in range(3):
         output.write(b"0123456789")
     output.sync()
@@ -186,12 +186,12 @@ def test_an_output_is_durable_before_older_parts_are_removed(
 
 
 def test_lost_output_and_a_request_to_end_stand_in_the_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A later owner must not take half an answer for the whole; a status of an earlier keeper is still read."""
+    """A later owner must not take half an answer for the whole; that of an earlier release is still read."""
 
     def fail(fd: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    output = keeper.Segments(str(tmp_path / "kept.out"))
+    output = detached.Segments(str(tmp_path / "kept.out"))
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fail)
         output.sync()
@@ -200,8 +200,8 @@ def test_lost_output_and_a_request_to_end_stand_in_the_status(tmp_path: Path, mo
     asked = kept(tmp_path, "sh", "-c", "kill $PPID; exit 5").status()
     assert asked is not None
     assert (asked.exit, asked.asked, asked.lost) == (5, signal.SIGTERM, 0)
-    (tmp_path / keeper.STATUS).write_text("0 0 1.5\n")
-    assert KeptCommand(tmp_path).status() == Status(0, 0, 1.5)
+    (tmp_path / detached.STATUS).write_text("0 0 1.5\n")
+    assert DetachedCommand(tmp_path).status() == Status(0, 0, 1.5)
 
 
 @bundle(
@@ -227,7 +227,7 @@ def test_an_attempt_whose_output_was_lost_is_not_an_answer(tmp_path: Path, monke
     """A full disk is a shortage, which stops the run; after any other error the attempt is made again."""
     for name, number, kind in (("full", errno.ENOSPC, "shortage"), ("broken", errno.EIO, "lost")):
         (tmp_path / name).mkdir()
-        monkeypatch.setattr(KeptCommand, "status", lambda made, number=number: _lost(made, number))
+        monkeypatch.setattr(DetachedCommand, "status", lambda made, number=number: _lost(made, number))
         plan = asking.agent(on_interrupt="adopt", argv=("echo", "one"))
         result, _ = asking.ask(CommandBackend(), plan, folder=tmp_path / name)
         assert isinstance(result, Failure)
@@ -240,10 +240,10 @@ def test_an_attempt_whose_output_was_lost_is_not_an_answer(tmp_path: Path, monke
     assert result.kind == "lost"
 
 
-def _lost(made: KeptCommand, number: int) -> Status | None:
+def _lost(made: DetachedCommand, number: int) -> Status | None:
     """What *made* ended with, if its output had been lost by the error *number*."""
     status = REAL_STATUS(made)
     return status and msgspec.structs.replace(status, lost=number)
 
 
-REAL_STATUS = KeptCommand.status
+REAL_STATUS = DetachedCommand.status

@@ -1,7 +1,7 @@
-"""A program under a keeper: how it is started, its output so far, and how it ended.
+"""A detached command: how it is started, its output so far, and how it ended.
 
-The keeper is `coterie.backends.agentside.keeper`, a process between the run's owner and the program that survives the
-owner.
+Its supervisor process is `coterie.backends.agentside.detached`, between the run's owner and the program; it survives
+the owner.
 """
 
 import errno
@@ -16,13 +16,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from coterie import files
-from coterie.backends.agentside import keeper
+from coterie.backends.agentside import detached
 from coterie.backends.base import Launched, Request
 from coterie.backends.child import OnOutput
 from coterie.backends.processes import started
 
 LOOK_EVERY = 0.05
-"""Seconds between two reads of a kept program's output."""
+"""Seconds between two reads of a detached command's output."""
 _ENDING = frozenset({signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGHUP})
 """Signals that others send to end a program."""
 _AT_ONCE = 1 << 20
@@ -33,7 +33,7 @@ class Status(Struct, frozen=True):
     """How a program ended: its exit status (negative: the signal that ended it), or the error of its start.
 
     Attributes:
-        asked: The signal that asked its keeper to end before it had ended; 0: none.
+        asked: The signal that asked its supervisor process to end before it had ended; 0: none.
         lost: The error by which some of its output was lost; 0: nothing was.
     """
 
@@ -48,7 +48,7 @@ class Status(Struct, frozen=True):
 
         Args:
             without_owner: A signal that is sent to end a program counts, too; shells and sandboxes report it as status
-                128 + n. Under an owner that is a failure of the program, as without a keeper.
+                128 + n. Under an owner that is a failure of the program, as of one that is not detached.
         """
         killed = -self.exit in _ENDING or self.exit - 128 in _ENDING
         return bool(self.lost or (self.asked and self.exit) or (without_owner and killed))
@@ -60,32 +60,32 @@ def commands_of(request: Request) -> tuple[tuple[str, ...], ...]:
     return agent.steps or ((agent.argv,) if agent.argv else ())
 
 
-def is_kept(request: Request) -> bool:
+def is_detached(request: Request) -> bool:
     """Whether the program of *request* is to outlive the owner: it is one command, and its run is kept on disk."""
     wants = request.agent.on_interrupt == "adopt" and request.folder is not None
     return wants and len(commands_of(request)) == 1
 
 
-class KeptCommand:
+class DetachedCommand:
     """The program of the attempt whose files lie in *folder*."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder.absolute()
-        self._offsets = {keeper.OUTPUT: 0, keeper.ERRORS: 0}
+        self._offsets = {detached.OUTPUT: 0, detached.ERRORS: 0}
 
     def command(self, argv: Sequence[str], merged: bool) -> list[str]:
-        """The command that starts the keeper with *argv*; *merged*: standard error goes where standard output goes."""
-        return [sys.executable, "-IS", keeper.__file__, str(self._folder), str(int(merged)), *argv]
+        """The command that supervises *argv*; *merged*: standard error goes where standard output goes."""
+        return [sys.executable, "-IS", detached.__file__, str(self._folder), str(int(merged)), *argv]
 
     def lives(self) -> bool:
-        """Whether the keeper runs."""
+        """Whether its supervisor process runs."""
         launched = self.launched()
         return launched is not None and launched.started != ""
 
     def launched(self) -> Launched | None:
-        """The process of the keeper; without a start time once it has ended, since its pid may name another by then."""
+        """Its supervisor process; without a start time once that has ended, since its pid may name another by then."""
         try:
-            fd = files.open_fd(self._folder / keeper.PID)
+            fd = files.open_fd(self._folder / detached.PID)
         except FileNotFoundError:
             return None
         with open(fd, "rb") as file:
@@ -104,7 +104,7 @@ class KeptCommand:
     def status(self) -> Status | None:
         """How the program ended, once it has."""
         try:
-            exit, error, seconds, *rest = files.read(self._folder / keeper.STATUS, 200).split()
+            exit, error, seconds, *rest = files.read(self._folder / detached.STATUS, 200).split()
             return Status(int(exit), int(error), float(seconds), *map(int, rest[:2]))
         except (FileNotFoundError, ValueError):
             return None
