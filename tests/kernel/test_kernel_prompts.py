@@ -59,6 +59,15 @@ def test_of_an_answer_with_a_text_only_declared_outputs_are_shown() -> None:
         assert f"Outputs: {json.dumps(shown)}" in prompt, text
 
 
+def test_a_text_that_only_repeats_the_outputs_is_not_shown() -> None:
+    """The answer of a function would be shown twice to the next model, which is paid by the token."""
+    plan = flow("a -> b", a=AgentPlan(name="a", outputs=(VERDICT,)))
+    given = {"verdict": "approve"}
+    cast = Cast({"a": [Answer(text=json.dumps(given), outputs=given)]})
+
+    assert asked(Stage(plan, cast), "b#1").endswith('# Result of a (a#1)\n\nOutputs: {"verdict": "approve"}')
+
+
 def test_a_human_is_not_asked_for_json() -> None:
     """Lines are understood as well."""
     node = AgentPlan(name="b", kind="human", backend="human", prompt="Publish?", outputs=(VERDICT,))

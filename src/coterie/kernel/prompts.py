@@ -235,15 +235,19 @@ def task_parts(given: dict[str, Any]) -> list[Part]:
 
 
 def _result(fold: Fold, result: TurnFinished) -> Part:
+    """The answer *result*, whose text is left out where it only repeats the outputs, as that of a function does."""
     agent = _author(fold, result)
-    text = f"# Result of {agent} ({result.turn})" + (f"\n\n{fenced(result.text)}" if result.text else "")
     shown = result.outputs
     if result.text and shown:
         plan = fold.agents.get(agent)
         wanted = {output.name for output in plan.outputs} if plan else set()
         shown = {name: value for name, value in shown.items() if name in wanted}
-    if shown:
-        text += f"\n\nOutputs: {_json(shown)}"
+    outputs = _json(shown) if shown else ""
+    text = f"# Result of {agent} ({result.turn})"
+    if result.text and result.text != outputs:
+        text += f"\n\n{fenced(result.text)}"
+    if outputs:
+        text += f"\n\nOutputs: {outputs}"
     return Part(text, "result", result.turn)
 
 
