@@ -105,6 +105,11 @@ MISTAKES: list[tuple[str, Callable[[], Any], str]] = [
         "has a type that JSON cannot expr",
     ),
     (
+        "the backend by another word",
+        lambda: agent("a", prompt="Write", backend="pi"),
+        "unknown setting 'backend' of an agent; did you mean 'type'",
+    ),
+    (
         "an unknown setting",
         lambda: agent("x", modell="haiku"),
         "unknown setting 'modell' of an agent; did you mean 'model'",

@@ -428,6 +428,7 @@ _FURTHER = ("type", "fallback", "outputs", "reads")
 """Arguments of `agent` besides those of `_Said`."""
 
 _OTHER_WORDS = {
+    **dict.fromkeys(("backend", "kind"), "type"),
     **dict.fromkeys(("retry", "retries"), "max_retries"),
     **dict.fromkeys(("timeout", "time_limit"), "timeout_seconds"),
     **dict.fromkeys(("system", "system_prompt", "instructions", "instruction"), "prompt"),
