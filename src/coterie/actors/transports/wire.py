@@ -127,6 +127,7 @@ class Beat(Struct, frozen=True, array_like=True, tag="beat"):
     beat: int
 
 
+_WITH_PAYLOAD = PostFrame, ReplyFrame
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Packet | Beat] = msgspec.msgpack.Decoder(Packet | Beat)
@@ -138,24 +139,30 @@ def encode(frame: Frame, agent: str, limit: int) -> bytes:
     Raises:
         PayloadRefused: The payload would not arrive as it is, or is too large.
     """
-    if isinstance(frame, PostFrame | ReplyFrame) and frame.message.type != REFUSED:
-        check(frame.message.payload, agent)
+    message = frame.message if isinstance(frame, _WITH_PAYLOAD) else None
+    payload = message.payload if message is not None and message.type != REFUSED else None
     try:
         data = _encoder.encode(frame)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        check(payload, agent)  # which names the place
         raise PayloadRefused(agent, str(error)) from None
+    if payload is not None:
+        check(payload, agent, _PLAIN)
     if len(data) > limit - HEADER:
         raise PayloadRefused(agent, f"it has {len(data):,} bytes, and the transport carries at most {limit - HEADER:,}")
     return data
 
 
-def check(payload: Any, agent: str) -> None:
+def check(payload: Any, agent: str, sound: frozenset[type] = frozenset()) -> None:
     """Check that *payload* arrives as it is.
+
+    Args:
+        sound: The types of which every value does, as of a payload that could be encoded.
 
     Raises:
         PayloadRefused: It would not; the error names the place.
     """
-    if fault := fault_of("payload", payload, _leaf, _PLAIN, "send"):
+    if fault := fault_of("payload", payload, _leaf, _PLAIN, "send", sound):
         raise PayloadRefused(agent, fault)
 
 
