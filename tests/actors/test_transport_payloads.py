@@ -92,18 +92,25 @@ def test_a_value_of_another_type_is_refused_with_its_place(value: Any, fault: st
     ids=str,
 )
 def test_a_value_that_would_not_arrive_as_it_is_is_refused_with_its_place(payload: Any, fault: str) -> None:
-    with pytest.raises(PayloadRefused) as refused:
-        wire.check(payload, "b")
-    assert refused.value.fault.startswith(fault)
+    """Whether the encoder would refuse it or not."""
+    for refuse in (wire.check, sent):
+        with pytest.raises(PayloadRefused) as refused:
+            refuse(payload, "b")
+        assert refused.value.fault.startswith(fault)
+
+
+def sent(payload: Any, agent: str) -> None:
+    wire.encode(wire.PostFrame(Message("1", "message", "a", agent, payload)), agent, 1 << 20)
 
 
 def test_a_payload_that_contains_itself_is_refused() -> None:
     """Before it fills the stack; its place is cut."""
     payload: list[Any] = []
     payload.append(payload)
-    with pytest.raises(PayloadRefused, match="is nested deeper than 100 levels, or contains itself") as refused:
-        wire.check(payload, "b")
-    assert len(str(refused.value)) < 500
+    for refuse in (wire.check, sent):
+        with pytest.raises(PayloadRefused, match="is nested deeper than 100 levels, or contains itself") as refused:
+            refuse(payload, "b")
+        assert len(str(refused.value)) < 500
 
 
 _KEYS = st.text(max_size=5) | st.integers(-(2**63), 2**64 - 1) | st.binary(max_size=3) | st.booleans() | st.none()
