@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 import coterie
 from coterie import agent, flow
 from coterie.errors import UsageError
+from coterie.journal.records import Record, RunStopped, TurnStarted
 from coterie.testing import simulate
 from coterie.topology.model import Topology
 
@@ -267,6 +270,51 @@ def test_a_started_run_is_cancelled_and_resumed() -> None:
         assert outcome.run == run.id
 
     asyncio.run(main())
+
+
+def test_a_run_whose_time_is_out_stops_and_is_cancelled() -> None:
+    """As any coroutine, and once it has stopped; `resume` and `fork`, too."""
+    last: list[Record] = []
+
+    async def until_a_turn_has_begun(begin: Callable[..., Awaitable[Any]]) -> None:
+        async with asyncio.timeout(None) as scope:
+
+            def observe(run: str, record: Record) -> None:
+                last[:] = [record]
+                if isinstance(record, TurnStarted):
+                    scope.reschedule(0.0)
+
+            await begin(observe=observe)
+
+    team = flow("wait", [agent(functions.waits)])
+    for begin in (partial(coterie.run, team, "tea"), coterie.resume, coterie.fork):
+        with pytest.raises(TimeoutError):
+            asyncio.run(until_a_turn_has_begun(begin))
+        assert isinstance(last[0], RunStopped)
+        assert last[0].reason == "interrupted"
+
+
+def test_a_cancelled_task_that_cleans_up_may_run_a_team() -> None:
+    """The cancellation before it is not that of the run."""
+
+    async def cleaning() -> str:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            done.append(await coterie.run(flow("one", [agent(functions.writer)]), "tea"))
+        return ""
+
+    done: list[coterie.Outcome] = []
+
+    async def main() -> None:
+        task = asyncio.create_task(cleaning())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert done[0].status == "completed"
 
 
 def test_what_a_run_raises_is_raised_where_it_is_used() -> None:

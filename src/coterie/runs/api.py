@@ -1,5 +1,6 @@
 """The friendly functions: load a team, run it, resume a run, fork one."""
 
+import asyncio
 import json
 import logging
 import re
@@ -135,7 +136,12 @@ async def run(team: Topology | Plan | str | Path, given: object = "", **options:
         TopologyError: If the team cannot be run.
         UsageError: If an argument has the wrong type or value, or parameters are given to what was read already.
         JournalFailed: If the journal could not be written.
+        CancelledError: If it is cancelled: the run has stopped, durably, and `resume` carries it on.
     """
+    return await _unless_cancelled(_run(team, given, options))
+
+
+async def _run(team: Topology | Plan | str | Path, given: object, options: Mapping[str, Any]) -> Outcome[Any]:
     how = _checked("run", options, StartOptions)
     params, backend = how.pop("params", None), how.pop("backend", None)
     if params and not isinstance(team, str | Path):
@@ -173,7 +179,7 @@ def start(team: Topology | Plan | str | Path, given: object = "", **options: Unp
             if others is not None:
                 others(run, record)
 
-        return run(team, given, **{**options, "observe": observe})  # type: ignore[call-overload, no-any-return]  # not every option is given
+        return _run(team, given, {**options, "observe": observe})
 
     return StartedRun(begin)
 
@@ -270,6 +276,16 @@ def _typed(outcome: Outcome, team: object) -> Outcome[Any]:
     return outcome
 
 
+async def _unless_cancelled(running: Awaitable[Outcome[Any]]) -> Outcome[Any]:
+    """The outcome of a run; where its task is cancelled, that goes on once the run has stopped."""
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    outcome = await running
+    if task is not None and task.cancelling() > before:
+        raise asyncio.CancelledError
+    return outcome
+
+
 def _log_place(run: str, place: Path) -> None:
     """Log that *run* is in *place*, another directory than the current one; `coterie resume` prints it."""
     _LOG.warning("run %s is in %s, another directory", run, place)
@@ -299,8 +315,8 @@ async def resume(
     turn = retry if isinstance(retry, str) else ""
     with errors_for_python():
         runs, run = find(run, how.pop("state_dir"), _log_place)
-        outcome = await launch.resume(run, state_dir=runs.root, retry=turn if retry else None, **how)
-    return _typed(outcome, team)
+        running = launch.resume(run, state_dir=runs.root, retry=turn if retry else None, **how)
+        return _typed(await _unless_cancelled(running), team)
 
 
 async def fork(
@@ -334,5 +350,5 @@ async def fork(
     made = forking.fork(run, state_dir=runs.root, at=at, change=lambda recorded: change(recorded, words))
     limits = how.pop("limits", None) or Limits()
     with errors_for_python():
-        outcome = await launch.resume(made.run, state_dir=runs.root, limits=limits.alone(), **how)
-    return _typed(outcome, team)
+        running = launch.resume(made.run, state_dir=runs.root, limits=limits.alone(), **how)
+        return _typed(await _unless_cancelled(running), team)

@@ -420,9 +420,6 @@ async def _driven(
             if not shell.runs:
                 raise  # it never began
             ended = shell.ended(next(iter(shell.runs.values())))
-        current = asyncio.current_task()
-        if current is not None:
-            current.uncancel()
     finally:
         opening.cancel()
         await sidecars.close()
