@@ -11,6 +11,7 @@ from coterie.cli.explain import PAGES, explanations
 from coterie.formats.at.language import LANGUAGE
 from coterie.formats.settings import keys
 from coterie.journal.records import RECORDS
+from coterie.options.agents import AGENT_KEYS
 from coterie.planning.codes import CODES
 
 pytestmark = pytest.mark.once
@@ -34,7 +35,7 @@ def test_a_section_is_printed_as_on_its_page(name: str, tmp_path: Path) -> None:
         assert one["text"] in place.look("explain", name).out
 
 
-@bundle("name", ["event_loop.max_iterations", "agent.model", "turn.started.agent"])
+@bundle("name", ["event_loop.max_iterations", "agent.model", "turn.started.agent", "stall-after"])
 def test_a_row_is_printed_cell_by_cell(name: str, tmp_path: Path) -> None:
     """Each cell of the table, after the name of its column."""
     [found] = json.loads(Place(tmp_path).look("explain", name, "--json").out)
@@ -47,14 +48,20 @@ def test_a_row_is_printed_cell_by_cell(name: str, tmp_path: Path) -> None:
     )
 
 
-def test_all_findings_records_settings_and_fields_are_explained() -> None:
+def test_all_findings_records_settings_options_and_fields_are_explained() -> None:
     """None needs a browser."""
     fields = (f"{block.name}.{field.name}" for block in LANGUAGE for field in block.fields)
     topics = (str(kind.__struct_config__.tag) for kind in RECORDS)
-    names = [*(code.code for code in CODES), *topics, *keys(), *fields]
+    options = (f"extensions.coterie.{key}" for key in AGENT_KEYS)
+    names = [*(code.code for code in CODES), *topics, *keys(), *options, *fields]
 
     assert set(names) - set(explanations()) == set()
     assert {f"{page}.md" for page in PAGES} <= {path.name for path in REFERENCE.iterdir()}
+
+
+def test_an_option_is_found_by_its_name_in_yaml_and_python(place: Place) -> None:
+    """With underscores."""
+    assert place.look("explain", "stall_after").out == place.look("explain", "stall-after").out
 
 
 def test_an_unknown_name_has_a_suggestion(place: Place) -> None:

@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from coterie import formats
-from coterie.options.agents import AGENT_KEYS, DEFAULT_KEYS, HUMAN_KEYS, PROCESS_KEYS
 from coterie.planning import BACKENDS, plan
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
@@ -21,16 +20,6 @@ def test_the_examples_of_the_page_can_be_planned(text: str) -> None:
     made, said = plan(source.topology)
     assert made is not None
     assert said == []
-
-
-def test_the_page_has_every_key_and_where_it_stands() -> None:
-    """a: agent, t: top level, p: action or gate, h: human."""
-    rows = re.findall(r"^\| `([a-z-]+)` \| .* \| ([atph ]+) \|$", PAGE, re.MULTILINE)
-    places = {"a": AGENT_KEYS, "t": DEFAULT_KEYS, "p": PROCESS_KEYS, "h": HUMAN_KEYS}
-
-    assert {key: set(where.split()) for key, where in rows} == {
-        key: {letter for letter, keys in places.items() if key in keys} for key in AGENT_KEYS
-    }
 
 
 def test_the_page_has_every_backend() -> None:

@@ -1,4 +1,4 @@
-"""`coterie explain`: the section of a reference page on a finding, a record, a setting or a field."""
+"""`coterie explain`: the section of a reference page on a finding, a record, a setting, an option or a field."""
 
 import re
 from collections import defaultdict
@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 from coterie.cli.output import print_result
 from coterie.cli.parameters import Arg, Opt
 
-PAGES = ("rules", "records", "settings", "language", "topology-yaml", "commands")
+PAGES = ("rules", "records", "settings", "options", "language", "topology-yaml", "commands")
 
 
 class Explanation(NamedTuple):
@@ -29,20 +29,20 @@ class Explanation(NamedTuple):
 def explain(
     name: Annotated[
         str,
-        Arg(metavar="NAME", help="A finding's code, a record's topic, a setting, or a field of a notation."),
+        Arg(metavar="NAME", help="A finding's code, a record's topic, a setting, an option, or a field of a notation."),
     ],
     as_json: Annotated[bool, Opt("--json", help="Print all explanations of the name as JSON.")] = False,
 ) -> int:
-    """Explain a finding, a record, a setting or a field.
+    """Explain a finding, a record, a setting, an option or a field.
 
-    Prints what the reference says, as in `coterie explain unknown-agent`, `turn.started`, `event_loop.max_iterations`
-    or `agent.model`. A field that several blocks have is explained for each.
+    Prints what the reference says, as in `coterie explain unknown-agent`, `turn.started`, `event_loop.max_iterations`,
+    `stall-after` or `agent.model`. A field that several blocks have is explained for each.
     """
     from coterie.diagnostics import did_you_mean
     from coterie.errors import UsageError
 
     known = explanations()
-    found = known.get(name)
+    found = known.get(name) or known.get(name.replace("_", "-"))
     if found is None:
         hint = did_you_mean(name, known) or "`coterie explain --help` shows examples"
         raise UsageError(f"nothing is called {name!r}: {hint}")

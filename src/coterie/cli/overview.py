@@ -43,7 +43,7 @@ SECTIONS: Mapping[str, Mapping[str, str]] = {
         "diff": "Compare two teams by meaning.",
         "topology": "Read a team's file without running anything.",
         "config": "Show and change the settings of loops.",
-        "explain": "Explain a finding, a record, a setting or a field.",
+        "explain": "Explain a finding, a record, a setting, an option or a field.",
     },
     "Serve": {
         "submit": "Have a cluster run a team; print the id of the run.",

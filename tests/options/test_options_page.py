@@ -1,0 +1,26 @@
+"""The reference page of the options."""
+
+import re
+from pathlib import Path
+
+import options_page as reference
+
+from coterie.options.agents import AGENT_KEYS, DEFAULT_KEYS, HUMAN_KEYS, PROCESS_KEYS
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "options.md"
+
+
+def test_the_page_is_fresh() -> None:
+    """`python docs/generate/options_page.py > docs/reference/options.md` writes it anew."""
+    assert PAGE.read_text(encoding="utf-8") == reference.page()
+
+
+def test_every_key_has_its_places_and_a_value() -> None:
+    """a: agent, t: top level, p: action or gate, h: human."""
+    rows = re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \| [^|]* \| [^|]+ \| ([atph ]+) \|", reference.page(), re.MULTILINE)
+    places = {"a": AGENT_KEYS, "t": DEFAULT_KEYS, "p": PROCESS_KEYS, "h": HUMAN_KEYS}
+
+    assert {key: set(where.split()) for key, _, where in rows} == {
+        key: {letter for letter, keys in places.items() if key in keys} for key in AGENT_KEYS
+    }
+    assert all(value.strip() for _, value, _ in rows)
