@@ -25,6 +25,19 @@ Leaf = Callable[[Any], str | None]
 """Returns what is wrong with a value that is no list or dict: empty if nothing is, None if its type is."""
 
 
+def consists_of(value: Any, types: frozenset[type], levels: int = DEEPEST) -> bool:
+    """Whether *value* is of *types*, or a list or dict of such values and keys, nested at most *levels* deep."""
+    kind = type(value)
+    if kind in types:
+        return True
+    if not levels or (kind is not list and (kind is not dict or not types.issuperset(map(type, value)))):
+        return False
+    for inner in value if kind is list else value.values():
+        if type(inner) not in types and not consists_of(inner, types, levels - 1):
+            return False
+    return True
+
+
 def fault_of(what: str, value: Any, leaf: Leaf, keys: frozenset[type], verb: str) -> str:
     """What is wrong with *value*, as `payload['a'][0] is of type set: send a sorted list`; empty if nothing is.
 
