@@ -27,6 +27,10 @@ class Shade(StrEnum):
     DARK = "dark"
 
 
+def posted(payload: Any) -> bytes:
+    return wire.encode(wire.PostFrame(Message("1", "message", "a", "b", payload)), "b", 1 << 20)
+
+
 @dataclass
 class Place:
     name: str = "here"
@@ -92,25 +96,18 @@ def test_a_value_of_another_type_is_refused_with_its_place(value: Any, fault: st
     ids=str,
 )
 def test_a_value_that_would_not_arrive_as_it_is_is_refused_with_its_place(payload: Any, fault: str) -> None:
-    """Whether the encoder would refuse it or not."""
-    for refuse in (wire.check, sent):
-        with pytest.raises(PayloadRefused) as refused:
-            refuse(payload, "b")
-        assert refused.value.fault.startswith(fault)
-
-
-def sent(payload: Any, agent: str) -> None:
-    wire.encode(wire.PostFrame(Message("1", "message", "a", agent, payload)), agent, 1 << 20)
+    with pytest.raises(PayloadRefused) as refused:
+        posted(payload)
+    assert refused.value.fault.startswith(fault)
 
 
 def test_a_payload_that_contains_itself_is_refused() -> None:
     """Before it fills the stack; its place is cut."""
     payload: list[Any] = []
     payload.append(payload)
-    for refuse in (wire.check, sent):
-        with pytest.raises(PayloadRefused, match="is nested deeper than 100 levels, or contains itself") as refused:
-            refuse(payload, "b")
-        assert len(str(refused.value)) < 500
+    with pytest.raises(PayloadRefused, match="is nested deeper than 100 levels, or contains itself") as refused:
+        posted(payload)
+    assert len(str(refused.value)) < 500
 
 
 _KEYS = st.text(max_size=5) | st.integers(-(2**63), 2**64 - 1) | st.binary(max_size=3) | st.booleans() | st.none()
@@ -122,8 +119,7 @@ _NESTED = st.recursive(_LEAVES, lambda some: st.lists(some) | st.dictionaries(_K
 @given(_NESTED)
 def test_what_is_carried_arrives_as_it_was(payload: Any) -> None:
     """Values and types, at every place."""
-    frame = wire.encode(wire.PostFrame(Message("1", "message", "a", "b", payload)), "b", 1 << 20)
-    packet = wire.decode(wire.pack(wire.Packet("a", 1, 1, 1, 1, 1, 1, []), [frame]))
+    packet = wire.decode(wire.pack(wire.Packet("a", 1, 1, 1, 1, 1, 1, []), [posted(payload)]))
     assert isinstance(packet, wire.Packet)
     [arrived] = packet.frames
     assert isinstance(arrived, wire.PostFrame)

@@ -17,8 +17,9 @@ from coterie.actors.child import AgentChild
 from coterie.actors.exits import Down
 from coterie.actors.message import Message
 from coterie.actors.node import ActorNode
-from coterie.actors.process import AgentProcess
+from coterie.actors.process import LATER, AgentProcess
 from coterie.actors.supervision.spec import SHUTDOWN, ChildSpec
+from coterie.actors.transports import peer_transport
 from coterie.actors.transports.channel import Channel
 from coterie.actors.transports.peer_transport import WINDOW, PeerTransport
 from coterie.actors.transports.remote import Peer
@@ -432,6 +433,47 @@ def test_a_flood_waits_where_it_comes_from() -> None:
         assert sum(send.done() for send in sends) == 10
         assert pair.there.health("echo").queued == 10 + WINDOW
         await asyncio.gather(*sends)
+
+    play(scene)
+
+
+def test_an_ask_that_is_answered_at_once_takes_two_frames() -> None:
+    """The message and its reply; that it is in its mailbox is reported only if the reply does not say so first."""
+    frames: list[str] = []
+
+    async def scene(pair: Pair) -> None:
+        def note(sender: str, address: str, data: bytes) -> bool:
+            packet = decode(data)
+            frames.extend(type(frame).__name__ for frame in getattr(packet, "frames", ()))
+            return False
+
+        await pair.add("echo")
+        await asyncio.sleep(SILENT)
+        pair.hub.drops = note
+        await asyncio.gather(*(pair.here.ask("echo", n) for n in range(3)))
+        await asyncio.sleep(SILENT)
+        assert frames == ["PostFrame"] * 3 + ["ReplyFrame"] * 3
+
+    play(scene)
+
+
+def test_asks_that_are_answered_later_hold_up_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their places are free once they are in the mailbox, however many wait for their replies."""
+    monkeypatch.setattr(peer_transport, "WINDOW", 2)
+
+    class Later(AgentProcess):
+        async def handle(self, message: Message) -> Message | None:
+            self.state.setdefault("open", []).append(message)
+            if len(self.state["open"]) == 5:
+                for one in self.state["open"][:-1]:
+                    self.answer(one, len(self.state["open"]))
+                return self.reply(5)
+            return LATER
+
+    async def scene(pair: Pair) -> None:
+        await pair.add("later", Later)
+        replies = await asyncio.gather(*(pair.here.ask("later", n) for n in range(5)))
+        assert [reply.payload for reply in replies] == [5] * 5
 
     play(scene)
 

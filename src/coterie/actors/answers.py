@@ -60,18 +60,17 @@ class Answers:
             assert message.reply_to is not None
             self.transport.reply(message.reply_to, answer)
             return
-        future = self._asks.get(message.id)
+        self.receive_reply(message.id, answer)
+
+    def receive_reply(self, asked: str, answer: Message) -> None:
+        """Give a reply, of this node or another, to the ask of the message *asked*, if it still waits."""
+        future = self._asks.get(asked)
         if future is None or future.done():
             self.late += 1
         elif answer.type == REFUSED:
             future.set_exception(error_of(answer.payload))
         else:
             future.set_result(answer)
-
-    def receive_reply(self, answer: Message) -> None:
-        """Give a reply from another node to the ask that waits for it."""
-        asked = answer.correlation_id or ""
-        self.reply(Message(asked, "", "", "", reply_to=self.address), answer)
 
     def refuse(self, message: Message, refusal: AskRefusal) -> None:
         """Answer an ask with an error."""

@@ -1,7 +1,6 @@
 """Find the place in a value that would not come back as it was from a store or from another process."""
 
 from collections.abc import Callable
-from types import NoneType
 from typing import Any
 
 DEEPEST = 100
@@ -21,32 +20,38 @@ _INSTEAD = {
 }
 _LONGEST = 200
 """Characters of a place that an error shows."""
-_SOUND = frozenset({NoneType})
 
 Leaf = Callable[[Any], str | None]
 """Returns what is wrong with a value that is no list or dict: empty if nothing is, None if its type is."""
 
 
-def fault_of(
-    what: str, value: Any, leaf: Leaf, keys: frozenset[type], verb: str, sound: frozenset[type] = _SOUND
-) -> str:
+def consists_of(value: Any, types: frozenset[type], levels: int = DEEPEST) -> bool:
+    """Whether *value* is of *types*, or a list or dict of such values and keys, nested at most *levels* deep."""
+    kind = type(value)
+    if kind in types:
+        return True
+    if not levels or (kind is not list and (kind is not dict or not types.issuperset(map(type, value)))):
+        return False
+    for inner in value if kind is list else value.values():
+        if type(inner) not in types and not consists_of(inner, types, levels - 1):
+            return False
+    return True
+
+
+def fault_of(what: str, value: Any, leaf: Leaf, keys: frozenset[type], verb: str) -> str:
     """What is wrong with *value*, as `payload['a'][0] is of type set: send a sorted list`; empty if nothing is.
 
     Args:
         what: The name of the value.
         keys: The types that a key may have.
         verb: What is done with the value.
-        sound: The types of which every value is right.
     """
-    place, fault = _find(value, leaf, keys, verb, sound, 0)
-    if not fault:
-        return ""
-    return f"{what}{place if len(place) < _LONGEST else f'{place[:_LONGEST]}…'} {fault}"
+    place, fault = _find(value, leaf, keys, verb, 0)
+    place = what + (place if len(place) < _LONGEST else f"{place[:_LONGEST]}…")
+    return fault and f"{place} {fault}"
 
 
-def _find(
-    value: Any, leaf: Leaf, keys: frozenset[type], verb: str, sound: frozenset[type], depth: int
-) -> tuple[str, str]:
+def _find(value: Any, leaf: Leaf, keys: frozenset[type], verb: str, depth: int) -> tuple[str, str]:
     kind = type(value)
     if kind is not dict and kind is not list:
         if (fault := leaf(value)) is not None:
@@ -57,10 +62,10 @@ def _find(
     if depth >= DEEPEST:
         return "", f"is nested deeper than {DEEPEST} levels, or contains itself"
     for at, inner in value.items() if kind is dict else enumerate(value):
-        if kind is dict and (type(at) not in keys or (type(at) not in sound and leaf(at))):
+        if kind is dict and (type(at) not in keys or leaf(at)):
             return "", f"has the key {at!r}, which is not text: use str(key)"
-        if type(inner) not in sound:
-            place, fault = _find(inner, leaf, keys, verb, sound, depth + 1)
+        if inner is not None:
+            place, fault = _find(inner, leaf, keys, verb, depth + 1)
             if fault:
                 return f"[{at!r}]{place}", fault
     return "", ""

@@ -38,8 +38,8 @@ class Endpoint(Protocol):
     def recall(self, message: Message) -> bool:
         """Remove a message that was received; False if its handler has begun."""
 
-    def receive_reply(self, message: Message) -> None:
-        """Give a reply to the ask that waits for it; a late one is counted and dropped."""
+    def receive_reply(self, asked: str, answer: Message) -> None:
+        """Give a reply to the ask of the message *asked*; a late one is counted and dropped."""
 
     def fail(self, asked: str, error: Exception) -> None:
         """Give *error* to the ask of the message *asked*, if it still waits."""

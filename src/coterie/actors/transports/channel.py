@@ -98,9 +98,10 @@ class Channel:
         return new
 
     def _acknowledge(self, number: int, now: float) -> None:
-        while self._acked < number and (frames := self._unacked or self._queue):
-            frames.popleft()
-            self._acked += 1
+        arrived = min(number - self._acked, len(self._unacked) + len(self._queue))
+        for _ in range(arrived):
+            (self._unacked or self._queue).popleft()
+        self._acked += arrived
         self._since, self._patience, self.stuck = now, RESEND, 0
 
     def resend(self, now: float) -> bool:

@@ -1,6 +1,5 @@
 """The heartbeats of one node: when each was sent, so that an answer to one has an age."""
 
-from collections import deque
 from collections.abc import Callable
 from math import inf
 
@@ -32,18 +31,18 @@ class Heartbeats:
         self.timeout, self.now = timeout, now
         self.every, self.lease = timeout / BEATS, timeout * LEASE / BEATS
         self.number = 0
-        self._sent: deque[float] = deque(maxlen=REMEMBERED)
+        self._sent: dict[int, float] = {}
 
     def next(self) -> int:
         """Note that the next heartbeat is sent now; return its number."""
         self.number += 1
-        self._sent.append(self.now())
+        self._sent[self.number] = self.now()
+        self._sent.pop(self.number - REMEMBERED, None)
         return self.number
 
     def sent_at(self, number: int) -> float:
         """When the heartbeat *number* was sent; minus infinity if that is unknown."""
-        back = self.number - number
-        return self._sent[-1 - back] if 0 <= back < len(self._sent) else -inf
+        return self._sent.get(number, -inf)
 
     def age(self, number: int) -> float:
         """Seconds since the heartbeat *number*; infinity if that is unknown."""

@@ -155,10 +155,12 @@ class PeerTransport(PeerConnections, Transport):
 
     def reply(self, address: str, message: Message) -> None:
         """Send a reply; dropped if the asking node is lost."""
-        self._open.pop(message.correlation_id or "", None)
+        asked = message.correlation_id or ""
+        self._open.pop(asked, None)
         remote = self._remotes.get(address)
         if remote is not None:
             self._put(remote, self._encoded(wire.ReplyFrame(message), message.sender))
+            remote.taken.pop(asked, None)  # the reply frees its place in the lane
 
     def announce(self, name: str) -> None:
         """Tell all peers that this node has the agent *name*."""
@@ -314,7 +316,7 @@ class PeerTransport(PeerConnections, Transport):
 
     def _took(self, remote: RemoteNode, message: Message) -> None:
         """Report that *message* is in its mailbox; of an ask only with what is sent anyway."""
-        remote.taken.append(message.id)
+        remote.taken[message.id] = None
         if message.reply_to is None:
             self._touch(remote)
 
@@ -332,8 +334,9 @@ class PeerTransport(PeerConnections, Transport):
 
     def _on_reply(self, remote: RemoteNode, frame: wire.ReplyFrame) -> None:
         answer = wire.with_refusal(frame.message)
-        self._done(remote, answer.correlation_id or "")
-        self._node.receive_reply(answer)
+        asked = answer.correlation_id or ""
+        self._done(remote, asked)
+        self._node.receive_reply(asked, answer)
 
     def _on_refuse(self, remote: RemoteNode, frame: wire.RefusalFrame) -> None:
         entry = self._done(remote, frame.id)

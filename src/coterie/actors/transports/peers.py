@@ -8,7 +8,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from itertools import count
+from itertools import count, islice
 from math import inf
 from typing import Any, ClassVar
 
@@ -167,8 +167,10 @@ class PeerConnections:
     def _confirm(self, remote: RemoteNode) -> None:
         """Queue what has become of messages of *remote*."""
         while remote.taken or remote.handled:
-            settled = wire.SettledFrame(remote.taken[:SETTLED], remote.handled[:SETTLED])
-            del remote.taken[:SETTLED], remote.handled[:SETTLED]
+            settled = wire.SettledFrame(list(islice(remote.taken, SETTLED)), remote.handled[:SETTLED])
+            for id in settled.taken:
+                del remote.taken[id]
+            del remote.handled[:SETTLED]
             remote.channel.send(self._encoded(settled, remote.address))
 
     async def _beat(self) -> None:

@@ -32,15 +32,19 @@ class Peer(Struct, eq=False):
     leased_until: float = 0.0
 
 
-class HandOver:
-    """A message on its way to a mailbox elsewhere, until it is known to be handled."""
+class HandOver(Struct, eq=False):
+    """A message on its way to a mailbox elsewhere, until it is known to be handled.
 
-    __slots__ = ("frame", "has_slot", "message", "remote", "taken")
+    Attributes:
+        remote: The node that has the agent, once there is one.
+        has_slot: Sent, and not known to be in the mailbox.
+    """
 
-    def __init__(self, message: Message, frame: bytes, taken: "asyncio.Future[None] | None") -> None:
-        self.message, self.frame, self.taken = message, frame, taken
-        self.remote: RemoteNode | None = None  # None: no node has the agent yet
-        self.has_slot = False  # sent, and not known to be in the mailbox
+    message: Message
+    frame: bytes
+    taken: "asyncio.Future[None] | None"
+    remote: "RemoteNode | None" = None
+    has_slot: bool = False
 
 
 class Lane:
@@ -62,7 +66,7 @@ class RemoteNode:
         self.names: set[str] = set()
         self.lanes: dict[str, Lane] = {}
         self.calls: dict[int, tuple[asyncio.Future[Any], str]] = {}
-        self.taken: list[str] = []
+        self.taken: dict[str, None] = {}  # ids of messages that are in their mailboxes, until that is reported
         self.handled: list[str] = []
         self.heard_at = 0.0
         self.confirmed = 0  # the number of the last own heartbeat that it has confirmed

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from coterie.actors.exact import fault_of
+from coterie.actors.exact import consists_of, fault_of
 from coterie.actors.message import REFUSED, AskRefusal, Message
 from coterie.errors import PayloadRefused
 
@@ -18,16 +18,18 @@ HEADER = 1024
 """Bytes of a packet that are not frames, at most."""
 
 
-class PostFrame(Struct, frozen=True, array_like=True, tag="post"):
+class MessageFrame(Struct, frozen=True, array_like=True):
+    """A message of an agent."""
+
+    message: Message
+
+
+class PostFrame(MessageFrame, frozen=True, tag="post"):
     """A message for the mailbox of an agent."""
 
-    message: Message
 
-
-class ReplyFrame(Struct, frozen=True, array_like=True, tag="reply"):
+class ReplyFrame(MessageFrame, frozen=True, tag="reply"):
     """The reply to an ask."""
-
-    message: Message
 
 
 class RefusalFrame(Struct, frozen=True, array_like=True, tag="refuse"):
@@ -127,7 +129,6 @@ class Beat(Struct, frozen=True, array_like=True, tag="beat"):
     beat: int
 
 
-_WITH_PAYLOAD = PostFrame, ReplyFrame
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Packet | Beat] = msgspec.msgpack.Decoder(Packet | Beat)
@@ -139,31 +140,27 @@ def encode(frame: Frame, agent: str, limit: int) -> bytes:
     Raises:
         PayloadRefused: The payload would not arrive as it is, or is too large.
     """
-    message = frame.message if isinstance(frame, _WITH_PAYLOAD) else None
-    payload = message.payload if message is not None and message.type != REFUSED else None
+    payload = frame.message.payload if isinstance(frame, MessageFrame) and frame.message.type != REFUSED else None
+    if not consists_of(payload, _PLAIN):  # of plain values, the encoder refuses those that it cannot write
+        check(payload, agent)
     try:
         data = _encoder.encode(frame)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        check(payload, agent)  # which names the place
+        check(payload, agent)  # says where it is, which the encoder does not
         raise PayloadRefused(agent, str(error)) from None
-    if payload is not None:
-        check(payload, agent, _PLAIN)
     if len(data) > limit - HEADER:
         raise PayloadRefused(agent, f"it has {len(data):,} bytes, and the transport carries at most {limit - HEADER:,}")
     return data
 
 
-def check(payload: Any, agent: str, sound: frozenset[type] = frozenset()) -> None:
+def check(payload: Any, agent: str) -> None:
     """Check that *payload* arrives as it is.
-
-    Args:
-        sound: The types of which every value does, as of a payload that could be encoded.
 
     Raises:
         PayloadRefused: It would not; the error names the place.
     """
-    if fault := fault_of("payload", payload, _leaf, _PLAIN, "send", sound):
-        raise PayloadRefused(agent, fault)
+    if fault := fault_of("payload", payload, _leaf, _PLAIN, "send"):
+        raise PayloadRefused(agent, fault) from None
 
 
 def _leaf(value: Any) -> str | None:

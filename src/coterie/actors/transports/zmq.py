@@ -21,6 +21,7 @@ UNHEARD = 5.0
 """Seconds until a process that waits for the broker as long as it takes says so."""
 
 _LOG = logging.getLogger("coterie")
+_MORE = zmq.SNDMORE | zmq.NOBLOCK
 
 
 class ZmqCarrier:
@@ -108,7 +109,8 @@ class ZmqCarrier:
 
     async def publish(self, address: str, packet: bytes) -> None:
         """Send a packet; it is dropped while the broker is away."""
-        self._out.send_multipart([self._topic(address) if address else self._all, packet], zmq.NOBLOCK)
+        self._out.send(self._topic(address) if address else self._all, _MORE)
+        self._out.send(packet, zmq.NOBLOCK)
 
     def _read(self) -> None:
         """Read everything: the descriptor is readable only when something new arrives."""
