@@ -1,6 +1,7 @@
 """The link between processes, in virtual time over a carrier in memory: loss, order, discovery, requests, limits."""
 
 import asyncio
+import math
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -21,6 +22,7 @@ from coterie.actors.process import LATER, AgentProcess
 from coterie.actors.supervision.spec import SHUTDOWN, ChildSpec
 from coterie.actors.transports import peer_transport
 from coterie.actors.transports.channel import Channel
+from coterie.actors.transports.heartbeats import REMEMBERED, Heartbeats
 from coterie.actors.transports.peer_transport import WINDOW, PeerTransport
 from coterie.actors.transports.remote import Peer
 from coterie.actors.transports.wire import CallFrame, Packet, decode, encode
@@ -476,6 +478,16 @@ def test_asks_that_are_answered_later_hold_up_no_others(monkeypatch: pytest.Monk
         assert [reply.payload for reply in replies] == [5] * 5
 
     play(scene)
+
+
+def test_of_old_heartbeats_no_age_is_known() -> None:
+    """A node that runs for months keeps the last ones only."""
+    beats, at = Heartbeats(10.0, lambda: at[0]), [0.0]
+    for at[0] in range(REMEMBERED + 1):
+        beats.next()
+
+    assert (beats.age(REMEMBERED + 1), beats.age(2)) == (0.0, REMEMBERED - 1)
+    assert beats.age(1) == beats.age(0) == beats.age(REMEMBERED + 2) == math.inf
 
 
 def test_requests_between_nodes() -> None:

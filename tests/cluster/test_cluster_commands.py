@@ -53,25 +53,25 @@ def test_a_team_is_submitted_waited_for_and_exported(temporal_server: Server, tm
 
 
 @pytest.mark.slow
-def test_a_run_that_no_node_has_begun_is_known_by_its_history(temporal_server: Server, tmp_path: Path) -> None:
+def test_a_run_that_no_node_has_begun_is_known_by_its_history(tmp_path: Path) -> None:
     """The same submission is no second run; another input is refused, and another team that has another export."""
     team = TEAM.replace("{ Write }", "{ Write " + "at length " * 200 + "}")
     (tmp_path / "pair.at").write_text(team)
-    cluster = f"{temporal_server.url}?export={tmp_path / 'export'}"
 
-    def submit(text: str, cluster: str = cluster) -> tuple[int, str]:
+    def submit(text: str, export: str = "export") -> tuple[int, str]:
         words = ("submit", "pair.at", text, "--id", "unserved", "--no-files")
-        done = coterie(*words, cwd=tmp_path, cluster=cluster)
+        done = coterie(*words, cwd=tmp_path, cluster=f"{alone.url}?export={tmp_path / export}")
         return done.returncode, done.stderr
 
-    assert "waits for one" in submit("a note")[1]
-    status, said = submit("a note")
-    assert (status, "nothing was started" in said) == (0, True)
-    status, said = submit("another")
-    assert (status, "with another input" in said) == (2, True)
-    (tmp_path / "pair.at").write_text(team.replace("Write", "Paint"))
-    status, said = submit("a note", f"{temporal_server.url}?export={tmp_path / 'another'}")
-    assert (status, "journal is in another export" in said) == (2, True)
+    with server(tmp_path) as alone:  # no node of another test takes it up
+        assert "waits for one" in submit("a note")[1]
+        status, said = submit("a note")
+        assert (status, "nothing was started" in said) == (0, True)
+        status, said = submit("another")
+        assert (status, "with another input" in said) == (2, True)
+        (tmp_path / "pair.at").write_text(team.replace("Write", "Paint"))
+        status, said = submit("a note", "another")
+        assert (status, "journal is in another export" in said) == (2, True)
 
 
 SPY = """#!/bin/sh

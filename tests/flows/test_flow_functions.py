@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import flow_agents as functions
 import pytest
 
@@ -37,6 +38,13 @@ def test_a_loop_of_functions_gives_a_value_of_its_type() -> None:
 
     assert outcome.result == functions.Review("approve", [functions.Issue(1, "short")])
     assert outcome.usage.turns == 4
+
+
+def test_a_class_whose_only_field_is_called_result_is_its_own_type() -> None:
+    """`result` is also the output of a function that returns no fields."""
+    one = agent(functions.measured)
+
+    assert played(flow("one", [one], result=one)).result == functions.Measured(3)
 
 
 def test_parameters_are_outputs_inputs_and_defaults() -> None:
@@ -292,6 +300,25 @@ def test_a_run_whose_time_is_out_stops_and_is_cancelled() -> None:
             asyncio.run(until_a_turn_has_begun(begin))
         assert isinstance(last[0], RunStopped)
         assert last[0].reason == "interrupted"
+
+
+def test_a_run_in_a_scope_of_anyio_stops_in_order() -> None:
+    """Such a scope cancels its task in each turn of the event loop, until it has ended; as an endpoint of FastAPI."""
+    last: list[Record] = []
+
+    async def main() -> None:
+        with anyio.CancelScope() as scope:
+
+            def observe(run: str, record: Record) -> None:
+                last[:] = [record]
+                if isinstance(record, TurnStarted):
+                    scope.cancel()
+
+            await coterie.run(flow("wait", [agent(functions.waits)]), "tea", observe=observe)
+        assert scope.cancelled_caught
+
+    asyncio.run(main())
+    assert isinstance(last[0], RunStopped)
 
 
 def test_a_cancelled_task_that_cleans_up_may_run_a_team() -> None:

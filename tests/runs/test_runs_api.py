@@ -8,6 +8,7 @@ from repositories import git, repository
 
 import coterie
 from coterie.errors import UsageError
+from coterie.runs.launch import until_stopped
 from coterie.testing import rehearse, simulate_many
 
 TEAM = """\
@@ -192,3 +193,23 @@ def test_git_overlooks_what_runs_write(tmp_path: Path, monkeypatch: pytest.Monke
 
     assert list(found.glob(".coterie/runs/*/journal.jsonl"))
     assert git(found, "status", "--porcelain") == ""
+
+
+def test_what_fails_while_a_run_stops_is_raised() -> None:
+    """Rather than the cancellation: it may be a journal that cannot be written."""
+
+    async def fails() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise OSError("no space")
+
+    async def main() -> None:
+        task = asyncio.ensure_future(until_stopped(fails()))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(OSError, match="no space"):
+            await task
+
+    asyncio.run(main())

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import preforked
 import pytest
+from hypothesis import strategies as st
 
 LIMIT = 1.0
 """Seconds of processor time above which a test is `slow`."""
@@ -54,8 +55,9 @@ def _used(pid: int) -> float:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    if session.items and os.environ.get("PYTEST_XDIST_WORKER"):  # else the first test that forks pays for its start
+    if session.items and os.environ.get("PYTEST_XDIST_WORKER"):  # else the first test that needs them pays for them
         preforked.start_server()
+        st.text().validate()  # makes hypothesis' table of characters, two seconds in a new checkout
     _marks.append(cpu_seconds())
 
 

@@ -30,6 +30,15 @@ class Draft:
 
 
 @dataclass
+class Measured:
+    result: int
+
+
+def measured(prompt: str) -> Measured:
+    return Measured(len(prompt))
+
+
+@dataclass
 class Trip:
     prompt: str
     depth: int

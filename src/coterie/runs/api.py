@@ -1,6 +1,5 @@
 """The friendly functions: load a team, run it, resume a run, fork one."""
 
-import asyncio
 import json
 import logging
 import re
@@ -138,7 +137,7 @@ async def run(team: Topology | Plan | str | Path, given: object = "", **options:
         JournalFailed: If the journal could not be written.
         CancelledError: If it is cancelled: the run has stopped, durably, and `resume` carries it on.
     """
-    return await _unless_cancelled(_run(team, given, options))
+    return await launch.until_stopped(_run(team, given, options))
 
 
 async def _run(team: Topology | Plan | str | Path, given: object, options: Mapping[str, Any]) -> Outcome[Any]:
@@ -276,16 +275,6 @@ def _typed(outcome: Outcome, team: object) -> Outcome[Any]:
     return outcome
 
 
-async def _unless_cancelled(running: Awaitable[Outcome[Any]]) -> Outcome[Any]:
-    """The outcome of a run; where its task is cancelled, that goes on once the run has stopped."""
-    task = asyncio.current_task()
-    before = task.cancelling() if task is not None else 0
-    outcome = await running
-    if task is not None and task.cancelling() > before:
-        raise asyncio.CancelledError
-    return outcome
-
-
 def _log_place(run: str, place: Path) -> None:
     """Log that *run* is in *place*, another directory than the current one; `coterie resume` prints it."""
     _LOG.warning("run %s is in %s, another directory", run, place)
@@ -316,7 +305,7 @@ async def resume(
     with errors_for_python():
         runs, run = find(run, how.pop("state_dir"), _log_place)
         running = launch.resume(run, state_dir=runs.root, retry=turn if retry else None, **how)
-        return _typed(await _unless_cancelled(running), team)
+        return _typed(await launch.until_stopped(running), team)
 
 
 async def fork(
@@ -351,4 +340,4 @@ async def fork(
     limits = how.pop("limits", None) or Limits()
     with errors_for_python():
         running = launch.resume(made.run, state_dir=runs.root, limits=limits.alone(), **how)
-        return _typed(await _unless_cancelled(running), team)
+        return _typed(await launch.until_stopped(running), team)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
 
 from msgspec.structs import replace
 
@@ -49,6 +49,8 @@ from coterie.workspace.trees.worktree import WorkTree
 
 if TYPE_CHECKING:
     from coterie.backends.models.cassette import Cassette
+
+T = TypeVar("T")
 
 
 class HowToDrive(TypedDict, total=False):
@@ -391,6 +393,25 @@ class _Owner:
         return replace(outcome_of(ended), notices=tuple(notices(runs.root, run, shell.steps)))
 
 
+async def until_stopped(running: Coroutine[Any, Any, T]) -> T:
+    """The result of *running*, which drives a run; cancelling this interrupts the run, and goes on once it has stopped.
+
+    Only the first cancellation counts: a scope of anyio cancels its task in each turn of the event loop.
+    """
+    task = asyncio.ensure_future(running)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            if cancelled is None:
+                cancelled = error
+                task.cancel()
+    if cancelled is not None and (task.cancelled() or task.exception() is None):
+        raise cancelled
+    return task.result()
+
+
 async def _driven(
     shell: Shell, main: Coroutine[Any, Any, RunExit], inbox: Inbox, sidecars: Sidecars, run: str
 ) -> RunExit:
@@ -420,6 +441,9 @@ async def _driven(
             if not shell.runs:
                 raise  # it never began
             ended = shell.ended(next(iter(shell.runs.values())))
+        current = asyncio.current_task()
+        if current is not None:
+            current.uncancel()
     finally:
         opening.cancel()
         await sidecars.close()

@@ -5,6 +5,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import anyio
 import pytest
 from bundles import bundle
 from reference_play import agent, play, team
@@ -498,8 +499,19 @@ def test_one_object_is_executed_twice_at_once() -> None:
     assert clock.now() == 2.0
 
 
-def test_a_cancelled_execution_is_cancelled_and_cleans_up() -> None:
-    """Whatever it waits for: the model, or something of its own."""
+async def within_a_timeout(work: Awaitable[object]) -> None:
+    async with asyncio.timeout(2):
+        await work
+
+
+async def within_a_scope(work: Awaitable[object]) -> None:
+    with anyio.fail_after(2):
+        await work
+
+
+@pytest.mark.parametrize("bounded", [within_a_timeout, within_a_scope])
+def test_a_cancelled_execution_is_cancelled_and_cleans_up(bounded: Callable[..., Awaitable[None]]) -> None:
+    """Whatever it waits for: the model, or something of its own. A scope of anyio cancels it again and again."""
     told: list[str] = []
 
     async def model(request: dict[str, Any]) -> dict[str, Any]:
@@ -527,8 +539,7 @@ def test_a_cancelled_execution_is_cancelled_and_cleans_up() -> None:
 
     async def main() -> None:
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(2):
-                await made.execute({}, durable=False, clock=clock)
+            await bounded(made.execute({}, durable=False, clock=clock))
 
     try:
         clock.run(main())

@@ -74,9 +74,10 @@ async def execute(
             attach(shell)
             return shell.start(run, plan, given)
 
-        return await _drive(topology, run, options, begin, store.read, correlation)
+        return await launch.until_stopped(_drive(topology, run, options, begin, store.read, correlation))
     start = partial(launch.start, plan, given, state_dir=options.state_dir, limits=options.limits, run_id=run)
-    return await _drive(topology, run, options, start, Runs(options.state_dir).read, correlation)
+    read = Runs(options.state_dir).read
+    return await launch.until_stopped(_drive(topology, run, options, start, read, correlation))
 
 
 async def resume(topology: Collaboration, wanted: UUID | str, options: Options) -> Execution:
@@ -99,7 +100,8 @@ async def resume(topology: Collaboration, wanted: UUID | str, options: Options) 
     await prepare(topology)
 
     again = partial(launch.resume, run, state_dir=options.state_dir, limits=options.limits, runs=runs)
-    return await _drive(topology, run, options, again, runs.read, recorded.correlation or None)
+    driven = _drive(topology, run, options, again, runs.read, recorded.correlation or None)
+    return await launch.until_stopped(driven)
 
 
 async def _drive(
