@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pattern_chance import chance
-from pattern_pages import PAGES, drawn, example_of, filled, page_of, picture_of
+from pattern_pages import PAGES, SETTINGS, drawn, example_of, page_of, picture_of, settings
 from pattern_play import Performance, cost, failed, pattern, perform
 from pattern_play import text as answered
 
@@ -43,13 +43,15 @@ def test_every_kind_has_a_page() -> None:
     assert list(PAGES) == list(KINDS)
 
 
-@kinds
-def test_the_settings_of_a_page_are_fresh(kind: str) -> None:
-    """`python docs/generate/pattern_pages.py` writes them anew."""
-    page = text(kind)
+def test_the_page_of_the_settings_is_fresh() -> None:
+    """`python docs/generate/pattern_pages.py` writes it anew."""
+    assert SETTINGS.read_text(encoding="utf-8") == settings()
 
-    assert "| `" in page.split("<!-- Settings:")[1].split("<!-- End of settings -->")[0]
-    assert filled(page, kind) == page
+
+@kinds
+def test_a_page_leads_to_its_settings(kind: str) -> None:
+    """Its link is one that a test of all links follows."""
+    assert f"(../reference/patterns.md#{kind})" in section(kind, "Settings")
 
 
 @kinds

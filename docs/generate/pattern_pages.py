@@ -1,9 +1,8 @@
-"""Generate the tables of settings on the pages of the patterns, and their pictures.
+"""Generate `docs/reference/patterns.md`, the settings of the patterns, and the pictures of their pages.
 
 python docs/generate/pattern_pages.py
 
-On the pages in `docs/patterns`, the tables are between two comments; the rest is written by hand. The pictures in
-`docs/pictures` are those of the examples in `examples/patterns`.
+The pictures in `docs/pictures` are those of the examples in `examples/patterns`.
 """
 
 import inspect
@@ -37,7 +36,15 @@ PAGES: Mapping[str, str] = MappingProxyType(
 )
 """The name of the page, example and picture of each kind."""
 
-_TABLE = re.compile(r"(<!-- Settings: .*? -->\n).*?(<!-- End of settings -->)", re.DOTALL)
+SETTINGS = ROOT / "docs" / "reference" / "patterns.md"
+
+HEAD = """\
+# Settings of patterns
+
+<!-- Written by `python docs/generate/pattern_pages.py`; a test keeps it fresh. -->
+
+The keys of `config` in YAML and in the block `pattern` of an `.at` file; in Python, the arguments of the pattern.
+"""
 _ATTRIBUTE = re.compile(r"^    (\w+): ")
 
 
@@ -56,9 +63,14 @@ def example_of(kind: str) -> Path:
     return ROOT / "examples" / "patterns" / f"{PAGES[kind]}.pattern.yaml"
 
 
-def filled(page: str, kind: str) -> str:
-    """Return the text of a page with its table regenerated."""
-    return _TABLE.sub(lambda found: f"{found[1]}\n{table(KINDS[kind].config)}\n{found[2]}", page)
+def settings() -> str:
+    """Return the page of the settings."""
+    sections = (
+        f"\n## {kind}\n\n{inspect.cleandoc(KINDS[kind].config.__doc__ or '').partition(chr(10))[0]} "
+        f"See [its page](../patterns/{page}.md).\n\n{table(KINDS[kind].config)}"
+        for kind, page in PAGES.items()
+    )
+    return "".join([HEAD, *sections])
 
 
 def table(config: type[Config]) -> str:
@@ -142,10 +154,9 @@ def _default(field: types.Field) -> str:
 
 
 def main() -> None:
-    """Write all pages and pictures."""
+    """Write the page and all pictures."""
+    SETTINGS.write_text(settings(), encoding="utf-8")
     for kind in PAGES:
-        page = page_of(kind)
-        page.write_text(filled(page.read_text(encoding="utf-8"), kind), encoding="utf-8")
         picture_of(kind).write_text(drawn(kind), encoding="utf-8")
 
 

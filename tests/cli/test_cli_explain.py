@@ -13,6 +13,7 @@ from coterie.formats.settings import keys
 from coterie.journal.records import RECORDS
 from coterie.options.agents import AGENT_KEYS
 from coterie.planning.codes import CODES
+from coterie.topology.patterns.kinds import KINDS
 
 pytestmark = pytest.mark.once
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
@@ -35,7 +36,7 @@ def test_a_section_is_printed_as_on_its_page(name: str, tmp_path: Path) -> None:
         assert one["text"] in place.look("explain", name).out
 
 
-@bundle("name", ["event_loop.max_iterations", "agent.model", "turn.started.agent", "stall-after"])
+@bundle("name", ["event_loop.max_iterations", "agent.model", "turn.started.agent", "stall-after", "debate.max_rounds"])
 def test_a_row_is_printed_cell_by_cell(name: str, tmp_path: Path) -> None:
     """Each cell of the table, after the name of its column."""
     [found] = json.loads(Place(tmp_path).look("explain", name, "--json").out)
@@ -53,7 +54,8 @@ def test_all_findings_records_settings_options_and_fields_are_explained() -> Non
     fields = (f"{block.name}.{field.name}" for block in LANGUAGE for field in block.fields)
     topics = (str(kind.__struct_config__.tag) for kind in RECORDS)
     options = (f"extensions.coterie.{key}" for key in AGENT_KEYS)
-    names = [*(code.code for code in CODES), *topics, *keys(), *options, *fields]
+    settings = (f"{kind}.{name}" for kind, it in KINDS.items() for name in it.config.__struct_fields__)
+    names = [*(code.code for code in CODES), *topics, *keys(), *options, *fields, *settings]
 
     assert set(names) - set(explanations()) == set()
     assert {f"{page}.md" for page in PAGES} <= {path.name for path in REFERENCE.iterdir()}

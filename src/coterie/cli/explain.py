@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 from coterie.cli.output import print_result
 from coterie.cli.parameters import Arg, Opt
 
-PAGES = ("rules", "records", "settings", "options", "language", "topology-yaml", "commands")
+PAGES = ("rules", "records", "settings", "options", "patterns", "language", "topology-yaml", "commands")
 
 
 class Explanation(NamedTuple):
