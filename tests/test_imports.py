@@ -299,8 +299,6 @@ MOST_ARGUMENTS = 8
 WITH_MORE = {
     "actors.node.ask",
     "actors.runtime.__init__",  # the system as users write it
-    "actors.system.__init__",
-    "actors.workers.host.__init__",
     "actors.plugins.providers.__init__",
 }
 """Functions before `runs` that still take more. Remove what is gone; add nothing."""

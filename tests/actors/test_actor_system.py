@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from bundles import bundle
 
+from coterie.actors.hosted import SystemPorts
 from coterie.actors.message import Message
 from coterie.actors.process import AgentProcess, ErrorAction
 from coterie.actors.system import ActorSystem
@@ -83,7 +84,7 @@ class Stage:
         self.clock = VirtualClock(1000.0)
         self.records: list[Record] = []
         plan = SystemPlan(root=supervisor("root", *children, **fields))
-        self.system = ActorSystem(plan, clock=self.clock, sink=self.records.append, classes=CLASSES)
+        self.system = ActorSystem(plan, SystemPorts(clock=self.clock, sink=self.records.append, classes=CLASSES))
 
     def play(self, scene: Callable[[ActorSystem], Coroutine[Any, Any, None]]) -> "Stage":
         async def main() -> None:
@@ -386,7 +387,9 @@ def test_a_child_that_answers_with_turns_is_made_by_its_host() -> None:
     plan = SystemPlan(root=supervisor("root", TurnActorPlan(name="review", runs="flow")))
     clock = VirtualClock()
     records: list[Record] = []
-    system = ActorSystem(plan, clock=clock, sink=records.append, turn_actor=lambda turn: Worker(turn.name, turn.runs))
+    system = ActorSystem(
+        plan, SystemPorts(clock=clock, sink=records.append, turn_actor=lambda turn: Worker(turn.name, turn.runs))
+    )
 
     async def main() -> None:
         await system.start()

@@ -11,6 +11,7 @@ import pytest
 from coterie import AgentProcess, Correction, EvalAgent, EvalEvent, Runtime, Supervisor
 from coterie.actors.child import AgentChild
 from coterie.actors.evaluation import CorrectionLimit
+from coterie.actors.hosted import SystemPorts
 from coterie.actors.message import Message
 from coterie.actors.node import ActorNode
 from coterie.actors.plugins.plugins import Plugins
@@ -91,7 +92,7 @@ def play(*children: Any, scene: Any, **fields: Any) -> list[Record]:
 
     async def main() -> None:
         root = SupervisorPlan(name="root", children=children, backoff_base=0.0, **fields)
-        system = ActorSystem(SystemPlan(root=root), clock=clock, sink=records.append, classes=CLASSES)
+        system = ActorSystem(SystemPlan(root=root), SystemPorts(clock=clock, sink=records.append, classes=CLASSES))
         await system.start()
         try:
             await scene(system)
@@ -232,7 +233,7 @@ def test_a_halt_is_never_dropped() -> None:
 
     async def main() -> None:
         root = SupervisorPlan(name="root", children=children, backoff_base=10.0)
-        system = ActorSystem(SystemPlan(root=root), clock=clock, sink=records.append, classes=CLASSES)
+        system = ActorSystem(SystemPlan(root=root), SystemPorts(clock=clock, sink=records.append, classes=CLASSES))
         await system.start()
         await scene(system)
         await system.stop()
@@ -366,7 +367,7 @@ def test_eval_agents_are_declared_not_spawned() -> None:
 def test_a_class_of_the_wrong_kind_is_refused(plan: Any, error: str) -> None:
     """Before anything starts."""
     with pytest.raises(CannotStart, match=error):
-        ActorSystem(SystemPlan(root=SupervisorPlan(name="root", children=(plan,))), classes=CLASSES)
+        ActorSystem(SystemPlan(root=SupervisorPlan(name="root", children=(plan,))), SystemPorts(classes=CLASSES))
 
 
 def test_python_and_yaml_observe_alike(tmp_path: Path) -> None:
@@ -449,7 +450,7 @@ def test_a_child_that_answers_with_turns_is_corrected_by_its_task() -> None:
     async def main() -> None:
         children = (TurnActorPlan(name="writer", runs="model"), REPORTER, JUDGE)
         plan = SystemPlan(root=SupervisorPlan(name="root", children=children))
-        system = ActorSystem(plan, classes=CLASSES, turn_actor=lambda plan: TurnActor(plan, call))
+        system = ActorSystem(plan, SystemPorts(classes=CLASSES, turn_actor=lambda plan: TurnActor(plan, call)))
         await system.start()
         await system.ask("a", {"report": {"kind": "nudge", "agent": "writer", "reason": "be brief"}})
         await asyncio.sleep(1)
@@ -473,7 +474,7 @@ def test_events_and_corrections_are_exported(monkeypatch: pytest.MonkeyPatch) ->
 
     async def main() -> None:
         root = SupervisorPlan(name="root", children=(REPORTER, EvalPlan(name="judge", class_="Judge")))
-        system = ActorSystem(SystemPlan(root=root), classes=CLASSES, plugins=Plugins(exporters=[Kept()]))
+        system = ActorSystem(SystemPlan(root=root), SystemPorts(classes=CLASSES, plugins=Plugins(exporters=[Kept()])))
         await system.start()
         for agent in ("", "nobody"):
             report = {"kind": "nudge", "reason": "brief", "agent": agent, "payload": "sk-very-secret"}

@@ -7,6 +7,7 @@ from typing import Any
 from memory_carrier import MemoryHub
 from until import soon
 
+from coterie.actors.hosted import SystemPorts
 from coterie.actors.message import Message
 from coterie.actors.plugins.base import ModelResponse
 from coterie.actors.plugins.plugins import Plugins
@@ -118,13 +119,13 @@ class WorkerStage:
     def supervisors(self, plan: SystemPlan | None = None) -> ActorSystem:
         """A process of the supervisors; the first is `system`."""
         plan = plan or self.plan
-        return ActorSystem(plan, sink=self.records.append, **self._options(plan, ""))
+        return ActorSystem(plan, SystemPorts(sink=self.records.append, **self._options(plan, "")))
 
     async def worker(self, process: str = "w", plan: SystemPlan | None = None) -> WorkerSystem:
         """Start a worker."""
         plan = plan or self.plan
         plan = SystemPlan(root=plan.root, process=process)
-        worker = WorkerSystem(plan, **self._options(plan, process))
+        worker = WorkerSystem(plan, SystemPorts(**self._options(plan, process)))
         await worker.start()
         return worker
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from coterie.actors.child import AgentChild
 from coterie.actors.classes import load_class
 from coterie.actors.dead_letters import Sink
@@ -10,6 +12,7 @@ from coterie.actors.evaluation import EvalAgent, evaluators
 from coterie.actors.node import ActorNode
 from coterie.actors.plugins.plugins import Plugins
 from coterie.actors.process import AgentProcess
+from coterie.actors.reply_streams import ReplyStreams
 from coterie.actors.supervision.spec import ChildSpec
 from coterie.actors.transports.base import Transport
 from coterie.actors.tree import kind_of
@@ -19,6 +22,34 @@ from coterie.planning.system import ActorPlan, ChildPlan, SystemPlan, TurnActorP
 
 Factory = Callable[[], Any]
 TurnActors = Callable[[TurnActorPlan], AgentProcess]
+
+
+class SystemPorts(Struct, frozen=True, kw_only=True):
+    """What the part of a system in one process is given beside its plan.
+
+    Attributes:
+        clock: The wall clock; None: the system's.
+        sink: Receives the records of its agents and supervisors.
+        classes: Classes by the short names that the plan uses.
+        factories: Build the agents of some names, instead of their class.
+        turn_actor: Makes the agent of a `flow:`, `loop:`, `pattern:`, `model:` or `command:` child.
+        plugins: Instead of those that the plan names.
+        keep_plugins: Leave it to the caller to close them.
+        transport: Instead of the one that the plan names.
+        reply_streams: Gets the records of streamed replies from the caller, once they are durable; None: from *sink*.
+        folder: Of its file; the paths of a gateway's TLS files are relative to it.
+    """
+
+    clock: Clock | None = None
+    sink: Sink | None = None
+    classes: Mapping[str, type] = {}
+    factories: Mapping[str, Factory] = {}
+    turn_actor: TurnActors | None = None
+    plugins: Plugins | None = None
+    keep_plugins: bool = False
+    transport: Transport | None = None
+    reply_streams: ReplyStreams | None = None
+    folder: str = ""
 
 
 def node_of(
@@ -34,23 +65,10 @@ def node_of(
 
 
 class AgentBuilder:
-    """Makes the agents of a process from their plans.
+    """Makes the agents of a process from their plans."""
 
-    Args:
-        classes: Classes by the short names that plans use.
-        factories: Build the agents of some names, instead of their class.
-        turn_actor: Makes the agent of a `flow:`, `loop:`, `pattern:`, `model:` or `command:` child.
-    """
-
-    def __init__(
-        self,
-        node: ActorNode,
-        classes: Mapping[str, type] | None = None,
-        factories: Mapping[str, Factory] | None = None,
-        turn_actor: TurnActors | None = None,
-    ) -> None:
-        self._node = node
-        self._classes, self._factories, self._turn_actor = classes or {}, factories or {}, turn_actor
+    def __init__(self, node: ActorNode, ports: SystemPorts) -> None:
+        self._node, self._ports = node, ports
 
     def build(self, plan: ActorPlan | TurnActorPlan, path: str) -> AgentChild:
         """The agent of *plan*, not started yet; its class is imported.
@@ -63,10 +81,10 @@ class AgentBuilder:
             CannotStart: Its class is not that of an agent, or it needs a run.
         """
         if isinstance(plan, ActorPlan):
-            factory = self._factories.get(plan.name) or self._factory(plan)
+            factory = self._ports.factories.get(plan.name) or self._factory(plan)
             timeout = plan.handle_timeout
         else:
-            make, timeout = self._turn_actor, None
+            make, timeout = self._ports.turn_actor, None
             if make is None:
                 raise CannotStart(f"child {plan.name!r} ({plan.runs}) needs a run: start the system with `coterie run`")
 
@@ -78,7 +96,7 @@ class AgentBuilder:
         return AgentChild(spec_of(plan, factory), self._node, path=path, mailbox_size=size, handle_timeout=timeout)
 
     def _factory(self, plan: ActorPlan) -> Factory:
-        cls = self._classes.get(plan.type) or load_class(plan.type)
+        cls = self._ports.classes.get(plan.type) or load_class(plan.type)
         if not issubclass(cls, AgentProcess):
             raise CannotStart(f"agent {plan.name!r}: {plan.type} is not an AgentProcess")
         if issubclass(cls, EvalAgent):

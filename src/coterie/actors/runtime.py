@@ -9,6 +9,7 @@ from typing import Any, Self
 import msgspec
 
 from coterie.actors.declared import Factory, Supervisor, plan_of
+from coterie.actors.hosted import SystemPorts
 from coterie.actors.message import Message
 from coterie.actors.plugins.loading import plan_of as plugin_plan
 from coterie.actors.plugins.plugins import Plugins
@@ -141,8 +142,8 @@ class Runtime:
         plugins: Callable[[], Plugins] | None = None,
         folder: str = "",
     ) -> None:
-        self.plan, self._folder = plan, folder
-        self._classes, self._factories, self._plugins = classes, factories, plugins
+        self.plan, self._plugins = plan, plugins
+        self._ports = SystemPorts(sink=_log, classes=classes or {}, factories=factories or {}, folder=folder)
         self._system: ActorSystem | None = None
         self._watch: asyncio.Task[None] | None = None
 
@@ -155,14 +156,7 @@ class Runtime:
         """
         if self._system is not None:
             raise CannotStart("the runtime is started already")
-        system = ActorSystem(
-            self.plan,
-            sink=_log,
-            classes=self._classes,
-            factories=self._factories,
-            plugins=self._plugins and self._plugins(),
-            folder=self._folder,
-        )
+        system = ActorSystem(self.plan, msgspec.structs.replace(self._ports, plugins=self._plugins and self._plugins()))
         await system.start()
         self._system = system
         self._watch = asyncio.get_running_loop().create_task(self._stop_when_root_gives_up(system))

@@ -1,16 +1,16 @@
 """The process of a system's supervisors: its node, supervision tree, state store and plugins, made from a plan."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from functools import partial
 from typing import Any, assert_never
 
 from coterie.actors.child import AgentChild
 from coterie.actors.classes import load_class
-from coterie.actors.dead_letters import Sink, hiding_secrets
+from coterie.actors.dead_letters import hiding_secrets
 from coterie.actors.evaluation import CorrectionLimit, EvalAgent
 from coterie.actors.exits import Change, Down, Shutdown
-from coterie.actors.hosted import AgentBuilder, Factory, TurnActors, node_of, spec_of
+from coterie.actors.hosted import AgentBuilder, Factory, SystemPorts, node_of, spec_of
 from coterie.actors.message import Message
 from coterie.actors.plugins.plugins import Plugins
 from coterie.actors.process import AgentProcess
@@ -25,14 +25,12 @@ from coterie.actors.supervision.policy import (
 )
 from coterie.actors.supervision.spec import SHUTDOWN, Supervised
 from coterie.actors.supervision.supervisor import SupervisorActor
-from coterie.actors.transports.base import Transport
 from coterie.actors.transports.choose import transport_for
 from coterie.actors.transports.peer_transport import PeerTransport
 from coterie.actors.tree import NodeStatus, SupervisionTree
 from coterie.actors.workers.host import WorkerSystem
 from coterie.actors.workers.pool import WorkerPool
 from coterie.actors.workers.requests import fingerprint, remote_agents
-from coterie.clock import Clock
 from coterie.errors import CannotStart
 from coterie.planning.system import (
     ActorPlan,
@@ -53,54 +51,27 @@ class ActorSystem:
     With a transport between processes, agents that name a process live in workers, which come and go. All classes that
     are used here are imported when it is made, so nothing has started if one is missing.
 
-    Args:
-        clock: The wall clock.
-        sink: Receives the records of its agents and supervisors.
-        classes: Classes by the short names that the plan uses.
-        factories: Build the agents of some names, instead of their class.
-        turn_actor: Makes the agent of a `flow:`, `loop:`, `pattern:`, `model:` or `command:` child.
-        plugins: Instead of those that the plan names.
-        keep_plugins: Leave it to the caller to close them.
-        transport: Instead of the one that the plan names.
-        reply_streams: Gets the records of streamed replies from the caller, once they are durable; None: from *sink*.
-        folder: Of its file; the paths of a gateway's TLS files are relative to it.
-
     Raises:
         ClassNotFound: A class cannot be imported.
         PluginError: A plugin cannot be made.
         CannotStart: A part of the plan cannot be run.
     """
 
-    def __init__(
-        self,
-        plan: SystemPlan,
-        *,
-        clock: Clock | None = None,
-        sink: Sink | None = None,
-        classes: Mapping[str, type] | None = None,
-        factories: Mapping[str, Factory] | None = None,
-        turn_actor: TurnActors | None = None,
-        plugins: Plugins | None = None,
-        keep_plugins: bool = False,
-        transport: Transport | None = None,
-        reply_streams: ReplyStreams | None = None,
-        folder: str = "",
-    ) -> None:
-        self.plan, self._keeps_plugins = plan, keep_plugins
-        self.plugins = plugins or Plugins.from_plan(plan.plugins, clock)
+    def __init__(self, plan: SystemPlan, ports: SystemPorts) -> None:
+        self.plan, self._ports = plan, ports
+        self.plugins = ports.plugins or Plugins.from_plan(plan.plugins, ports.clock)
         tracer = self.plugins.tracer
-        sink = tracer.before(sink) if tracer.exporters else sink
-        self._reply_streams, self._folder = reply_streams or ReplyStreams(), folder
-        if reply_streams is None:
+        sink = tracer.before(ports.sink) if tracer.exporters else ports.sink
+        self._reply_streams = ports.reply_streams or ReplyStreams()
+        if ports.reply_streams is None:
             sink = self._reply_streams.numbering(sink)
         sink = hiding_secrets(sink)
         plan_hash = fingerprint(plan.root)
-        transport = transport or transport_for(plan.transport, system=plan.root.name, fingerprint=plan_hash)
-        self.node = node_of(plan, self.plugins, transport, sink, clock)
-        self.tree = self.node.tree = SupervisionTree(self.node, classes)
+        transport = ports.transport or transport_for(plan.transport, system=plan.root.name, fingerprint=plan_hash)
+        self.node = node_of(plan, self.plugins, transport, sink, ports.clock)
+        self.tree = self.node.tree = SupervisionTree(self.node, ports.classes)
         self._sink = sink
-        self._classes, self._factories = classes or {}, factories or {}
-        self._agents = AgentBuilder(self.node, classes, factories, turn_actor)
+        self._agents = AgentBuilder(self.node, ports)
         self._pool: WorkerPool | None = None
         if isinstance(transport, PeerTransport):
             self.node.remote_agents = remote_agents(plan.root, "")
@@ -111,7 +82,7 @@ class ActorSystem:
                 patience=plan.transport.heartbeat_timeout / 5,
                 sink=self.node.sink,
                 tree=self.tree,
-                clock=clock,
+                clock=ports.clock,
             )
         self._names: set[str] = set()
         root = self._supervisor(plan.root, "")
@@ -173,7 +144,7 @@ class ActorSystem:
         if self._pool is not None:
             await self._pool.stop()
         await self.node.stop()
-        if not self._keeps_plugins:
+        if not self._ports.keep_plugins:
             await self.plugins.close()
 
     def _root_ended(self, down: Change) -> None:
@@ -235,18 +206,18 @@ class ActorSystem:
         from coterie.actors.http.gateway import GatewayAgent  # its libraries are optional
 
         agents = {node.name: isinstance(node, ActorPlan | TurnActorPlan) for node in self.plan.root.nodes()}
-        build = partial(GatewayAgent, plan, nodes=agents, reply_streams=self._reply_streams, folder=self._folder)
+        build = partial(GatewayAgent, plan, nodes=agents, reply_streams=self._reply_streams, folder=self._ports.folder)
         build()  # it imports its middleware
         return build
 
     def _evaluator(self, plan: EvalPlan) -> Factory:
         """Builds an eval agent whose incarnations share one limit."""
         path = plan.class_
-        cls = (self._classes.get(path) or load_class(path)) if path else EvalAgent
+        cls = (self._ports.classes.get(path) or load_class(path)) if path else EvalAgent
         if not issubclass(cls, EvalAgent):
             raise CannotStart(f"eval agent {plan.name!r}: {path} is not an EvalAgent")
         limit = CorrectionLimit(plan.max_corrections_per_window, plan.window_seconds)
-        make = self._factories.get(plan.name) or (lambda: cls(plan.name))
+        make = self._ports.factories.get(plan.name) or (lambda: cls(plan.name))
 
         def build() -> AgentProcess:
             agent = make()
@@ -261,6 +232,6 @@ class ActorSystem:
         self._names.add(name)
 
 
-def make_system(plan: SystemPlan, **options: Any) -> ActorSystem | WorkerSystem:
-    """The part of a system that runs in this process; *options* are those of `ActorSystem`."""
-    return WorkerSystem(plan, **options) if plan.process else ActorSystem(plan, **options)
+def make_system(plan: SystemPlan, ports: SystemPorts) -> ActorSystem | WorkerSystem:
+    """The part of a system that runs in this process."""
+    return WorkerSystem(plan, ports) if plan.process else ActorSystem(plan, ports)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from coterie.actors.classes import importable, load_class, load_function
 from coterie.actors.functions import AgentFunction, FunctionTurn, text_of
+from coterie.actors.hosted import SystemPorts
 from coterie.actors.message import INTERRUPT, STEER, TURN, TURN_FAILED, Message
 from coterie.actors.node import ActorNode
 from coterie.actors.plain import plain
@@ -141,7 +142,7 @@ async def _supervised(request: Request) -> ActorSystem:
     root = SupervisorPlan(name=f"{name}-supervisor", children=(child,), backoff_base=0.0)
     importable(str(request.here or ""))
     plugins = Plugins(defaults=[AnthropicProvider(), OpenAIProvider()])  # no file declares any
-    system = ActorSystem(SystemPlan(root=root), clock=SystemClock(), plugins=plugins)
+    system = ActorSystem(SystemPlan(root=root), SystemPorts(clock=SystemClock(), plugins=plugins))
     await system.start()
     return system
 

@@ -64,6 +64,7 @@ class SystemKind(Kind):
     def check_input(self, given: Mapping[str, Any]) -> None:
         """Check that an input has an agent that answers it, import the user's code, and check the plugins."""
         from coterie.actors.classes import importable
+        from coterie.actors.hosted import SystemPorts
         from coterie.actors.process import AgentProcess
         from coterie.actors.system import make_system
 
@@ -71,7 +72,7 @@ class SystemKind(Kind):
             hint = "name the agent that answers for the whole, entry: NAME"
             raise UsageError(f"{self.plan.name} cannot be asked: it has no entry; {hint}")
         importable(self.plan.folder)
-        make_system(self._system, turn_actor=lambda plan: AgentProcess(plan.name)).plugins.check()
+        make_system(self._system, SystemPorts(turn_actor=lambda plan: AgentProcess(plan.name))).plugins.check()
 
     def asked(self) -> Iterable[str]:
         """All that the actors may call."""

@@ -11,6 +11,7 @@ from http_clients import client, url
 from until import soon
 
 from coterie import Runtime, Supervisor, TopologyServer
+from coterie.actors.hosted import SystemPorts
 from coterie.actors.message import Message
 from coterie.actors.process import AgentProcess
 from coterie.actors.system import ActorSystem
@@ -64,7 +65,7 @@ def play(scene: Scene, *children: Any, token_env: str = "", sink: Any = None, **
     root = SupervisorPlan(name="root", children=agents, backoff_base=0.0)
 
     async def main() -> None:
-        system = ActorSystem(SystemPlan(root=root), classes=CLASSES, sink=sink)
+        system = ActorSystem(SystemPlan(root=root), SystemPorts(classes=CLASSES, sink=sink))
         await system.start()
         try:
             async with client() as http:
@@ -233,7 +234,7 @@ def test_a_busy_port_is_a_failure_of_its_start() -> None:
         plan = SystemPlan(root=SupervisorPlan(name="root", children=(server,)))
 
         async def main() -> None:
-            await ActorSystem(plan, sink=records.append).start()
+            await ActorSystem(plan, SystemPorts(sink=records.append)).start()
 
         with pytest.raises(CannotStart, match=f"topology_server 'topo' cannot listen at 127.0.0.1:{port}: Address"):
             asyncio.run(main())

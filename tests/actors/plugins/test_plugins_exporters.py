@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from coterie.actors.hosted import SystemPorts
 from coterie.actors.message import Message
 from coterie.actors.plugins.console import ConsoleExporter
 from coterie.actors.plugins.plugins import Plugins
@@ -84,7 +85,7 @@ def play(*exporters: Any, script: Any) -> None:
 
     async def main() -> None:
         plugins = Plugins([Model()], exporters=exporters, clock=clock)
-        system = ActorSystem(plan(FRONT, BACK), clock=clock, classes=CLASSES, plugins=plugins)
+        system = ActorSystem(plan(FRONT, BACK), SystemPorts(clock=clock, classes=CLASSES, plugins=plugins))
         await system.start()
         try:
             await script(system)
@@ -185,10 +186,13 @@ def test_no_secret_leaves_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_an_exporter_nothing_is_measured() -> None:
     """Messages pay for no span."""
-    system = ActorSystem(plan(FRONT, BACK), classes=CLASSES)
+    system = ActorSystem(plan(FRONT, BACK), SystemPorts(classes=CLASSES))
 
     assert system.node.on_span is None
-    assert ActorSystem(plan(FRONT), classes=CLASSES, plugins=Plugins(exporters=[Listing()])).node.on_span is not None
+    assert (
+        ActorSystem(plan(FRONT), SystemPorts(classes=CLASSES, plugins=Plugins(exporters=[Listing()]))).node.on_span
+        is not None
+    )
 
 
 def test_the_console_prints_on_standard_error_only(capsys: pytest.CaptureFixture[str]) -> None:
@@ -259,7 +263,7 @@ def test_exporters_are_closed_with_the_system(capsys: pytest.CaptureFixture[str]
 
     async def main() -> float:
         plugins = Plugins(exporters=[Hanging(), Angry(), seen], clock=clock)
-        system = ActorSystem(plan(FRONT), clock=clock, classes=CLASSES, plugins=plugins)
+        system = ActorSystem(plan(FRONT), SystemPorts(clock=clock, classes=CLASSES, plugins=plugins))
         await system.start()
         began = clock.now()
         await system.stop()

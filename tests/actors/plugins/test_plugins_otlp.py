@@ -15,6 +15,7 @@ from collector import Collector
 from free_ports import free_port
 from until import soon
 
+from coterie.actors.hosted import SystemPorts
 from coterie.actors.message import Message
 from coterie.actors.plugins.otlp import OtlpExporter, number
 from coterie.actors.plugins.plugins import Plugins
@@ -76,7 +77,7 @@ def test_spans_of_a_system_reach_the_collector(capsys: pytest.CaptureFixture[str
                 root=SupervisorPlan(name="root", backoff_base=0.0, children=tuple(agents)),
                 plugins=PluginsPlan(exporters=(exporter,)),
             ),
-            classes={"x.Front": Front, "x.Back": Back},
+            SystemPorts(classes={"x.Front": Front, "x.Back": Back}),
         )
         await system.start()
         assert (await system.ask("front", "hello")).payload == "done"

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.actors.child import AgentChild
 from coterie.actors.classes import class_path
-from coterie.actors.dead_letters import Sink, hiding_secrets
+from coterie.actors.dead_letters import hiding_secrets
 from coterie.actors.exits import Change, Down
-from coterie.actors.hosted import AgentBuilder, Factory, TurnActors, node_of
+from coterie.actors.hosted import AgentBuilder, SystemPorts, node_of
 from coterie.actors.life import AgentHealth
 from coterie.actors.message import AskRefusal, Message
 from coterie.actors.plugins.plugins import Plugins
@@ -42,7 +42,6 @@ from coterie.actors.workers.requests import (
     write_item,
 )
 from coterie.actors.workers.signal import ChangeSignal
-from coterie.clock import Clock
 from coterie.errors import ActorError, CannotStart, NoSuchAgent
 from coterie.journal.records import LetterDead, Record
 from coterie.planning.system import ActorPlan, SupervisorPlan, SystemPlan, TurnActorPlan
@@ -66,40 +65,26 @@ DRAINING = 5.0
 class WorkerSystem:
     """The agents of one process name of a system; the supervisors live in another process.
 
-    All classes are imported when it is made. Its arguments are those of `ActorSystem`; *reply_streams* and *folder*
-    are for gateways, which live with the supervisors.
+    All classes are imported when it is made. The ports `reply_streams` and `folder` are for gateways, which live
+    with the supervisors.
 
     Raises:
         ClassNotFound, PluginError, CannotStart: As for an `ActorSystem`.
     """
 
-    def __init__(
-        self,
-        plan: SystemPlan,
-        *,
-        clock: Clock | None = None,
-        sink: Sink | None = None,
-        classes: Mapping[str, type] | None = None,
-        factories: Mapping[str, Factory] | None = None,
-        turn_actor: TurnActors | None = None,
-        plugins: Plugins | None = None,
-        keep_plugins: bool = False,
-        transport: "PeerTransport | None" = None,
-        reply_streams: object = None,
-        folder: str = "",
-    ) -> None:
-        self.plan, self._keeps_plugins, self._journal = plan, keep_plugins, sink or (lambda record: None)
-        self.plugins = plugins or Plugins.from_plan(plan.plugins, clock)
+    def __init__(self, plan: SystemPlan, ports: SystemPorts) -> None:
+        self.plan, self._ports, self._journal = plan, ports, ports.sink or (lambda record: None)
+        self.plugins = ports.plugins or Plugins.from_plan(plan.plugins, ports.clock)
         tracer = self.plugins.tracer
         self._fingerprint = fingerprint(plan.root)
-        self._transport = transport or _make_transport(plan, self._fingerprint)
+        self._transport = _transport(plan, ports, self._fingerprint)
         sink = hiding_secrets(tracer.before(self._record) if tracer.exporters else self._record)
-        self.node = node_of(plan, self.plugins, self._transport, sink, clock)
-        self._guard = GuardProcess(plan.process) if transport is None else None
+        self.node = node_of(plan, self.plugins, self._transport, sink, ports.clock)
+        self._guard = GuardProcess(plan.process) if ports.transport is None else None
         self._lease = Lease(self._transport, self._lease_ended, self._guard)
         self.node.may_handle = self._lease.holds
         self.node.tree, self.node.remote_agents = self, remote_agents(plan.root, plan.process)
-        self._builder = AgentBuilder(self.node, classes, factories, turn_actor)
+        self._builder = AgentBuilder(self.node, ports)
         self._plans = dict(_hosted(plan.root, plan.process))
         if not self._plans:
             raise CannotStart(f"no agent has process: {plan.process!r}")
@@ -311,7 +296,7 @@ class WorkerSystem:
         await self.node.stop()
         if self._guard is not None:
             self._guard.close()
-        if not self._keeps_plugins:
+        if not self._ports.keep_plugins:
             await self.plugins.close()
 
     async def _drain(self) -> None:
@@ -403,8 +388,11 @@ def _hosted(
             yield child.name, (child, below)
 
 
-def _make_transport(plan: SystemPlan, fingerprint: str) -> "PeerTransport":
+def _transport(plan: SystemPlan, ports: SystemPorts, fingerprint: str) -> "PeerTransport":
+    """That of *ports*, or the one that the plan names; a plan of a worker names one between processes."""
     from coterie.actors.transports.choose import transport_for  # loads the library of the transport
 
-    made = transport_for(plan.transport, system=plan.root.name, process=plan.process, fingerprint=fingerprint)
-    return made  # type: ignore[return-value]
+    given = ports.transport or transport_for(
+        plan.transport, system=plan.root.name, process=plan.process, fingerprint=fingerprint
+    )
+    return given  # type: ignore[return-value]

@@ -8,6 +8,7 @@ from typing import Any
 
 from coterie.actors.classes import importable
 from coterie.actors.dead_letters import TEXTS
+from coterie.actors.hosted import SystemPorts
 from coterie.actors.message import IN_HAND, TURN_FAILED, Message
 from coterie.actors.plain import plain
 from coterie.actors.reply_streams import ReplyRecord, ReplyStreams
@@ -72,12 +73,14 @@ class SystemHost:
         self._reply_streams = ReplyStreams(self._past)
         self.system = make_system(
             plan,
-            clock=services.clock,
-            sink=self._record,
-            turn_actor=make,
-            keep_plugins=True,
-            reply_streams=self._reply_streams,
-            folder=folder,
+            SystemPorts(
+                clock=services.clock,
+                sink=self._record,
+                turn_actor=make,
+                keep_plugins=True,
+                reply_streams=self._reply_streams,
+                folder=folder,
+            ),
         )
         self._asked = services.turns.backend("actor") if isinstance(services.turns, InProcess) else None
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
