@@ -136,6 +136,8 @@ def test_the_backends_that_can_be_used_are_shown_with_their_options(
     assert (found["backend model"]["status"], found["backend model"]["found"]) == ("note", "lacks a key")
     named = {check.removeprefix("backend ") for check in found if check.startswith("backend ")}
     assert named == set(KINDS)
+    assert found["backend pi"]["status"] == "note"
+    assert "npm" in found["backend pi"]["next"]
 
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "claude").touch(0o755)

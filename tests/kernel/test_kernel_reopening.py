@@ -26,6 +26,7 @@ from coterie.journal.records import (
 from coterie.journal.runs import Journal, RunReader
 from coterie.kernel.fold import Fold
 from coterie.kernel.opening import RootOpening
+from coterie.kernel.reopening import reported
 from coterie.kernel.run_exit import RunExit
 from coterie.kernel.shell import Shell
 from coterie.kinds import kind_of
@@ -414,3 +415,30 @@ def test_a_fork_of_a_failed_run_begins_before_the_turn_that_failed_it() -> None:
     [start] = [one for one in stage.records(TurnStarted) if one.turn == "b#1"]
     assert before_failure(journals(stage.store)) == start.seq - 1
     assert before_failure(journals(ran(Stage(flow("a -> b"))).store)) is None
+
+
+def failure(turn: str, attempt: int = 1) -> AttemptFailed:
+    return AttemptFailed(turn=turn, attempt=attempt, kind="exit", reason="no", usage=Usage(cost=1.0))
+
+
+def test_the_last_report_of_a_turn_whose_child_run_is_reopened_is_found() -> None:
+    """Of that attempt alone, and not of child runs' own turns."""
+    records = [
+        failure("team#1"),
+        failure("team#1", 2),
+        failure("other#1"),
+        TurnCancelled(turn="late#1", usage=Usage(cost=1.0)),
+    ]
+
+    assert reported(records, ["team#1.2", "late#1.1", "team#1.2/coder#1.1"]) == {
+        "team#1": Usage(cost=1.0),
+        "late#1": Usage(cost=1.0),
+    }
+    assert reported(records, ["team#1.3"]) == {}
+
+
+def test_a_report_that_an_earlier_reopening_took_back_is_not_taken_back_again() -> None:
+    """The run has failed a second time, before that turn reported anything new."""
+    records = [failure("team#1"), RunReopened(turns=("team#1",), since=1), failure("other#1")]
+
+    assert reported(records, ["team#1.1", "other#1.1"]) == {"other#1": Usage(cost=1.0)}

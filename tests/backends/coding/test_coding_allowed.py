@@ -142,6 +142,8 @@ def test_words_are_read_as_a_shell_does() -> None:
         (["Edit"], "Write", "", False),
         (["Edit"], "Edit", "id", False),
         (["id"], "Bash", "id", False),
+        (["Glob(id)"], "Bash", "id", False),
+        (["Bash(id"], "Bash", "i", False),
         ([], "Edit", "", False),
         ([""], "Bash", "a:*", False),
     ],

@@ -149,7 +149,8 @@ def test_a_checkout_without_a_branch_is_moved_as_long_as_it_has_none(folder: Pat
     assert log(folder) == ["first"]
     put(Path(other.path), "more.txt", "more\n")
     git(folder, "checkout", "--quiet", "main")
-    assert merge_tree(state, other).status == "blocked"
+    blocked = merge_tree(state, other)
+    assert (blocked.status, f"merge {other.branch} by hand" in blocked.reason) == ("blocked", True)
 
 
 def test_nothing_done_is_nothing_merged(folder: Path, state: Path) -> None:
