@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,12 @@ TESTS = Path(__file__).parents[2]
 AGENT = TESTS / "support" / "fake_agents" / "acp_agent.py"
 
 
-def play(tmp_path: Path, mood: str, *, fake: str = "", session: str = "", **values: Any) -> tuple[Result, Heard]:
-    """One attempt with the fake agent; *fake*: another mood before the prompt."""
-    plan = asking.agent(
-        f"acp-{mood}", backend="acp", argv=(sys.executable, str(AGENT)), env={"FAKE_MOOD": fake or mood}, **values
-    )
+def play(
+    tmp_path: Path, mood: str, *, fake: str = "", session: str = "", extra: Mapping[str, str] = {}, **values: Any
+) -> tuple[Result, Heard]:
+    """One attempt with the fake agent; *fake*: another mood before the prompt; *extra*: more of its environment."""
+    env = {"FAKE_MOOD": fake or mood, **extra}
+    plan = asking.agent(f"acp-{mood}", backend="acp", argv=(sys.executable, str(AGENT)), env=env, **values)
     return asyncio.run(
         asking.asked_alone(AcpBackend(), asking.request(plan, prompt=mood, session=session, cwd=tmp_path))
     )
@@ -118,6 +120,19 @@ def test_guidance_reaches_an_agent_that_takes_it(tmp_path: Path, mood: str) -> N
         await backend.close()
 
     asyncio.run(main())
+
+
+def test_a_call_that_only_its_request_describes_is_judged_by_that(tmp_path: Path) -> None:
+    """No update of the session named it before: what it would run is in the request."""
+    result, _ = play(
+        tmp_path,
+        "asks-unannounced",
+        extra={"FAKE_ASKS": '["make test", "rm -rf /"]'},
+        options={"trust_all_tools": True},
+    )
+
+    assert isinstance(result, Answer)
+    assert result.text == "option-2 option-3"
 
 
 def test_what_a_person_says_with_a_denial_is_guidance(tmp_path: Path) -> None:

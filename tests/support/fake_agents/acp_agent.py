@@ -148,6 +148,11 @@ class Agent:
                 said = ["allowed" if self.use_tool(one, "passed", ask=True) else "denied" for one in commands]
                 self.say(" ".join(said))
                 self.end(id)
+            case "asks-unannounced":  # the request alone says what the call is
+                commands = json.loads(os.environ["FAKE_ASKS"])
+                calls = [{"toolCallId": one, "kind": "execute", "rawInput": {"command": one}} for one in commands]
+                self.say(" ".join(str(self.ask(call).get("optionId")) for call in calls))
+                self.end(id)
             case "tool":
                 self.say("let me look")
                 self.use_tool("cat file", "its content")
