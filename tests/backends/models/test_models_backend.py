@@ -1,12 +1,15 @@
 """Attempts as tasks: what counts towards a time-out, whatever the libraries take."""
 
 import asyncio
+import gc
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from asking import asked, request
+from asking import Heard, asked, request
 from asking_models import plan
+from fake_models import FakeModels, Say
 
 from coterie.backends.base import Answer, Failure, Result
 from coterie.backends.models import backend
@@ -60,3 +63,22 @@ def test_the_time_out_begins_when_they_are_loaded(monkeypatch: pytest.MonkeyPatc
 
     assert isinstance(result, Failure)
     assert (result.kind, result.usage.seconds) == ("timeout", pytest.approx(25.0))
+
+
+def test_a_backend_keeps_no_attempt_that_has_ended() -> None:
+    """It lives as long as its process, and each attempt holds its whole conversation."""
+
+    async def main(models: FakeModels) -> object:
+        it = ModelBackend(environment=models.environment)
+        session = await it.start(request(plan("openai"), prompt="a question"), Heard())
+        await session.result()
+        ended = weakref.ref(session)
+        del session
+        await asyncio.sleep(0)
+        gc.collect()
+        left = ended()
+        await it.close()
+        return left
+
+    with FakeModels(Say("fine")) as models:
+        assert asyncio.run(main(models)) is None
