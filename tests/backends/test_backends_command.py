@@ -383,6 +383,15 @@ def test_what_an_action_prints_does_not_say_the_kind() -> None:
     assert failure(agent(kind="action", steps=(("sh", "-c", "echo timeout; exit 1"),))).kind == "exit"
 
 
+def test_what_only_began_like_a_secret_is_kept_when_the_program_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On both channels: it was held back, since it could have gone on."""
+    monkeypatch.setenv("MY_API_KEY", "sk-abcdefgh")
+    result, heard = ask(CommandBackend(), python("import sys; print('x sk-ab', end=''); sys.stderr.write('y sk-ab')"))
+
+    assert isinstance(result, Answer)
+    assert (result.text, heard.said("answer"), heard.said("log")) == ("x sk-ab", "x sk-ab", "y sk-ab")
+
+
 def test_a_secret_in_a_command_is_hidden_where_it_is_quoted() -> None:
     """Whole, before the command is cut short, and also where it is the program that cannot be started."""
     env = {"MY_KEY": "secret-1234567890"}
