@@ -1,7 +1,9 @@
 """A system made from a plan: boot, messages, restarts, spawned agents, and what it says about itself."""
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,11 +20,12 @@ from coterie.planning.system import (
     ActorPlan,
     ChildPlan,
     DynamicPlan,
+    GatewayPlan,
     SupervisorPlan,
     SystemPlan,
     TurnActorPlan,
 )
-from coterie.topology.system.fields import DynamicConfig
+from coterie.topology.system.fields import DynamicConfig, GatewayConfig
 
 
 class Worker(AgentProcess):
@@ -399,3 +402,15 @@ def test_a_child_that_answers_with_turns_is_made_by_its_host() -> None:
 
     clock.run(main())
     assert [one.kind for one in records if isinstance(one, ActorStarted)] == ["flow", "supervisor"]
+
+
+def test_the_certificates_of_a_gateway_lie_in_the_folder_of_its_system(tmp_path: Path) -> None:
+    """Wherever the process was started."""
+    config = GatewayConfig(port=0, tls_cert="no.pem", tls_key="no.pem")
+    plan = SystemPlan(root=supervisor("root", GatewayPlan(name="door", config=config)))
+
+    async def main() -> None:
+        with pytest.raises(CannotStart, match=re.escape(str(tmp_path / "no.pem"))):
+            await ActorSystem(plan, SystemPorts(folder=str(tmp_path))).start()
+
+    asyncio.run(main())

@@ -2,11 +2,13 @@
 
 import asyncio
 import errno
+import gc
 import json
 import os
 import re
 import stat
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -711,3 +713,19 @@ def test_events_are_those_of_the_promise() -> None:
 
     assert isinstance(heard[0], Launched)
     assert {type(event) for event in heard[1:]} == {Text}
+
+
+def test_a_backend_keeps_no_attempt_that_has_ended() -> None:
+    """It lives as long as its process, and each attempt holds what its program has printed."""
+
+    async def main() -> object:
+        backend = CommandBackend()
+        session = await backend.start(request(python("print('done')")), Heard())
+        await session.result()
+        ended = weakref.ref(session)
+        del session
+        await asyncio.sleep(0)
+        gc.collect()
+        return ended()
+
+    assert asyncio.run(main()) is None

@@ -389,7 +389,7 @@ def _hosted(
 
 
 def _transport(plan: SystemPlan, ports: SystemPorts, fingerprint: str) -> "PeerTransport":
-    """That of *ports*, or the one that the plan names; a plan of a worker names one between processes."""
+    """That of *ports*, or the one that the plan names, which for a worker is one between processes."""
     from coterie.actors.transports.choose import transport_for  # loads the library of the transport
 
     given = ports.transport or transport_for(
