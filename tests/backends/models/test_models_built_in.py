@@ -1,6 +1,7 @@
 """The built-in tools, called by a model."""
 
 import asyncio
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,7 @@ def test_secrets_are_redacted_in_results(tmp_path: Path) -> None:
         ("Read", {"path": "notes"}),
         ("Grep", {"pattern": "key"}),
         ("Read", {"path": "key-of-the-test"}),
-        ("Bash", {"command": f"{sys.executable} -c \"print('key-of-' + 'the-test')\""}),
+        ("Bash", {"command": f"{shlex.quote(sys.executable)} -c \"print('key-of-' + 'the-test')\""}),
     ]
     with FakeModels(Say(calls=calls), Say("Done.")) as models:
         _, heard = put(models, plan(options=options(allow=("Bash",))), cwd=tmp_path)
@@ -164,9 +165,9 @@ def test_a_program_that_takes_too_long_is_ended_with_what_it_started(tmp_path: P
     (tmp_path / "busy.py").write_text(BUSY)
     (tmp_path / "check.py").write_text(CHECK)
     calls = [
-        ("Bash", {"command": f"{sys.executable} busy.py", "seconds": 500}),
-        ("Bash", {"command": f"{sys.executable} -c \"print('x' * 100000, 'end')\""}),
-        ("Bash", {"command": f"{sys.executable} check.py"}),
+        ("Bash", {"command": f"{shlex.quote(sys.executable)} busy.py", "seconds": 500}),
+        ("Bash", {"command": f"{shlex.quote(sys.executable)} -c \"print('x' * 100000, 'end')\""}),
+        ("Bash", {"command": f"{shlex.quote(sys.executable)} check.py"}),
     ]
 
     async def main(models: FakeModels) -> Result:
@@ -226,7 +227,7 @@ def test_what_a_program_left_behind_ends_with_the_attempt(tmp_path: Path) -> Non
         assert getattr(await session.result(), "kind", "") == "interrupted"
         await backend.close()
 
-    with FakeModels(Say(calls=[("Bash", {"command": f"{sys.executable} busy.py"})])) as models:
+    with FakeModels(Say(calls=[("Bash", {"command": f"{shlex.quote(sys.executable)} busy.py"})])) as models:
         asyncio.run(main(models))
 
     assert len(pids(tmp_path)) == 2
