@@ -2,18 +2,17 @@
 
 import json
 import stat
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from programs import program
 
 from coterie.backends.mock import MockScript, MockTurn, perform, read
 from coterie.backends.script_file import Emission
 from coterie.errors import UsageError
 
-TOOL = f"""#!{sys.executable}
-import os, sys
+TOOL = """import os, sys
 with open(os.environ["SAID"], "a") as said:
     said.write(repr(sys.argv[1:]) + "\\n")
 print("emitted", sys.argv[2])
@@ -35,7 +34,7 @@ def attempt(turn: str, run: str = "r1") -> dict[str, str]:
 def env(tmp_path: Path) -> dict[str, str]:
     """An attempt, whose command writes down what it was told."""
     tool = tmp_path / "autoloops"
-    tool.write_text(TOOL)
+    tool.write_text(program(TOOL))
     tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
     return {
         "AUTOLOOP_BIN": str(tool),

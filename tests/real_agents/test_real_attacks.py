@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import sandbox_attacks
+from programs import PYTHON
 from repositories import repository
 from scripted_provider import RealAgents
 from test_real_loop import alone, every_kind, start
@@ -25,7 +26,7 @@ def test_no_attack_of_a_real_agent_succeeds(real: RealAgents, tmp_path: Path, ki
     folder = tmp_path / "project"
     alone(folder, real, kind, f"DO bash: sh {folder}/attack.sh", "backend.sandbox = 'required'\n")
     shutil.copy(ATTACKS, folder / "attacks.py")
-    play = f'{sys.executable} -IS attacks.py "$(cat settings.json)"'
+    play = f'{PYTHON} -IS attacks.py "$(cat settings.json)"'
     (folder / "attack.sh").write_text(f"cd {folder} && {play} > found.json\n")
     with subprocess.Popen(["sleep", "600"], cwd=tmp_path, env={"SECRET": "SECRET"}) as victim:
         settings = {

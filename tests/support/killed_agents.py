@@ -20,6 +20,7 @@ from typing import Any
 import killed
 import unsynced
 from killed_compound import in_a_fork, receipts
+from programs import program as as_program
 
 from coterie.backends.processes import any_alive
 from coterie.backends.sandbox.choice import working
@@ -49,7 +50,7 @@ def make_loop(folder: Path) -> Path:
     topology = ['name = "killed"', 'completion = "task.complete"']
     for role, (kind, label) in ROLES.items():
         program = loop / label
-        program.write_text(f"#!{sys.executable} -S\n{(FAKES / f'{label}_agent.py').read_text()}")
+        program.write_text(as_program((FAKES / f"{label}_agent.py").read_text(), "-S"))
         program.chmod(0o755)
         topology += ["[[role]]", f'id = "{role}"', f'emits = ["{EVENTS[role]}"]', f'prompt_file = "{role}.md"']
         topology += [f'backend_kind = "{kind}"', f'backend_command = "{program}"', "backend_args = []"]

@@ -26,6 +26,7 @@ from typing import Any
 
 import killed
 import preforking
+from programs import program
 
 REAL = [sys.executable, "-m", "coterie"]
 """The command line as a process of its own."""
@@ -33,8 +34,7 @@ REAL = [sys.executable, "-m", "coterie"]
 _AFTER_START = {"PYTHONUNBUFFERED"}
 """What the environment can tell Python that a forked child can still do."""
 
-_SHIM = """#!{python} -IS
-import _signal, _socket, os
+_SHIM = """import _signal, _socket, os
 
 words = [os.fsencode(word) for word in __import__("sys").argv[1:]]
 lists = [[{path!r} or os.getcwdb(), os.getcwdb()], words, [name + b"=" + value for name, value in os.environb.items()]]
@@ -152,7 +152,7 @@ def _module() -> Path:
 def _stand_in(folder: Path, path: str) -> Path:
     """A program in *folder*; *path* is where Python looks first for modules, the working directory if empty."""
     file = folder / "coterie"
-    text = _SHIM.format(python=sys.executable, path=os.fsencode(path), address=_address(), order=sys.byteorder)
+    text = program(_SHIM.format(path=os.fsencode(path), address=_address(), order=sys.byteorder), "-IS")
     file.write_text(text)
     file.chmod(0o755)
     return file

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from asking import Heard, agent, ask, pass_time, request, started
+from programs import program
 
 from coterie.backends.base import Failure, Permission, Result, SessionOpened, Tool, Used
 from coterie.backends.coding import claude, claude_process
@@ -218,7 +219,7 @@ def test_the_program_is_that_of_the_user_or_of_the_library(
     for name in ("bin", "_bundled"):
         own = tmp_path / name / "claude"
         own.parent.mkdir()
-        own.write_text(f"#!{sys.executable}\nimport os; os.environ['CHOSEN'] = '{name}'\n{FAKE.read_text()}")
+        own.write_text(program(f"import os; os.environ['CHOSEN'] = '{name}'\n{FAKE.read_text()}"))
         own.chmod(0o755)
     library = importlib.machinery.ModuleSpec("claude_agent_sdk", None, origin=str(tmp_path / "__init__.py"))
     monkeypatch.setattr(claude_process, "find_spec", lambda name: library)

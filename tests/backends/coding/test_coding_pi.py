@@ -262,9 +262,7 @@ def test_the_model_is_passed_on(tmp_path: Path) -> None:
         values = {"argv": (*ARGV, "--thinking", "high"), "model": "anthropic/m"}
         _, heard = await turns.play(f"{show}\nanswers", **values)
         (result,) = [event.result for event in heard if getattr(event, "result", "")]
-        words = result.split()
-        flags = ["--thinking", "high", "--model", "anthropic/m", "--mode", "rpc", "--session-dir"]
-        assert words[words.index(str(FAKE)) + 1 :][: len(flags)] == flags
+        assert f"{FAKE} --thinking high --model anthropic/m --mode rpc --session-dir " in result
 
     playing(tmp_path, work)
 

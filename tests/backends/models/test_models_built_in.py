@@ -1,8 +1,6 @@
 """The built-in tools, called by a model."""
 
 import asyncio
-import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ from asking import Heard, asked_alone, pass_time, pids, request
 from asking import started as begun
 from asking_models import answered, plan, put, results_of, tools_of
 from fake_models import FakeModels, Say
+from programs import PYTHON
 
 from coterie.backends.base import Answer, Launched, Result, Tool
 from coterie.backends.models.backend import ModelBackend
@@ -96,7 +95,7 @@ def test_secrets_are_redacted_in_results(tmp_path: Path) -> None:
         ("Read", {"path": "notes"}),
         ("Grep", {"pattern": "key"}),
         ("Read", {"path": "key-of-the-test"}),
-        ("Bash", {"command": f"{shlex.quote(sys.executable)} -c \"print('key-of-' + 'the-test')\""}),
+        ("Bash", {"command": f"{PYTHON} -c \"print('key-of-' + 'the-test')\""}),
     ]
     with FakeModels(Say(calls=calls), Say("Done.")) as models:
         _, heard = put(models, plan(options=options(allow=("Bash",))), cwd=tmp_path)
@@ -118,7 +117,7 @@ def test_a_program_runs_without_a_shell(tmp_path: Path) -> None:
         "import sys\nprint(sys.argv[1:], sys.stdin.read())\nprint('wrong', file=sys.stderr)\nsys.exit(3)\n"
     )
     calls = [
-        ("Bash", {"command": f"{sys.executable} show.py 'a b' $HOME *"}),
+        ("Bash", {"command": f"{PYTHON} show.py 'a b' $HOME *"}),
         ("Bash", {"command": "echo a; echo b"}),
         ("Bash", {"command": "no-such-program-here"}),
         ("Bash", {"command": "echo 'open"}),
@@ -150,7 +149,7 @@ def test_a_program_gets_the_agents_environment_and_no_other_secret(
     monkeypatch.setenv("HARMLESS", "there")
     names = ["ANTHROPIC_API_KEY", "HARMLESS", "MODE", "OWN_TOKEN", "COTERIE_TURN", "COTERIE_TOKEN"]
     program = f"import os; print([os.environ.get(name) for name in {names}] == {_WANTED})"
-    with FakeModels(Say(calls=[("Bash", {"command": f'{sys.executable} -c "{program}"'})]), Say("Done.")) as models:
+    with FakeModels(Say(calls=[("Bash", {"command": f'{PYTHON} -c "{program}"'})]), Say("Done.")) as models:
         env = {"MODE": "fast", "OWN_TOKEN": "given-by-the-file"}
         bash(models, tmp_path, env=env, root=tmp_path / "state" / "runs" / "r", token="of-the-attempt")
 
@@ -165,9 +164,9 @@ def test_a_program_that_takes_too_long_is_ended_with_what_it_started(tmp_path: P
     (tmp_path / "busy.py").write_text(BUSY)
     (tmp_path / "check.py").write_text(CHECK)
     calls = [
-        ("Bash", {"command": f"{shlex.quote(sys.executable)} busy.py", "seconds": 500}),
-        ("Bash", {"command": f"{shlex.quote(sys.executable)} -c \"print('x' * 100000, 'end')\""}),
-        ("Bash", {"command": f"{shlex.quote(sys.executable)} check.py"}),
+        ("Bash", {"command": f"{PYTHON} busy.py", "seconds": 500}),
+        ("Bash", {"command": f"{PYTHON} -c \"print('x' * 100000, 'end')\""}),
+        ("Bash", {"command": f"{PYTHON} check.py"}),
     ]
 
     async def main(models: FakeModels) -> Result:
@@ -227,7 +226,7 @@ def test_what_a_program_left_behind_ends_with_the_attempt(tmp_path: Path) -> Non
         assert getattr(await session.result(), "kind", "") == "interrupted"
         await backend.close()
 
-    with FakeModels(Say(calls=[("Bash", {"command": f"{shlex.quote(sys.executable)} busy.py"})])) as models:
+    with FakeModels(Say(calls=[("Bash", {"command": f"{PYTHON} busy.py"})])) as models:
         asyncio.run(main(models))
 
     assert len(pids(tmp_path)) == 2
@@ -242,7 +241,7 @@ def test_a_daemon_lives_until_the_attempt_is_over(tmp_path: Path) -> None:
         "sleeper = subprocess.Popen(['setsid', 'sh', '-c', 'sleep 600 & echo $! > pid-1'], **quiet)\n"
         "sleeper.wait()\n"
     )
-    with FakeModels(Say(calls=[("Bash", {"command": f"{sys.executable} start.py"})]), Say("Done.")) as models:
+    with FakeModels(Say(calls=[("Bash", {"command": f"{PYTHON} start.py"})]), Say("Done.")) as models:
         backend = ModelBackend(environment=models.environment)
         agent = plan(options=options("Bash", allow=("Bash",)))
         result, _ = asyncio.run(asked_alone(backend, request(agent, cwd=tmp_path)))

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from programs import PYTHON
 from sandboxes import Neighbourhood
 
 from coterie.backends.agentside.client import TEMPORARY
@@ -112,9 +113,7 @@ def test_the_owner_is_out_of_reach(around: Neighbourhood) -> None:
             around.tried(f"cat /proc/{number}/cwd/pyproject.toml | grep .")
         around.tried(f"kill -9 {victim.pid}")
         assert victim.poll() is None
-        around.tried(
-            f"{sys.executable} -c 'import ctypes; exit(ctypes.CDLL(None).ptrace(16, {victim.pid}, 0, 0) != 0)'"
-        )
+        around.tried(f"{PYTHON} -c 'import ctypes; exit(ctypes.CDLL(None).ptrace(16, {victim.pid}, 0, 0) != 0)'")
         victim.kill()
 
 
@@ -307,7 +306,8 @@ def test_a_sandbox_in_a_sandbox_does_not_hang(around: Neighbourhood) -> None:
         "from coterie.backends.sandbox import choice; print([choice.probe(one.NAME) for one in choice.IMPLEMENTATIONS])"
     )
 
-    done = around.sh(f"PYTHONPATH={Path(choice.__file__).parents[3]} {sys.executable} -c '{script}'")
+    source = Path(choice.__file__).parents[3]
+    done = around.sh(f"PYTHONPATH={shlex.quote(str(source))} {PYTHON} -c '{script}'")
 
     assert done.stdout.startswith("["), done.stderr
 
