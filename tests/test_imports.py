@@ -297,7 +297,6 @@ def test_one_module_knows_where_runs_lie(name: str, places: set[str]) -> None:
 
 MOST_ARGUMENTS = 8
 WITH_MORE = {
-    "actors.node.ask",
     "actors.runtime.__init__",  # the system as users write it
     "actors.plugins.providers.__init__",
 }

@@ -7,7 +7,7 @@ import preforked
 import pytest
 from actor_stage import Stage, play
 
-from coterie.actors.message import Message
+from coterie.actors.message import Asker, Message
 from coterie.actors.process import AgentProcess
 from coterie.errors import AskCycle
 
@@ -58,7 +58,7 @@ def test_an_ask_for_an_agent_closes_its_cycles() -> None:
         ask = asyncio.create_task(stage.node.ask("desk", timeout=None))
         await asyncio.sleep(1)
         with pytest.raises(AskCycle, match="team → desk → team"):
-            await stage.node.ask("desk", timeout=None, waiting="team")
+            await stage.node.ask("desk", timeout=None, asker=Asker(waiting="team"))
         done.set()
         await ask
 

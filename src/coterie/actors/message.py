@@ -78,6 +78,26 @@ class Message(Struct, frozen=True, repr_omit_defaults=True, array_like=True):
         return self.id
 
 
+class Asker(Struct, frozen=True):
+    """Who asks, and what for.
+
+    Attributes:
+        name: The sender: an agent, or `_runtime`.
+        waiting: The agent whose handler waits for the reply, if the caller is not that handler itself.
+        stream: The key of the records of the reply's pieces, if they are wanted.
+        origin: The same when this ask is repeated after a kill; empty: it has none.
+    """
+
+    name: str = RUNTIME
+    waiting: str = ""
+    stream: str = ""
+    origin: str = ""
+
+
+OUTSIDE = Asker()
+"""Whoever asks from outside of the agents."""
+
+
 class AskRefusal(Struct, frozen=True, omit_defaults=True):
     """Why an ask has no answer, as plain data: the asker's node makes an error of it.
 

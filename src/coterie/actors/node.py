@@ -20,8 +20,10 @@ from coterie.actors.message import (
     EVAL_EVENT,
     IN_HAND,
     MONITOR,
+    OUTSIDE,
     RUNTIME,
     TURN_CONTROLS,
+    Asker,
     Message,
     origin_in,
 )
@@ -183,17 +185,9 @@ class ActorNode(Answers):
         *,
         timeout: float | None = 30.0,  # noqa: ASYNC109 - the keyword of agents' code
         priority: int = 0,
-        sender: str = RUNTIME,
-        waiting: str = "",
-        stream: str = "",
-        origin: str = "",
+        asker: Asker = OUTSIDE,
     ) -> Message:
         """Send a message and return the reply.
-
-        Args:
-            waiting: The agent whose handler waits for the reply, if the caller is not that handler itself.
-            stream: The key of the records of its pieces, if they are wanted.
-            origin: The same when this ask is repeated after a kill; empty: it has none.
 
         Raises:
             AgentCrashed, AgentStopped, NoSuchAgent, WorkerLost: At once, never after the timeout.
@@ -207,12 +201,13 @@ class ActorNode(Answers):
         id = hex(next(self._ids))[2:]
         trace, parent = (id, None) if held is None else (held.trace_id, held.id)
         given = {} if payload is None else payload
-        now, own, begun = self.now(), self.address, origin if held is None or not held.origin else origin_in(held)
+        sender, waiting, stream = asker.name, asker.waiting, asker.stream
+        now, own, begun = self.now(), self.address, asker.origin if held is None or not held.origin else origin_in(held)
         message = Message(
             id, message_type, sender, recipient, given, now, trace, parent, own, None, 1, priority, stream, begun
         )
         child = self._entries.get(recipient)
-        asker = self._entries.get(waiting) if waiting else None if held is None else self._waiting_agent(held)
+        waiter = self._entries.get(waiting) if waiting else None if held is None else self._waiting_agent(held)
         edges: list[str] | None = None
         future: asyncio.Future[Message] = self.loop.create_future()
         self._asks[id] = future
@@ -223,10 +218,10 @@ class ActorNode(Answers):
                 return await future
             if (message_type is not _PLAIN or type(payload) is dict) and self._special(message, child):
                 return await future
-            if asker is not None:
-                if chain := path(child.spec.name, asker.spec.name, self._asking):
-                    raise AskCycle((asker.spec.name, *chain))
-                edges = asker.waits_for(recipient)
+            if waiter is not None:
+                if chain := path(child.spec.name, waiter.spec.name, self._asking):
+                    raise AskCycle((waiter.spec.name, *chain))
+                edges = waiter.waits_for(recipient)
             if not child.mailbox.offer(message):
                 child.mailbox.wait(message, None)
             elif child.idle:

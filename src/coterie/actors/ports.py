@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from coterie.actors.dead_letters import DeadLetters, Sink
 from coterie.actors.exits import Down
-from coterie.actors.message import AskRefusal, Message
+from coterie.actors.message import Asker, AskRefusal, Message
 from coterie.actors.registry import Registry
 from coterie.actors.transports.base import Transport
 from coterie.errors import ActorError
@@ -66,8 +66,7 @@ class NodePort(Protocol):
         *,
         timeout: float | None = ...,  # noqa: ASYNC109 - the keyword of agents' code
         priority: int = ...,
-        sender: str = ...,
-        stream: str = ...,
+        asker: Asker = ...,
     ) -> Message: ...
     async def broadcast(
         self, glob: str, payload: Any = ..., message_type: str = ..., *, priority: int = ..., sender: str = ...

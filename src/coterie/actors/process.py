@@ -9,7 +9,7 @@ from enum import Enum
 from inspect import CO_VARARGS, iscoroutinefunction
 from typing import Any, ClassVar, Final, Self
 
-from coterie.actors.message import IN_HAND, Message
+from coterie.actors.message import IN_HAND, Asker, Message
 from coterie.actors.plain import plain
 from coterie.actors.ports import ChildPort, Tree
 from coterie.errors import ActorError
@@ -187,8 +187,8 @@ class AgentProcess:
             AskCycle: Agents would wait for each other.
             AskTimedOut: No reply within *timeout* seconds, the wait for room in the mailbox included.
         """
-        node = self._child.node
-        return node.ask(recipient, payload, message_type, timeout=timeout, priority=priority, sender=self.name)
+        asker = Asker(self.name)
+        return self._child.node.ask(recipient, payload, message_type, timeout=timeout, priority=priority, asker=asker)
 
     def broadcast(
         self, glob: str, payload: Any = None, message_type: str = "message", *, priority: int = 0

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from coterie.actors.classes import importable, load_class, load_function
 from coterie.actors.functions import AgentFunction, FunctionTurn, text_of
 from coterie.actors.hosted import SystemPorts
-from coterie.actors.message import INTERRUPT, STEER, TURN, TURN_FAILED, Message
+from coterie.actors.message import INTERRUPT, STEER, TURN, TURN_FAILED, Asker, Message
 from coterie.actors.node import ActorNode
 from coterie.actors.plain import plain
 from coterie.actors.plugins.plugins import Plugins
@@ -236,8 +236,8 @@ class ActorTurn:
         """The reply; None if the turn was interrupted before the worker of the agent was there."""
         if self._name in self._node.remote_agents and not await self._reach():
             return None
-        origin = self._request.key
-        return await self._node.ask(self._name, payload, TURN, timeout=None, waiting=self._waiting, origin=origin)
+        asker = Asker(waiting=self._waiting, origin=self._request.key)
+        return await self._node.ask(self._name, payload, TURN, timeout=None, asker=asker)
 
     async def _reach(self) -> bool:
         """Wait for the worker of the agent, which an earlier attempt may have lost; False if interrupted meanwhile."""

@@ -11,7 +11,7 @@ from worker_stage import Worker, WorkerStage, agent, supervisor
 
 from coterie.actors.exits import Crashed, Down
 from coterie.actors.life import AgentHealth
-from coterie.actors.message import TURN, Message
+from coterie.actors.message import TURN, Asker, Message
 from coterie.actors.node import ActorNode
 from coterie.actors.supervision.spec import RESTART, SHUTDOWN
 from coterie.actors.transports.peer_transport import PeerTransport
@@ -441,7 +441,7 @@ def test_letters_that_died_in_a_worker_are_in_the_journal() -> None:
 def test_a_streamed_reply_of_a_worker_is_in_the_journal_in_order() -> None:
     async def scene(stage: WorkerStage) -> None:
         await stage.worker()
-        await stage.system.node.ask("a", {"stream": [1, 2, 3]}, stream="key")
+        await stage.system.node.ask("a", {"stream": [1, 2, 3]}, asker=Asker(stream="key"))
         await asyncio.sleep(1)
 
     stage = WorkerStage(agent("a", "w")).play(scene)

@@ -21,7 +21,7 @@ from coterie.actors.http.endpoints import HEALTH, PATHS, READY, Metrics, Request
 from coterie.actors.http.routes import NoRoute, Router
 from coterie.actors.http.server import HttpServer, Receive, Send, TlsFiles
 from coterie.actors.http.streams import crashed, cursor, event, event_of, read_cursor
-from coterie.actors.message import TURN_FAILED, Message
+from coterie.actors.message import TURN_FAILED, Asker, Message
 from coterie.actors.process import AgentProcess
 from coterie.actors.reply_streams import ReplyRecord, ReplyStreams
 from coterie.errors import (
@@ -292,7 +292,7 @@ class GatewayAgent(AgentProcess):
 
     async def _ask(self, agent: str, payload: dict[str, Any]) -> Response:
         try:
-            reply = await self._child.node.ask(agent, payload, timeout=None, sender=self.name)
+            reply = await self._child.node.ask(agent, payload, timeout=None, asker=Asker(self.name))
         except ActorError as error:
             return _failure(error)
         if reply.type == TURN_FAILED:
@@ -349,7 +349,7 @@ class GatewayAgent(AgentProcess):
     async def _ask_in_pieces(self, ask: str, agent: str, payload: dict[str, Any]) -> None:
         """Ask, for as long as there are pieces; a failure that the agent's node does not record is recorded here."""
         node, limit = self._child.node, self._config.request_timeout
-        asking = asyncio.ensure_future(node.ask(agent, payload, timeout=None, sender=self.name, stream=ask))
+        asking = asyncio.ensure_future(node.ask(agent, payload, timeout=None, asker=Asker(self.name, stream=ask)))
         status, kind, reason = 503, "stopped", "the gateway has stopped"
         try:
             while not (await asyncio.wait({asking}, timeout=limit - self._reply_streams.silence(ask)))[0]:

@@ -9,7 +9,7 @@ from typing import Any
 from coterie.actors.classes import importable
 from coterie.actors.dead_letters import TEXTS
 from coterie.actors.hosted import SystemPorts
-from coterie.actors.message import IN_HAND, TURN_FAILED, Message
+from coterie.actors.message import IN_HAND, TURN_FAILED, Asker, Message
 from coterie.actors.plain import plain
 from coterie.actors.reply_streams import ReplyRecord, ReplyStreams
 from coterie.actors.system import make_system
@@ -164,7 +164,7 @@ class SystemHost:
         if not self._given:
             await self._stopping.wait()
             return RunFinished(outcome="completed", reason="stopped")
-        reply = await self.system.node.ask(self._entry, dict(self._given), timeout=None, origin="input")
+        reply = await self.system.node.ask(self._entry, dict(self._given), timeout=None, asker=Asker(origin="input"))
         return _outcome(reply)
 
     # -- what actors do -----------------------------------------------------------------------------------------------
