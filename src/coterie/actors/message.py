@@ -95,7 +95,7 @@ class Asker(Struct, frozen=True):
 
 
 OUTSIDE = Asker()
-"""Whoever asks from outside of the agents."""
+"""The asker of messages from outside of the agents."""
 
 
 class AskRefusal(Struct, frozen=True, omit_defaults=True):
