@@ -12,7 +12,7 @@ import asking
 import pytest
 from asking import Heard
 
-from coterie.backends.base import Answer, Asking, Failure, Launched, Permission, Result, Session, SessionOpened
+from coterie.backends.base import Answer, Asking, Failure, Launched, Permission, Result, Session, SessionOpened, Tool
 from coterie.backends.coding import acp_messages as messages
 from coterie.backends.coding.acp import AcpBackend
 from coterie.backends.coding.acp_messages import AgentAbout, ToolCall
@@ -133,6 +133,14 @@ def test_a_call_that_only_its_request_describes_is_judged_by_that(tmp_path: Path
 
     assert isinstance(result, Answer)
     assert result.text == "option-2 option-3"
+
+
+def test_a_use_of_a_tool_is_told_before_its_end(tmp_path: Path) -> None:
+    """With what it is about, which some agents say only after they announced it."""
+    _, heard = play(tmp_path, "RUN: echo done")
+
+    told = [(event.name, event.state, event.detail) for event in heard if isinstance(event, Tool)]
+    assert told == [("Bash", "started", "echo done"), ("Bash", "finished", "")]
 
 
 def test_what_a_person_says_with_a_denial_is_guidance(tmp_path: Path) -> None:

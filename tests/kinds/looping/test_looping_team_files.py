@@ -212,6 +212,19 @@ def test_what_a_link_leads_to_is_not_put_back(tmp_path: Path) -> None:
     assert not (tmp_path / "roles").is_symlink()
 
 
+def test_what_was_written_over_a_team_file_is_kept_beside_the_attempt(tmp_path: Path) -> None:
+    """It may be a person's edit; the file itself is as before."""
+    team = tmp_path / "team.at"
+    team.write_text("as it was")
+    (tmp_path / "attempt").mkdir()
+    with kept([team], tmp_path / "attempt", str, restores=True):
+        team.write_text("an edit")
+
+    assert team.read_text() == "as it was"
+    [left] = (tmp_path / "attempt" / "left").iterdir()
+    assert left.read_text() == "an edit"
+
+
 @pytest.mark.parametrize("restores", [True, False])
 def test_the_next_owner_does_what_a_killed_one_has_not(tmp_path: Path, restores: bool) -> None:
     """What an attempt left in the team's files is gone before the run reads them again."""
