@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -90,8 +91,9 @@ def text(played: tuple[Result, Heard]) -> str:
     return played[0].text
 
 
-def test_turns_share_a_process_and_no_session(tmp_path: Path) -> None:
-    """A turn knows nothing of the one before; the process is the same, and each attempt says so."""
+def test_turns_share_a_process_and_no_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn knows nothing of the one before; the process is the same, and each attempt says so. No file is left."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     async def work(turns: Turns) -> None:
         first, second = await turns.play("first remembers"), await turns.play("second remembers")

@@ -77,6 +77,22 @@ def test_an_agent_writes_its_login_and_sessions_of_its_run_only(
     assert made - before <= {tmp_path / "home"}
 
 
+def test_a_link_among_the_settings_of_an_agent_is_followed(tmp_path: Path) -> None:
+    """As in a home whose files are kept elsewhere: the agent finds them by the name that they have there."""
+    (own := tmp_path / "home" / ".claude").mkdir(parents=True)
+    (kept := tmp_path / "dots" / "settings.json").parent.mkdir()
+    kept.write_text("{}")
+    (own / "settings.json").symlink_to(kept)
+    (own / "CLAUDE.md").write_text("here")
+
+    policy = attempt(tmp_path, {}, backend="claude-sdk")
+
+    place = policy.private[own]
+    assert (place / "settings.json").readlink() == kept
+    assert policy.of(kept) is Access.READ
+    assert not (place / "CLAUDE.md").is_symlink()
+
+
 def test_beside_a_database_nothing_that_the_user_runs_is_written(tmp_path: Path) -> None:
     """Kiro's folder has scripts that the user's shells read, and programs of its own."""
     own = tmp_path / "home/.local/share/kiro-cli"

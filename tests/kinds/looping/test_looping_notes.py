@@ -163,6 +163,14 @@ def test_open_tasks_are_shown_by_how_much_they_press() -> None:
     assert [one.split()[0] for one in tasks.blocking()] == ["task-3", "task-1", "task-2"]
 
 
+def test_a_task_says_who_added_it_and_when() -> None:
+    """The oldest of equal priority is shown first."""
+    added = Tasks().change({"do": "add", "text": "x", "source": "agent"}, "b" * 16, NOW)
+
+    [entry] = [*added.run, *added.project]
+    assert (entry["source"], entry["created"]) == ("agent", timestamp(NOW))
+
+
 def test_a_task_is_changed_where_it_lies() -> None:
     """One that was added outside of any run stays there, and any run may complete it."""
     tasks = Tasks([task("task-abc")], [task("task-def")])

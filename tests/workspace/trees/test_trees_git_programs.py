@@ -166,6 +166,21 @@ def test_a_program_of_a_configuration_does_not_run_outside_of_a_sandbox(
     assert not sprung(trap)
 
 
+def test_what_a_program_of_a_configuration_adds_to_git_is_removed(tmp_path: Path) -> None:
+    """A file from which git would take commands cannot be refused to it, as it is not there yet."""
+    if choice.working() is None:
+        pytest.skip(f"no sandbox works here: {choice.absence()}")
+    folder = repository(tmp_path / "r")
+    git(folder, "config", "filter.evil.clean", "cat; touch .git/config.worktree; touch seen")
+    put(folder, ".git/info/attributes", "a.txt filter=evil\n")
+    touched(folder / "a.txt")
+
+    Snapshots(require(folder, "the test"), tmp_path / "index").save("r", "a#1", 1)
+
+    assert (folder / "seen").exists(), "the filter did not run"
+    assert not (folder / ".git" / "config.worktree").exists()
+
+
 @pytest.mark.parametrize("url", ["ext::{trap} %S", "file://{away}", "ssh://host/{away}", "evil::{away}"])
 def test_a_missing_object_is_not_fetched(tmp_path: Path, trap: Path, url: str) -> None:
     """A promise that a remote has it would run the remote's helper, shell or programs."""
