@@ -117,6 +117,18 @@ def test_the_owner_is_out_of_reach(around: Neighbourhood) -> None:
         victim.kill()
 
 
+def test_a_repository_without_hooks_gets_none(around: Neighbourhood) -> None:
+    """Some make repositories without that folder; git outside would run what an agent put there.
+
+    Landlock has a gap there in the main work tree, which is logged.
+    """
+    hooks, cwd = around.project / ".git" / "hooks", around.tree if is_landlock() else around.project
+    shutil.rmtree(hooks)
+
+    around.tried(f"mkdir -p {hooks}; echo evil > {hooks}/pre-commit", cwd)
+    assert not (hooks / "pre-commit").exists()
+
+
 def test_the_repository_of_a_linked_tree_stays_where_it_is(around: Neighbourhood) -> None:
     """It cannot be moved, and nothing can be made in it that names another."""
     around.sh("cd ../../../..; mv .git .git2; echo /tmp > .git/commondir; echo x > .git/config.worktree")
