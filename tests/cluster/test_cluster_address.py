@@ -8,6 +8,7 @@ from bundles import bundle
 from cluster_stage import Server
 
 from coterie.cli.options import HomeOptions
+from coterie.cluster import node_secrets
 from coterie.cluster.address import ClusterAddress, connected, reason
 from coterie.cluster.node_secrets import secret_paths
 from coterie.errors import ClusterFailed, UsageError
@@ -128,3 +129,10 @@ def test_a_server_that_is_away_is_an_error_that_names_it() -> None:
         ClusterFailed, match=r"^temporal://127\.0\.0\.1:9: the server cannot be reached: Connection refused$"
     ):
         asyncio.run(main())
+
+
+def test_the_login_of_the_database_is_what_was_held_back_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client no longer finds it in the environment; what is empty is none."""
+    monkeypatch.setattr(node_secrets, "_held", {"PGPASSWORD": "pw", "PGPASSFILE": "", "TEMPORAL_API_KEY": "key"})
+
+    assert node_secrets.database_login() == {"password": "pw"}

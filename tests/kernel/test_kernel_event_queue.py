@@ -54,6 +54,21 @@ def test_the_owner_is_woken_up_once_for_all_that_came() -> None:
     assert woken == [2.0, 5.0]
 
 
+def test_an_event_whose_time_has_come_is_first() -> None:
+    """As one without a delay: what an attempt does at the same moment comes after its time-out."""
+    queue, heard, clock = EventQueue(), list[str](), VirtualClock()
+
+    async def owner() -> None:
+        for wait in (0.0, 1.0):
+            queue.put(1, lambda: heard.append("attempt"))
+            queue.put_later(wait, lambda: heard.append("timer"))
+            await asyncio.sleep(wait)
+            queue.handle()
+
+    clock.run(owner())
+    assert heard == ["timer", "attempt"] * 2
+
+
 def test_an_owner_may_be_woken_up_though_nothing_came() -> None:
     """Something has changed that it should see."""
     queue, clock = EventQueue(), VirtualClock()

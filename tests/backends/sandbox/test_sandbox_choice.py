@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +27,15 @@ from coterie.runs.backend_setup import unconfined
 def nothing_works(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither implementation."""
     monkeypatch.setattr(choice, "probe", lambda name: "the kernel says no")
+
+
+def test_bubblewrap_is_used_where_it_can_make_a_sandbox() -> None:
+    """Else a fault of its command line would look like a machine without it, and its tests would be left out."""
+    words = ["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true"]
+    if shutil.which("bwrap") is None or subprocess.run(["bwrap", *words], capture_output=True, check=False).returncode:
+        pytest.skip("bubblewrap can make no sandbox here")
+
+    assert choice.probe("bwrap") == ""
 
 
 TEAM = """
