@@ -4,7 +4,7 @@ import asyncio
 import errno
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from coterie.journal.records import (
     Record,
     RunOwned,
     RunStopped,
+    TreeMade,
     TurnCancelled,
     TurnFailed,
     TurnFinished,
@@ -46,6 +47,7 @@ from coterie.kinds import kind_of
 from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
 from coterie.runs.messages import RunMessage
 from coterie.runs.messages.verdicts import Sender, take
+from coterie.workspace.base import Workspace
 
 VERDICT = Wanted(name="verdict", type="enum", values=("approve", "revise"))
 
@@ -433,6 +435,27 @@ def test_in_a_tree_some_of_whose_journals_are_slow_nothing_starts_early(
         stage.shell = stage._shell(None)
         assert asyncio.run(stage.shell.start("r", stage.plan, {"prompt": "go"})).status == "completed"
     assert len(started) == 50
+
+
+def test_a_work_tree_is_made_for_a_run_whose_beginning_is_durable(tmp_path: Path) -> None:
+    """A branch and a folder of a run that nobody knows would stay for ever."""
+    durable = list[bool]()
+
+    class WithTree(Workspace):
+        def lacks_tree(self, made: Collection[str]) -> bool:
+            return not made
+
+        async def make_tree(self) -> TreeMade | None:
+            root = stage.shell.runs["r"]
+            durable.append(root.writer.is_durable(root.core.seq))
+            return TreeMade(run="r", path="/tree", branch="b", base="c")
+
+    stage = Stage(flow("a -> b"), workspace=WithTree())
+    stage.store = JsonlStore(tmp_path)
+    stage.shell = stage._shell(None)
+
+    assert asyncio.run(stage.shell.start("r", stage.plan, {"prompt": "go"})).status == "completed"
+    assert durable == [True]
 
 
 def test_a_loop_that_begins_tasks_at_once_starts_nothing_early() -> None:
