@@ -19,6 +19,8 @@ from typing import Any
 SESSION = "session-1"
 MOOD = os.environ.get("FAKE_MOOD", "")
 SECRET = os.environ.get("FAKE_API_KEY", "")
+SERVED = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
+"""What the client serves: nothing, so the agent works by its own tools, which its sandbox confines."""
 OPTIONS = [
     {"kind": "allow_always", "name": "Always", "optionId": "option-1"},
     {"kind": "allow_once", "name": "Yes", "optionId": "option-2"},
@@ -275,6 +277,8 @@ class Agent:
         match message.get("method"):
             case "initialize" if MOOD == "wedged":
                 time.sleep(600)
+            case "initialize" if params["clientCapabilities"] != SERVED:
+                self.fail(id, "I would leave files and terminals to a client that serves none")
             case "initialize":
                 about = dict(ABOUT)
                 if MOOD in ("fresh", "loads"):
