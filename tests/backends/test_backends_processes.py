@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from asking import pids
+from until import until
 
 from coterie.backends import process_table, processes
 from coterie.backends.base import Launched
@@ -386,6 +387,20 @@ def test_what_carries_the_mark_of_a_process_belongs_to_the_attempt_it_serves(zoo
     assert attempt_of(orphan) == server
     assert attempt_of(orphan, {child.pid: MARKER}) == MARKER
     assert attempt_of(child.pid, {child.pid: MARKER}) == MARKER
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the limits")
+def test_so_does_what_carries_only_the_limit_of_that_process(zoo: Zoo, tmp_path: Path) -> None:
+    """Its orphans may clear their environment."""
+    server = f"{RUN}/@server.1"
+    cleared = ORPHAN_OF_ITS_OWN_GROUP.replace("time.sleep(600)", "os.execve('/bin/sleep', ['sleep', '600'], {})", 1)
+    with marked(server):
+        child = zoo.start(cleared, marker=server, ready=2)
+    _, orphan = pids(tmp_path)
+    until(lambda: Path(f"/proc/{orphan}/environ").read_bytes() == b"")
+
+    assert is_within([str(attempt_of(orphan))], [server])
+    assert attempt_of(orphan, {child.pid: MARKER}) == MARKER
 
 
 @NEEDS_PROC

@@ -110,21 +110,24 @@ def attempt_of(pid: int, launched: Mapping[int, str] | None = None) -> str | Non
     names for it.
     """
     known = launched or {}
-    served = {mark: marker for leader, marker in known.items() if (mark := _mark_of(leader))}
-    limits = {_limit_of(mark): marker for mark, marker in served.items()}
-    limits |= {_limit_of(marker): marker for marker in known.values()}
     while pid > 1 and pid != os.getpid():
         if mark := known.get(pid) or _mark_of(pid):
-            return served.get(mark, mark)
+            return mark if mark in known.values() else _served(known, _limit_of(mark)) or mark
         process = process_table.look_up(pid)
         if process is None or process.dead:
             return None
         if marker := known.get(process.group):
             return marker
         for limit in _limits_in(process):
-            return limits.get(limit, f"{limit:x}")
+            of_limit = (marker for marker in known.values() if _limit_of(marker) == limit)
+            return next(of_limit, "") or _served(known, limit) or f"{limit:x}"
         pid = process.parent
     return None if pid <= 0 else ""
+
+
+def _served(launched: Mapping[int, str], limit: int) -> str:
+    """The attempt in *launched* that is served by a process whose own mark is *limit*; empty if there is none."""
+    return next((marker for leader, marker in launched.items() if _limit_of(_mark_of(leader)) == limit), "")
 
 
 def marks_of(pid: int = 0) -> tuple[str, ...] | None:
