@@ -437,6 +437,22 @@ def test_others_of_its_group_are_killed_while_it_goes_on(zoo: Zoo, tmp_path: Pat
     assert asyncio.run(end_others(child.pid, [], {parent: "another time"})) == [parent]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the limits")
+@pytest.mark.parametrize("leaves", [True, False], ids=["a child in a session of its own", "a grandchild in ours"])
+def test_a_limit_alone_does_not_mark_what_a_thread_of_this_process_started(leaves: bool) -> None:
+    """It may have been started while another thread started an attempt: those have a session, and lost their parent."""
+    script = "exec sleep 60" if leaves else "sleep 60 & echo $!; wait"
+    with marked(MARKER):
+        child = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=leaves)
+    assert child.stdout is not None
+    found = child.pid if leaves else int(child.stdout.readline())
+    try:
+        assert attempt_of(found) == ""
+    finally:
+        os.kill(found, signal.SIGKILL)
+        child.communicate()
+
+
 NESTED = """
     import coterie.backends.processes as processes
     with processes.marked({inner!r}):

@@ -423,6 +423,16 @@ def test_cached_tokens_count_once(usage: Any, tokens: tuple[int, int, int]) -> N
     assert messages.tokens_of({"usage": usage}) == tokens
 
 
+def test_a_title_says_what_a_named_tool_is_about() -> None:
+    """Where the input is not shown; one that only repeats the name says nothing."""
+    named = {"_meta": {"claudeCode": {"toolName": "Read"}}}
+    (about := ToolCall()).add(named | {"title": "Read config.toml"})
+    (bare := ToolCall()).add(named | {"title": "Read"})
+
+    assert (about.name, about.detail) == ("Read", "Read config.toml")
+    assert (bare.name, bare.detail) == ("Read", "")
+
+
 def test_an_option_is_chosen_by_its_kind() -> None:
     """The ids differ between versions; allowed is once, if there is such an option."""
     options = [
