@@ -164,6 +164,7 @@ def test_completion_counts_once_the_files_of_its_turn_are_kept(gated: bool) -> N
 
     assert here.end == ("completed", "completion_event")
     assert there.running == [f"{name}.2"]
+    assert there.core.engine.state.turns[name].events == []
     there.does("task.complete")
     assert there.end == ("completed", "completion_event")
 

@@ -37,6 +37,13 @@ def test_fixes_are_applied_until_none_is_left() -> None:
     assert not [each for each in read_text(text).diagnostics if each.fix is not None]
 
 
+def test_a_string_in_single_quotes_keeps_its_text() -> None:
+    """Signs that double quotes would read otherwise included."""
+    text, _ = mended("""topology t : [pipeline] { agent a { model: m description: 'say "a\\b" now' } }\n""")
+
+    assert r'''description: "say \"a\\b\" now"''' in text
+
+
 def test_nothing_is_done_to_what_needs_nothing() -> None:
     """A good text, and one that nobody knows how to mend."""
     assert mended("topology t : [pipeline] {\n  agent a { model: m }\n}\n")[1] == []

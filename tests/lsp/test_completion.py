@@ -152,6 +152,9 @@ def test_a_proposal_says_what_it_is() -> None:
     (block,) = [one for one in proposals("‸") if one.label == "agent"]
     (sign,) = [one for one in proposals("flow { writer -> reviewer ‸ }") if one.label == "[max …]"]
 
+    (option,) = [one for one in proposals("agent a { extensions { coterie { ‸ } } }") if one.label == "sandbox"]
+
+    assert option.snippet == "sandbox: $0"
     assert node.detail == "Writes"
     assert field.detail == "auto | manual"
     assert "Default: auto." in field.about

@@ -65,6 +65,7 @@ def test_a_bound_that_the_file_leaves_open_is_told() -> None:
         ("memory { store s { sea‸rch { } } }", LOOP, "How the store is searched."),
         ("mem‸ory { }", LOOP, "no effect yet"),
         ("agent a { role: cri‸tic }", LOOP, "You doubt"),
+        ("fl‸ow { }", LOOP, "The order in which the nodes run."),
         ("skill read‸ing { }", LOOP, "**skill reading**"),
         ("agent a { tools: [Re‸ad] }", LOOP, "not declared in this file"),
         (

@@ -310,7 +310,9 @@ def test_what_was_under_way_is_asked_again_and_told_so(tmp_path: Path) -> None:
 def test_what_an_attempt_left_comes_along_when_it_was_over(tmp_path: Path) -> None:
     """Its stream, and whatever it put into its folder."""
     start(tmp_path)
-    (tmp_path / "runs" / "first" / "turns" / "ask#1.1" / "notes.txt").write_text("kept")
+    left = tmp_path / "runs" / "first" / "turns" / "ask#1.1"
+    (left / "notes.txt").write_text("kept")
+    os.mkfifo(left / "pipe")
     made = fork("first", state_dir=tmp_path)
 
     copied = tmp_path / "runs" / made.run / "turns" / "ask#1.1"
