@@ -17,14 +17,19 @@ The keys of `extensions { coterie { … } }` in an `.at` file. In YAML and in Py
 `stall_after`; a loop has it as the setting in the last column, and a role as the same name after `backend_`. A duration
 is `90s`, `5m` or `1h`, or a number of seconds; in loops it is in milliseconds.
 
-Where: **a** in an agent, **t** in the topology, for all agents, **p** in an action or a gate, **h** in a human. A key
-that only some backends read is a warning in an agent with another one.
+In a topology an option is that of all its agents. A key that only some backends read is a warning in an agent with
+another one.
 
 ## extensions.coterie
 
 | option | value | default | meaning | where | read by | in a loop |
 |---|---|---|---|---|---|---|"""
-_PLACES = {Scope.AGENT: "a", Scope.TOPOLOGY: "t", Scope.PROCESS: "p", Scope.HUMAN: "h"}
+_PLACES = {
+    Scope.AGENT: "agent",
+    Scope.TOPOLOGY: "topology",
+    Scope.PROCESS: "action, gate",
+    Scope.HUMAN: "human",
+}
 
 
 def page() -> str:
@@ -33,7 +38,7 @@ def page() -> str:
 
 
 def _row(key: str, option: Option) -> str:
-    where = " ".join(letter for scope, letter in _PLACES.items() if option.scope >= scope)
+    where = ", ".join(place for scope, place in _PLACES.items() if option.scope >= scope)
     readers = ", ".join(f"`{name}`" for name in sorted(READERS.get(key, ())))
     loop = f"`{option.in_settings}`" if option.in_settings else ""
     about = option.about.replace("|", "\\|")

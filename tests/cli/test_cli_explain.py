@@ -66,6 +66,24 @@ def test_an_option_is_found_by_its_name_in_yaml_and_python(place: Place) -> None
     assert place.look("explain", "stall_after").out == place.look("explain", "stall-after").out
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("max_iterations", "event_loop.max_iterations"),
+        ("timeout_ms", "backend.timeout_ms"),
+        ("on-max", "flow.on-max"),
+        ("when", "flow.when"),
+        ("max", "flow.max"),
+    ],
+)
+def test_a_setting_and_an_attribute_are_found_by_their_word(place: Place, name: str, meant: str) -> None:
+    """Without its section, and without the values that stand behind it on the page."""
+    found = json.loads(place.look("explain", name, "--json").out)
+
+    assert meant in [one["name"] for one in found]
+    assert found == [one._asdict() for one in explanations()[name]]
+
+
 def test_an_unknown_name_has_a_suggestion(place: Place) -> None:
     """The closest name, and status 2."""
     said = place.look("explain", "unknown-agnet", status=2)

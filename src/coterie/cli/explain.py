@@ -52,7 +52,8 @@ def explain(
 
 
 def explanations() -> dict[str, list[Explanation]]:
-    """What the pages explain, by name: that of a section, else that of a row, alone or below its section."""
+    """What the pages explain, by name: that of a section, else that of a row, alone, by its last word, or below its
+    section."""
     found = defaultdict[str, list[Explanation]](list)
     rows = defaultdict[str, list[Explanation]](list)
     for page in PAGES:
@@ -61,7 +62,7 @@ def explanations() -> dict[str, list[Explanation]]:
             found[title].append(Explanation(title, path.name, section))
             for name, row in _rows(section):
                 below = name if name.startswith(f"{title}.") else f"{title}.{name}"
-                for each in {name, below}:
+                for each in {name, below, name.rpartition(".")[2]}:
                     rows[each].append(Explanation(below, path.name, row))
     return {**rows, **found}
 
@@ -87,7 +88,7 @@ def _sections(page: str) -> Iterator[tuple[str, str]]:
 
 
 def _rows(section: str) -> Iterator[tuple[str, str]]:
-    """The rows of the tables in *section* whose first cell is a name."""
+    """The rows of the tables in *section* whose first cell is a name, or begins with one: `max N`."""
     columns: list[str] = []
     for line in section.splitlines():
         cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -95,6 +96,6 @@ def _rows(section: str) -> Iterator[tuple[str, str]]:
             columns = []
         elif not columns:
             columns = cells
-        elif (name := re.fullmatch(r"`([\w.-]+)`", cells[0])) is not None:
+        elif (name := re.fullmatch(r"`([\w.-]+)(?: [^`]*)?`", cells[0])) is not None:
             named = zip(columns[1:], cells[1:], strict=True)
             yield name[1], "\n".join(f"{column}: {cell}" for column, cell in named if cell)
