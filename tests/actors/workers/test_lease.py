@@ -178,6 +178,38 @@ def test_no_two_incarnations_of_an_agent_handle_messages_in_500_schedules(part: 
     assert history(10 + part + 10 * nth, 12) == []
 
 
+def test_a_worker_that_was_held_up_handles_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lease ended while a handler blocked the loop: the next message is not handled before that is noticed."""
+    handled = list[tuple[int, str]]()
+
+    class Blocking(AgentProcess):
+        incarnations = count(1)
+
+        def __init__(self, name: str) -> None:
+            super().__init__(name)
+            self.number = next(self.incarnations)
+
+        async def handle(self, message: Message) -> None:
+            handled.append((self.number, message.payload["text"]))
+            stage.clock.advance(message.payload["blocks"])
+
+    monkeypatch.setitem(worker_stage.CLASSES, "Blocking", Blocking)
+    stage = WorkerStage(supervisor("sub", ActorPlan(name="a", type="Blocking", process="w")))
+
+    async def scene(stage: WorkerStage) -> None:
+        worker = await stage.worker()
+        await stage.state("a", "running")
+        payloads = [{"text": "first", "blocks": 60.0}, {"text": "second", "blocks": 0.0}]
+        asks = [stage.system.node.ask("a", payload, timeout=60.0) for payload in payloads]
+        await asyncio.gather(*asks, return_exceptions=True)
+        await asyncio.sleep(60)
+        await worker.stop()
+
+    stage.play(scene)
+    assert handled[0] == (1, "first")
+    assert (1, "second") not in handled
+
+
 def test_the_spare_waits_for_the_lease_of_a_worker_that_is_still_heard() -> None:
     """It is lost because one packet never arrives, such as one too large for the path, and has renewed its lease."""
     Noted.spans, Noted.numbers = [], count(1)
