@@ -1,6 +1,7 @@
 """The built-in tools, called by a model."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ from asking import started as begun
 from asking_models import answered, plan, put, results_of, tools_of
 from fake_models import FakeModels, Say
 from programs import PYTHON
+from pydantic_ai import ToolFailed
 
 from coterie.backends.base import Answer, Launched, Result, Tool
 from coterie.backends.models.backend import ModelBackend
+from coterie.backends.models.built_in import built_in_tools
 from coterie.backends.processes import alive, started
+from coterie.backends.secrets import Secrets
 
 EVERYTHING = ["Read", "Grep", "Glob", "Write", "Edit", "Bash"]
 
@@ -86,6 +90,21 @@ def test_an_agent_works_in_its_own_folder(tmp_path: Path) -> None:
 
     assert "outside" in results_of(models.requests[1])[0]
     assert (tmp_path / "part" / "b.txt").read_text() == "b"
+
+
+def test_a_tool_that_is_called_after_the_attempt_changes_nothing(tmp_path: Path) -> None:
+    """Its thread may still run when the attempt is cut off."""
+
+    async def main() -> None:
+        asked = request(plan(options=options("Write")), cwd=tmp_path)
+        async with AsyncExitStack() as stack:
+            [write] = built_in_tools(asked, Secrets({}), lambda event: None, stack)
+            await write.function("early.txt", "early")  # type: ignore[call-arg, arg-type, misc]
+        with pytest.raises(ToolFailed, match="the attempt is over"):
+            await write.function("late.txt", "late")  # type: ignore[call-arg, arg-type, misc]
+
+    asyncio.run(main())
+    assert [path.name for path in tmp_path.iterdir()] == ["early.txt"]
 
 
 def test_secrets_are_redacted_in_results(tmp_path: Path) -> None:

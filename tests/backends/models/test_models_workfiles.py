@@ -208,11 +208,14 @@ def test_results_are_bounded(inside: Path, monkeypatch: pytest.MonkeyPatch) -> N
         tools.read("huge")
     with pytest.raises(Refused, match="larger than"):
         tools.write("huge", "x" * 100_001)
-    for result in (tools.glob("many/*"), tools.grep("x = 0", path="many")):
+    (inside / "long").write_text("x = 0\n" * 1200)
+    for result in (tools.glob("many/*"), tools.grep("x = 0", path="many"), tools.grep("x = 0", path="long")):
         assert len(result) < 5100
         assert result.endswith("(there is more: narrow the search)")
     assert "huge: not searched" in tools.grep("no such line")
     assert len(tools.grep("x", path="wide")) < 400
+    monkeypatch.setattr(workfiles, "RESULT", 1 << 20)
+    assert tools.grep("x = 0", path="long").count("long:") == tools.grep("x = 0", path="many").count("many/") < 1200
 
 
 def test_a_search_ends_whatever_the_expression(inside: Path) -> None:
