@@ -464,6 +464,23 @@ def test_a_stopped_agent_leaves_its_messages_in_the_stream(server: NatsServer) -
     play(scene)
 
 
+def test_a_message_that_cannot_be_read_is_given_up(server: NatsServer) -> None:
+    """It is counted and does not come again; those behind it are handled."""
+
+    async def scene() -> None:
+        agent, far = Attempts("echo"), durable(server, "broken", "w", redelivery=0.2)
+        async with node(far, agent), node(durable(server, "broken")) as here:
+            await meet(here, "echo")
+            await far._js.publish(far._subject("echo"), b"\xc1")
+            await here.ask("echo", "after", timeout=60)
+            await asyncio.sleep(1)
+            assert agent.seen == [("after", 1)]
+            assert far.broken == 1
+            assert (await far._js.stream_info(far._stream)).state.messages == 0
+
+    play(scene)
+
+
 def test_a_message_that_finds_its_agent_stopped_is_for_the_next(server: NatsServer) -> None:
     """Between the stream and the mailbox: a send stays in the stream, with a higher attempt; an ask fails."""
 

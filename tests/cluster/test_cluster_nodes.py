@@ -47,6 +47,19 @@ def test_attempts_at_once_have_the_files_of_a_run_that_is_new_here(tmp_path: Pat
     assert asyncio.run(main()) == ["here"] * 3
 
 
+def test_a_run_that_was_submitted_below_the_top_of_its_repository_works_there(tmp_path: Path) -> None:
+    """All of the repository comes along."""
+    put(repository(tmp_path / "r"), "src/app/main.py", "app")
+
+    async def main() -> tuple[str, list[str]]:
+        export = FolderExport(tmp_path / "export")
+        place, _ = await pack(tmp_path / "r" / "src" / "app", export)
+        async with WorkTrees(tmp_path / "home", export).of("r", "a#1.1", place) as at:
+            return place.cwd, sorted(path.name for path in at.cwd.iterdir())
+
+    assert asyncio.run(main()) == ("src/app", ["main.py"])
+
+
 def test_the_files_at_a_record_are_those_of_the_turns_before_it(tmp_path: Path) -> None:
     """Turns side by side included; what a later turn left is in none of them."""
     put(tmp_path / "at", "file", "begun")

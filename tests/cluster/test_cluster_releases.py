@@ -14,12 +14,13 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from coterie.cluster import releases, runs
 from coterie.cluster.address import ClusterAddress
-from coterie.cluster.labels import PROJECT, STATE, TEAM, attributes, summary
+from coterie.cluster.labels import PROJECT, STATE, TEAM, RunDetails, attributes, summary
 from coterie.cluster.releases import build_id
 from coterie.cluster.runs import ClusterServer
 from coterie.cluster.submit import ended, submit
 from coterie.cluster.workflow import RunWorkflow
 from coterie.journal.export import FolderExport
+from coterie.journal.records import RunOwned, TurnFinished, TurnStarted
 
 
 def test_a_release_is_its_version_and_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,6 +104,17 @@ def test_a_workflow_task_that_fails_is_reported(
     server.close()
     assert "decides otherwise" in reason
     assert [one for one in said if "a workflow task failed" in one and "decides otherwise" in one]
+
+
+def test_what_goes_on_is_told_when_a_turn_begins_or_ends() -> None:
+    """Each text is an event of the server's history, so no other record brings one."""
+    details = RunDetails("two agents")
+
+    assert [details.take("r", TurnStarted(turn=name, agent=name[0])) for name in ("a#1", "b#1")] == [True, True]
+    assert str(details).endswith("0 turns ended here; running: a#1, b#1")
+    assert details.take("r", TurnFinished(turn="a#1", attempt=1))
+    assert not details.take("r", RunOwned(epoch=2))
+    assert str(details).endswith("1 turns ended here; running: b#1")
 
 
 def test_names_that_the_server_would_refuse_are_cut(tmp_path: Path) -> None:
