@@ -107,6 +107,20 @@ def test_a_tool_that_is_called_after_the_attempt_changes_nothing(tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == ["early.txt"]
 
 
+def test_the_command_of_a_loop_is_there_only_where_a_run_can_hear_it(tmp_path: Path) -> None:
+    """A loop that is kept in memory has no folder for messages."""
+    agent = plan(options=options("Read"))
+
+    async def names(**asked: Any) -> list[str]:
+        async with AsyncExitStack() as stack:
+            made = request(agent, cwd=tmp_path, **asked)
+            return [one.name for one in built_in_tools(made, Secrets({}), lambda event: None, stack)]
+
+    iteration = {"AUTOLOOP_ITERATION": "1"}
+    assert asyncio.run(names(env=iteration, root=tmp_path / "runs" / "r")) == ["Read", "autoloops"]
+    assert asyncio.run(names(env=iteration)) == asyncio.run(names(root=tmp_path / "runs" / "r")) == ["Read"]
+
+
 def test_secrets_are_redacted_in_results(tmp_path: Path) -> None:
     """Those of the environment, wherever a tool finds them."""
     (tmp_path / "notes").write_text("the key is key-of-the-test")

@@ -180,6 +180,28 @@ def test_a_cancelled_task_ends_its_call(tmp_path: Path, monkeypatch: pytest.Monk
     assert gone(pids)
 
 
+def test_the_calls_after_a_cancelled_one_end_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What works on after a failed call, such as a merge that takes its steps back, is not waited for."""
+    folder, pids = hanging(tmp_path)
+    monkeypatch.setattr(calls, "GRACE", 0.2)
+    monkeypatch.setattr(calls, "TIMEOUT", 10.0)
+    found, ends = require(folder, "the test"), list[int]()
+
+    def work() -> None:
+        ends.extend(found.call("add", "a.txt").status for _ in range(4))
+
+    async def main() -> None:
+        task = asyncio.ensure_future(in_thread(work))
+        await soon(pids.exists)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert len(ends) == 4
+    assert max(ends) < 0
+
+
 def test_a_cancelled_call_may_finish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Git that is nearly done is not cut off: what it writes is whole."""
     monkeypatch.setattr(calls, "GRACE", 60.0)
