@@ -5,6 +5,7 @@ from pathlib import Path
 
 from asking import agent, asked, request
 from bundles import bundle
+from stage import flow
 
 from coterie.backends.base import Answer
 from coterie.backends.models.backend import ModelBackend
@@ -12,8 +13,8 @@ from coterie.clock import VirtualClock
 from coterie.options.backends import CODING
 from coterie.options.backends import CODING as NAMES
 from coterie.planning import BACKENDS
-from coterie.planning.plan import FlowPlan, Plan, Wanted
-from coterie.runs.backend_setup import absent_programs, local_turns
+from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
+from coterie.runs.backend_setup import absent_programs, agents_of, local_turns
 
 
 @bundle("name", sorted(name for name in BACKENDS if name in CODING or name not in NAMES))
@@ -67,3 +68,12 @@ def test_a_program_that_is_not_there_is_known_before_the_run(tmp_path: Path) -> 
         "the program 'no-such-tool' is not on the PATH yet; f will need it",
         "the program 'no-such-gate' is not on the PATH yet; g will need it",
     )
+
+
+def test_a_fallback_is_looked_at_before_the_run_too() -> None:
+    """And the fallback of a fallback: it is called when nobody is there to mend it. One is looked at once."""
+    named = {"a": "b", "b": "c", "c": "", "d": "b", "e": ""}
+    agents = {name: AgentPlan(name=name, fallback=fallback) for name, fallback in named.items()}
+    plan = flow("a -> d", **agents)
+
+    assert [name for name, _ in agents_of(plan)] == ["a", "d", "b", "c"]
