@@ -23,7 +23,7 @@ import sys
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 
 from coterie.backends import process_table
@@ -444,6 +444,7 @@ def _is_mark(limit: int) -> bool:
     return _TAG <= limit < 2 * _TAG
 
 
+@lru_cache
 def _limit_of(marker: str) -> int:
     """*marker* as the value of a limit: one half identifies its root run, the other the attempt."""
     return _TAG | _digits(marker.partition("/")[0]) << _HALF_BITS | _digits(marker)

@@ -52,8 +52,7 @@ def explain(
 
 
 def explanations() -> dict[str, list[Explanation]]:
-    """What the pages explain, by name: that of a section, else that of a row, alone, by its last word, or below its
-    section."""
+    """What the pages explain, by name: of a section, else of a row, alone, below its section or by its last word."""
     found = defaultdict[str, list[Explanation]](list)
     rows = defaultdict[str, list[Explanation]](list)
     for page in PAGES:
