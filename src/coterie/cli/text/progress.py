@@ -1,5 +1,6 @@
 """Text for a run in progress: lines for a pipe, a tree for a terminal."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -90,7 +91,7 @@ class Progress:
     def __init__(self) -> None:
         self._level = "info"
         self._began: float | None = None
-        self._runs: dict[str, Timeline] = {}
+        self._runs = defaultdict[str, Timeline](Timeline)
         self.causes: set[str] = set()
 
     def line(self, run: str, record: records.Record) -> str:
@@ -102,7 +103,7 @@ class Progress:
 
     def said(self, run: str, record: records.Record) -> tuple[str, str]:
         """Return the level of *record* of *run*, and what it says; empty if it has no line."""
-        timeline = self._runs.setdefault(run, Timeline())
+        timeline = self._runs[run]
         timeline.apply(record)
         said = timeline.lines.pop().text
         _, nested, below = run.partition("/")
