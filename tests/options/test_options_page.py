@@ -16,11 +16,17 @@ def test_the_page_is_fresh() -> None:
 
 
 def test_every_key_has_its_places_and_a_value() -> None:
-    """a: agent, t: top level, p: action or gate, h: human."""
-    rows = re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \| [^|]* \| [^|]+ \| ([atph ]+) \|", reference.page(), re.MULTILINE)
-    places = {"a": AGENT_KEYS, "t": DEFAULT_KEYS, "p": PROCESS_KEYS, "h": HUMAN_KEYS}
+    """An agent, the topology for all agents, an action or a gate, a human."""
+    rows = re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \| [^|]* \| [^|]+ \| ([a-z, ]+) \|", reference.page(), re.MULTILINE)
+    places = {
+        "agent": AGENT_KEYS,
+        "topology": DEFAULT_KEYS,
+        "action": PROCESS_KEYS,
+        "gate": PROCESS_KEYS,
+        "human": HUMAN_KEYS,
+    }
 
-    assert {key: set(where.split()) for key, _, where in rows} == {
-        key: {letter for letter, keys in places.items() if key in keys} for key in AGENT_KEYS
+    assert {key: where.split(", ") for key, _, where in rows} == {
+        key: [place for place, keys in places.items() if key in keys] for key in AGENT_KEYS
     }
     assert all(value.strip() for _, value, _ in rows)
