@@ -20,7 +20,7 @@ from fake_models import FakeModels, Refuse
 from until import soon
 
 from coterie.backends.base import Answer, Failure, Launched, Result, SessionOpened, Used
-from coterie.backends.coding import pi_extension, pi_process
+from coterie.backends.coding import pi_process
 from coterie.backends.coding.attempt import Deadlines
 from coterie.backends.coding.pi import PiBackend
 from coterie.backends.processes import end_orphans, started
@@ -392,7 +392,7 @@ LIMITS = {"3600": "retry after 3600 s: ", "Wed, 21 Oct 2099 07:28:00 GMT": "retr
 @bundle("after,begins", LIMITS.items(), ids=[name or "nothing" for name in LIMITS])
 def test_the_extension_passes_a_refusal_on(after: str, begins: str, tmp_path: Path) -> None:
     """The client is to repeat nothing, and the time to wait is in the text; other requests are left alone."""
-    (tmp_path / "e.mjs").write_text(pi_extension.SOURCE)
+    (tmp_path / "e.mjs").write_text(pi_process.EXTENSION)
     program = """
         await import(process.argv[1]);
         const key = {"x-api-key": process.argv[3]};

@@ -4,6 +4,10 @@ The environment of a process is fixed at its start, so what differs from attempt
 process, which is rewritten for each: `coterie`, which is first on the PATH, and the variables, which every `bash` that
 the agent runs reads (`BASH_ENV`). Each process has its own mark, by which `processes.attempt_of` finds the attempt that
 it serves.
+
+Each loads an extension. The clients by which pi calls providers repeat a refused request by themselves, after the time
+that the provider names, be it hours, and leave that time out of the error. With the extension a refusal ends the turn
+at once, and its text begins with the time.
 """
 
 import asyncio
@@ -23,7 +27,6 @@ from coterie import files
 from coterie.backends.agentside.client import OWN, TOKEN
 from coterie.backends.attempt import ProcessEnvironment, identity, prepared
 from coterie.backends.base import Event, Launched, OnEvent, Request
-from coterie.backends.coding import pi_extension
 from coterie.backends.coding.attempt import Gone, in_time
 from coterie.backends.coding.wire import Transcript, WireProcess
 from coterie.backends.processes import MARK, end_others, family_of
@@ -35,6 +38,7 @@ IDLE_MOST = 4
 _SHELL = "variables.sh"
 _SESSIONS = f"{OWN}/sessions"
 _BASH_ENV = "BASH_ENV"
+_EXTENSION = "refusals.mjs"
 
 Key = tuple[object, ...]
 OnMessage = Callable[[Mapping[str, Any]], None]
@@ -160,7 +164,7 @@ class PiSlot:
             self.folder = Path(tempfile.mkdtemp(prefix="coterie-pi-"))
         else:
             self.folder = request.root.absolute() / "agents" / f"pi-{number}"
-        self.sessions, self.extension = self.folder / _SESSIONS, self.folder / pi_extension.NAME
+        self.sessions, self.extension = self.folder / _SESSIONS, self.folder / _EXTENSION
         self.process: PiProcess | None = None
         self._sandbox = ExitStack()
 
@@ -198,7 +202,7 @@ class PiSlot:
             if users := given.get(_BASH_ENV):
                 lines.insert(0, f". {shlex.quote(users)}\n")
             files.write(shell, "".join(lines).encode("utf-8", "replace"))
-            files.write(self.extension, pi_extension.SOURCE.encode())
+            files.write(self.extension, EXTENSION.encode())
             env = {name: value for name, value in given.items() if name not in of_turn}
             env |= {MARK: self.marker, _BASH_ENV: str(shell)}
             yield dataclasses.replace(environment, env=env)
@@ -294,3 +298,47 @@ class PiPool:
         """End all processes. Idempotent."""
         self._idle.clear()
         await asyncio.gather(*(self.end(slot) for slot in list(self._slots)))
+
+
+EXTENSION = """\
+const MOST = 65536; // bytes of a refusal that are read
+const fetchAnswer = globalThis.fetch;
+
+function secondsToWait(headers) {
+  const milliseconds = Number(headers.get("retry-after-ms") || NaN);
+  if (milliseconds > 0) return milliseconds / 1000;
+  const after = headers.get("retry-after") || "";
+  const seconds = Number(after || NaN);
+  return Number.isNaN(seconds) ? (Date.parse(after) - Date.now()) / 1000 : seconds;
+}
+
+async function beginningOf(response) {
+  const pieces = [];
+  let size = 0;
+  const reader = response.body?.getReader();
+  while (reader && size < MOST) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    pieces.push(value);
+    size += value.length;
+  }
+  reader?.cancel().catch(() => {});
+  return Buffer.concat(pieces).subarray(0, MOST).toString();
+}
+
+globalThis.fetch = async (address, options) => {
+  const response = await fetchAnswer(address, options);
+  const isModel = new Headers(options?.headers).has("x-stainless-lang");
+  if (!isModel || response.status < 400) return response;
+  const headers = new Headers(response.headers);
+  for (const name of ["content-encoding", "content-length"]) headers.delete(name);
+  headers.set("x-should-retry", "false");
+  const wait = secondsToWait(response.headers);
+  const text = await beginningOf(response);
+  const body = wait > 0 ? `retry after ${Math.ceil(wait)} s: ${text}` : text;
+  return new Response(body, { status: response.status, statusText: response.statusText, headers });
+};
+
+export default function () {}
+"""
+"""The extension that every process of pi loads."""
