@@ -84,6 +84,16 @@ def test_a_setting_and_an_attribute_are_found_by_their_word(place: Place, name: 
     assert found == [one._asdict() for one in explanations()[name]]
 
 
+def test_an_option_of_commands_is_found_without_its_hyphens(place: Place) -> None:
+    """As each command has it; a field of that name comes first."""
+    found = json.loads(place.look("explain", "when-open", "--json").out)
+
+    assert [one["name"] for one in found] == ["coterie resume --when-open"]
+    assert place.look("explain", "--", "--when-open").out == place.look("explain", "when-open").out
+    assert {one.name for one in explanations()["yes"]} == {"coterie run --yes"}
+    assert "coterie run --max-turns" not in {one.name for one in explanations()["max-turns"]}
+
+
 def test_an_unknown_name_has_a_suggestion(place: Place) -> None:
     """The closest name, and status 2."""
     said = place.look("explain", "unknown-agnet", status=2)

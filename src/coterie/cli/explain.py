@@ -41,7 +41,7 @@ def explain(
     from coterie.diagnostics import did_you_mean
     from coterie.errors import UsageError
 
-    known = explanations()
+    known, name = explanations(), name.removeprefix("--")
     found = known.get(name) or known.get(name.replace("_", "-"))
     if found is None:
         hint = did_you_mean(name, known) or "`coterie explain --help` shows examples"
@@ -52,18 +52,24 @@ def explain(
 
 
 def explanations() -> dict[str, list[Explanation]]:
-    """What the pages explain, by name: of a section, else of a row, alone, below its section or by its last word."""
-    found = defaultdict[str, list[Explanation]](list)
-    rows = defaultdict[str, list[Explanation]](list)
+    """What the pages explain, by name.
+
+    A section by its heading; else a row of a table, alone, below its section or by its last word; else an option of
+    commands, without its hyphens.
+    """
+    found, rows, options = (defaultdict[str, list[Explanation]](list) for _ in range(3))
     for page in PAGES:
         path = _folder() / f"{page}.md"
         for title, section in _sections(path.read_text(encoding="utf-8")):
             found[title].append(Explanation(title, path.name, section))
             for name, row in _rows(section):
+                if name.startswith("-"):
+                    options[name.removeprefix("--")].append(Explanation(f"{title} {name}", path.name, row))
+                    continue
                 below = name if name.startswith(f"{title}.") else f"{title}.{name}"
                 for each in {name, below, name.rpartition(".")[2]}:
                     rows[each].append(Explanation(below, path.name, row))
-    return {**rows, **found}
+    return {**options, **rows, **found}
 
 
 def _folder() -> Path:
@@ -87,7 +93,7 @@ def _sections(page: str) -> Iterator[tuple[str, str]]:
 
 
 def _rows(section: str) -> Iterator[tuple[str, str]]:
-    """The rows of the tables in *section* whose first cell is a name, or begins with one: `max N`."""
+    """The rows of the tables in *section* whose first cell is a name, or begins with some: `max N`, `-y, --yes`."""
     columns: list[str] = []
     for line in section.splitlines():
         cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -95,6 +101,6 @@ def _rows(section: str) -> Iterator[tuple[str, str]]:
             columns = []
         elif not columns:
             columns = cells
-        elif (name := re.fullmatch(r"`([\w.-]+)(?: [^`]*)?`", cells[0])) is not None:
-            named = zip(columns[1:], cells[1:], strict=True)
-            yield name[1], "\n".join(f"{column}: {cell}" for column, cell in named if cell)
+        elif (names := re.fullmatch(r"`([\w.-]+(?:, [\w-]+)*)(?: [^`]*)?`", cells[0])) is not None:
+            text = "\n".join(f"{column}: {cell}" for column, cell in zip(columns[1:], cells[1:], strict=True) if cell)
+            yield from ((name, text) for name in names[1].split(", "))
