@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from nats.js import JetStreamContext
 from nats.js.api import KeyValueConfig
-from nats.js.errors import KeyNotFoundError, NoKeysError, NotFoundError
+from nats.js.errors import KeyNotFoundError, NotFoundError
 from nats.js.kv import KeyValue
 
 from coterie.actors.message import Message
@@ -80,13 +80,14 @@ class KeptLetters:
         await (await self._bucket("begun")).purge(self._key(letter.message.id))
 
     async def kept(self) -> list[KeptLetter]:
-        """All of the system, oldest first."""
-        bucket = await self._bucket("letters")
-        try:
-            keys = await bucket.keys()
-        except NoKeysError:
-            return []
-        found = [await self.get(key.split(".")[1]) for key in keys if key.startswith(f"{self._system}.")]
+        """All of the system, oldest first.
+
+        They are listed by the server: `KeyValue.keys` of the client finds none if they arrive before it looks.
+        """
+        await self._bucket("letters")
+        name = self._name("letters")
+        stored = await self._js.stream_info(f"KV_{name}", subjects_filter=f"$KV.{name}.{self._key('*')}")
+        found = [await self.get(subject.rpartition(".")[2]) for subject in stored.state.subjects or ()]
         return sorted((one for one in found if one is not None), key=lambda one: one.at)
 
     async def get(self, id: str) -> KeptLetter | None:
@@ -120,10 +121,14 @@ class KeptLetters:
     def _key(self, id: str) -> str:
         return f"{self._system}.{id}"
 
+    def _name(self, name: str) -> str:
+        """The bucket *name* as the server knows it."""
+        return f"coterie-{plain_name(self._stream)}-{name}".replace("=", "_")
+
     async def _bucket(self, name: str) -> KeyValue:
         """A bucket, which is created when it is first needed."""
         if name not in self._buckets:
-            bucket = f"coterie-{plain_name(self._stream)}-{name}".replace("=", "_")
+            bucket = self._name(name)
             try:
                 found = await self._js.key_value(bucket)
             except NotFoundError:
