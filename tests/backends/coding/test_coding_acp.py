@@ -228,14 +228,16 @@ def test_an_agent_that_cannot_be_ended_is_killed(tmp_path: Path) -> None:
     assert not alive(launched.pid, launched.started)
 
 
-@pytest.mark.parametrize(("name", "kind"), [("npx", Failure), ("agent", Answer)])
-def test_an_agent_that_npx_runs_has_a_deadline_of_its_own(tmp_path: Path, name: str, kind: type[Result]) -> None:
+@pytest.mark.parametrize(("name", "takes", "kind"), [("npx", 600, Failure), ("agent", 0.4, Answer)])
+def test_an_agent_that_npx_runs_has_a_deadline_of_its_own(
+    tmp_path: Path, name: str, takes: float, kind: type[Result]
+) -> None:
     """A long one, for the download; the others have that of a handshake.
 
     The file of the agent is an argument, so that the sandbox lets it be read wherever the checkout is.
     """
     program = tmp_path / name
-    program.write_text('#!/bin/sh\nsleep 0.4\nexec "$@"\n')
+    program.write_text(f'#!/bin/sh\nsleep {takes}\nexec "$@"\n')
     program.chmod(0o755)
     plan = asking.agent("acp-npx", backend="acp", argv=(str(program), sys.executable, str(AGENT)))
     backend = AcpBackend(Deadlines(download=0.2))
