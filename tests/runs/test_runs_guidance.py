@@ -261,6 +261,7 @@ PROGRAM = "import sys; open('began', 'w').close(); open('go').read(); sys.exit('
 
 def test_a_command_has_it_in_the_prompt_of_its_next_attempt(tmp_path: Path) -> None:
     """It cannot be steered: its first attempt fails without the guidance, and the second one has it."""
+    run = "r-of-a-command"  # no other test's processes bear its mark
     for name in ("began", "go"):
         os.mkfifo(tmp_path / name)
     agent = AgentPlan(name="a", backend="command", argv=(sys.executable, "-c", PROGRAM), retry=1)
@@ -268,7 +269,7 @@ def test_a_command_has_it_in_the_prompt_of_its_next_attempt(tmp_path: Path) -> N
 
     def meanwhile() -> None:
         (tmp_path / "began").read_text()
-        folder = tmp_path / "state" / "runs" / "r"
+        folder = tmp_path / "state" / "runs" / run
         assert send(folder, guidance("Mind the tests")).status == "accepted"
         (tmp_path / "go").write_text("go")
         (tmp_path / "began").read_text()
@@ -276,12 +277,12 @@ def test_a_command_has_it_in_the_prompt_of_its_next_attempt(tmp_path: Path) -> N
 
     async def play() -> Outcome:
         turns = LocalTurns({"command": CommandBackend()})
-        owner = launch.start(plan, {}, state_dir=tmp_path / "state", turns=turns, run_id="r", cwd=tmp_path)
+        owner = launch.start(plan, {}, state_dir=tmp_path / "state", turns=turns, run_id=run, cwd=tmp_path)
         outcome, _ = await asyncio.gather(owner, asyncio.to_thread(meanwhile))
         return outcome
 
     assert asyncio.run(asyncio.wait_for(play(), 60)).status == "completed"
-    assert replay("r", state_dir=tmp_path / "state").left == ()
+    assert replay(run, state_dir=tmp_path / "state").left == ()
 
 
 def test_guidance_that_comes_before_the_agent_has_begun_is_given_when_it_has() -> None:
