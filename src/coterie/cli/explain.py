@@ -63,8 +63,8 @@ def explanations() -> dict[str, list[Explanation]]:
         for title, section in _sections(path.read_text(encoding="utf-8")):
             found[title].append(Explanation(title, path.name, section))
             for name, row in _rows(section):
-                if name.startswith("-"):
-                    options[name.removeprefix("--")].append(Explanation(f"{title} {name}", path.name, row))
+                if name.startswith("--"):
+                    options[name[2:]].append(Explanation(f"{title} {name}", path.name, row))
                     continue
                 below = name if name.startswith(f"{title}.") else f"{title}.{name}"
                 for each in {name, below, name.rpartition(".")[2]}:
@@ -93,7 +93,10 @@ def _sections(page: str) -> Iterator[tuple[str, str]]:
 
 
 def _rows(section: str) -> Iterator[tuple[str, str]]:
-    """The rows of the tables in *section* whose first cell is a name, or begins with some: `max N`, `-y, --yes`."""
+    """The rows of the tables in *section* whose first cell is a name, or begins with some: `max N`, `-y, --yes`.
+
+    Short options are left out: the long one beside them has the same meaning.
+    """
     columns: list[str] = []
     for line in section.splitlines():
         cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -101,6 +104,6 @@ def _rows(section: str) -> Iterator[tuple[str, str]]:
             columns = []
         elif not columns:
             columns = cells
-        elif (names := re.fullmatch(r"`([\w.-]+(?:, [\w-]+)*)(?: [^`]*)?`", cells[0])) is not None:
+        elif (names := re.fullmatch(r"`(?:-\w, )?([\w.-]+(?:, [\w-]+)*)(?: [^`]*)?`", cells[0])) is not None:
             text = "\n".join(f"{column}: {cell}" for column, cell in zip(columns[1:], cells[1:], strict=True) if cell)
             yield from ((name, text) for name in names[1].split(", "))
