@@ -17,13 +17,13 @@ from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from typing import Any
 
-from coterie.actors.child import AgentChild
-from coterie.actors.message import Message
-from coterie.actors.node import ActorNode
-from coterie.actors.process import AgentProcess
-from coterie.actors.supervision.policy import Backoff, RestartLimit, RestartPolicy
-from coterie.actors.supervision.spec import SHUTDOWN, ChildSpec
-from coterie.actors.supervision.supervisor import SupervisorActor
+from coterie.agents.actors.child import AgentChild
+from coterie.agents.actors.message import Message
+from coterie.agents.actors.node import ActorNode
+from coterie.agents.actors.process import AgentProcess
+from coterie.agents.actors.supervision.policy import Backoff, RestartLimit, RestartPolicy
+from coterie.agents.actors.supervision.spec import SHUTDOWN, ChildSpec
+from coterie.agents.actors.supervision.supervisor import SupervisorActor
 
 ASKS, SENDS, AGENTS, LISTENERS, CRASHES = 10_000, 50_000, 10_000, 1_000, 300
 PAYLOAD = {"n": 1}

@@ -24,17 +24,17 @@ from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from turns import Stub, chain
 
-from coterie.clock import SystemClock
-from coterie.cluster.address import ClusterAddress, connected
-from coterie.cluster.serve import node
-from coterie.cluster.submit import ended, submit
-from coterie.cluster.wire import MsgspecConverter
-from coterie.journal.export import Export
-from coterie.journal.jsonl import JsonlStore
-from coterie.kernel.owner import OwnerOptions, RunPorts
-from coterie.kernel.shell import Shell
-from coterie.kinds import kind_of
-from coterie.planning.plan import Limits, Plan
+from coterie.base.clock import SystemClock
+from coterie.execution.cluster.address import ClusterAddress, connected
+from coterie.execution.cluster.serve import node
+from coterie.execution.cluster.submit import ended, submit
+from coterie.execution.cluster.wire import MsgspecConverter
+from coterie.execution.kernel.owner import OwnerOptions, RunPorts
+from coterie.execution.kernel.shell import Shell
+from coterie.execution.kinds import kind_of
+from coterie.history.journal.export import Export
+from coterie.history.journal.jsonl import JsonlStore
+from coterie.team.planning.plan import Limits, Plan
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
 

@@ -19,9 +19,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from coterie.backends.base import Answer, Backend, Request
-from coterie.backends.needs import CODING
-from coterie.planning.plan import AgentPlan
+from coterie.agents.backends.base import Answer, Backend, Request
+from coterie.agents.backends.needs import CODING
+from coterie.team.planning.plan import AgentPlan
 
 FAKES = Path(__file__).parents[1] / "tests" / "support" / "fake_agents"
 TEXT = [{"type": "text", "text": "answers"}]

@@ -21,8 +21,8 @@ from typing import Any
 import long_runs
 import msgspec
 
-from coterie.journal.records import OperatorSaid
-from coterie.runs.repository import Runs
+from coterie.execution.runs.repository import Runs
+from coterie.history.journal.records import OperatorSaid
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 

@@ -15,11 +15,11 @@ from collections.abc import Callable
 
 from lsprotocol.types import Range, TextDocumentContentChangePartial
 
-from coterie.lsp.completion import complete
-from coterie.lsp.diagnostics import findings
-from coterie.lsp.document import Document
-from coterie.lsp.hover import hover
-from coterie.lsp.rename import rename
+from coterie.interfaces.lsp.completion import complete
+from coterie.interfaces.lsp.diagnostics import findings
+from coterie.interfaces.lsp.document import Document
+from coterie.interfaces.lsp.hover import hover
+from coterie.interfaces.lsp.rename import rename
 
 AGENTS = 240
 TARGET = 50

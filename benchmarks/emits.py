@@ -47,7 +47,7 @@ def speak(rounds: int) -> None:
     from concurrent.futures import ThreadPoolExecutor
     from threading import Barrier
 
-    from coterie.backends.agentside import client, delivery
+    from coterie.agents.backends.agentside import client, delivery
 
     commands = {
         "python -c pass": (sys.executable, "-c", "pass"),

@@ -16,10 +16,18 @@ from pathlib import Path
 
 import msgspec
 
-from coterie.journal.codec import Encoder
-from coterie.journal.jsonl import JsonlStore
-from coterie.journal.records import AnyRecord, AttemptFailed, Record, RunStarted, TurnFinished, TurnStarted, Usage
-from coterie.views import run, usage
+from coterie.history.journal.codec import Encoder
+from coterie.history.journal.jsonl import JsonlStore
+from coterie.history.journal.records import (
+    AnyRecord,
+    AttemptFailed,
+    Record,
+    RunStarted,
+    TurnFinished,
+    TurnStarted,
+    Usage,
+)
+from coterie.history.views import run, usage
 
 USED = Usage(input_tokens=1200, output_tokens=300, cost=0.004, seconds=2.5)
 

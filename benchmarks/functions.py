@@ -11,13 +11,13 @@ import functions  # this module, by the name under which an actor finds the func
 
 import coterie
 from coterie import agent, flow
-from coterie.clock import SystemClock
-from coterie.journal.memory import MemoryStore
-from coterie.kernel.owner import OwnerOptions, RunPorts
-from coterie.kernel.shell import Shell
-from coterie.kinds import kind_of
-from coterie.planning.plan import Limits, Plan
-from coterie.runs.backend_setup import local_turns
+from coterie.base.clock import SystemClock
+from coterie.execution.kernel.owner import OwnerOptions, RunPorts
+from coterie.execution.kernel.shell import Shell
+from coterie.execution.kinds import kind_of
+from coterie.execution.runs.backend_setup import local_turns
+from coterie.history.journal.memory import MemoryStore
+from coterie.team.planning.plan import Limits, Plan
 
 TURNS = 1000
 

@@ -18,10 +18,10 @@ import sys
 import time
 from typing import Any
 
-from coterie.actors.declared import HTTPGateway, Supervisor
-from coterie.actors.message import Message
-from coterie.actors.process import AgentProcess
-from coterie.actors.runtime import Runtime
+from coterie.agents.actors.declared import HTTPGateway, Supervisor
+from coterie.agents.actors.message import Message
+from coterie.agents.actors.process import AgentProcess
+from coterie.agents.actors.runtime import Runtime
 
 CONNECTIONS = 32
 REPLY = {"id": 7, "text": "hello", "tags": ["a", "b"]}

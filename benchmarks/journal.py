@@ -21,8 +21,8 @@ from pathlib import Path
 
 import msgspec
 
-from coterie.journal.jsonl import JsonlStore
-from coterie.journal.records import TurnFinished
+from coterie.history.journal.jsonl import JsonlStore
+from coterie.history.journal.records import TurnFinished
 
 STEPS = 400
 WRITERS = 50

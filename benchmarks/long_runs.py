@@ -7,11 +7,11 @@ from typing import Any
 from turns import Stub
 
 import coterie
-from coterie import planning
-from coterie.backends.base import Answer, OnEvent, Request
-from coterie.journal.records import Usage
-from coterie.kernel.turns import CompletedSession
-from coterie.runs import launch
+from coterie.agents.backends.base import Answer, OnEvent, Request
+from coterie.execution.kernel.turns import CompletedSession
+from coterie.execution.runs import launch
+from coterie.history.journal.records import Usage
+from coterie.team import planning
 
 TEAM = """topology long : [pipeline] {
   agent writer { model: "m" prompt { Improve the draft. } }

@@ -17,10 +17,10 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from coterie.cli.team_file import plan_for_a_run
-from coterie.journal import records as r
-from coterie.planning.loop import LoopGiven
-from coterie.runs import launch
+from coterie.execution.runs import launch
+from coterie.history.journal import records as r
+from coterie.interfaces.cli.team_file import plan_for_a_run
+from coterie.team.planning.loop import LoopGiven
 
 SETTINGS = """
 event_loop.max_iterations = {n}

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 from turns import bare, bare_sync, durable, in_memory, rounds, timed, us
 
-from coterie.engines.generator import Conversation, Question, Together
-from coterie.engines.patterns.registry import Team, pattern
-from coterie.planning.pattern import PatternPlan, SlotPlan
-from coterie.planning.plan import AgentPlan, Plan
+from coterie.history.engines.patterns.registry import Team, pattern
+from coterie.history.engines.questions import Conversation, Question, Together
+from coterie.team.planning.pattern import PatternPlan, SlotPlan
+from coterie.team.planning.plan import AgentPlan, Plan
 
 
 @pattern("bench-chain")

@@ -22,8 +22,8 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from coterie import formats
-from coterie.formats.at import lexer
+from coterie.team import formats
+from coterie.team.formats.at import lexer
 
 SIZES = (1_000, 10_000)
 EXAMPLE = Path(__file__).parent.parent / "examples" / "code-review.at"

@@ -18,17 +18,17 @@ from pathlib import Path
 
 from turns import Stub, in_memory, rounds, timed, us
 
-from coterie.clock import SystemClock
-from coterie.journal.memory import MemoryStore
-from coterie.journal.records import Record
-from coterie.journal.runs import history
-from coterie.kernel.owner import Observers, OwnerOptions, RunPorts
-from coterie.kernel.shell import Shell
-from coterie.kinds import Observe, kind_of
+from coterie.base.clock import SystemClock
+from coterie.execution.kernel.owner import Observers, OwnerOptions, RunPorts
+from coterie.execution.kernel.shell import Shell
+from coterie.execution.kinds import Observe, kind_of
+from coterie.history.journal.memory import MemoryStore
+from coterie.history.journal.records import Record
+from coterie.history.journal.runs import history
 from coterie.patterns.rows.fold import RowFold
 from coterie.patterns.rows.projection import Projection
 from coterie.patterns.rows.tables import upgrade
-from coterie.planning.plan import Limits, Plan
+from coterie.team.planning.plan import Limits, Plan
 from patterns import ensemble, of
 
 CASES: dict[str, tuple[Plan, int]] = {
@@ -43,7 +43,7 @@ async def _play(plan: Plan, store: MemoryStore, observe: Observe | None = None) 
     shell = Shell(
         RunPorts(store=store, turns=Stub(), clock=SystemClock(), make_kind=kind_of),
         OwnerOptions(limits=limits or Limits()),
-        Observers(observe=observe),
+        Observers(observe=[observe] if observe is not None else []),
     )
     await shell.start("r", plan, {"prompt": "go"})
 

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from coterie.runs import index
-from coterie.runs.statistics import newest
+from coterie.execution.runs import index
+from coterie.execution.runs.statistics import newest
 
 TEAM = """
 topology small : [pipeline] {

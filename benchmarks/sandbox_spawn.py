@@ -7,16 +7,18 @@ the policy, which looks at the home and the repository, and the removal of the a
 """
 
 import argparse
+import asyncio
 import statistics
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
-from coterie.backends.attempt import prepared
-from coterie.backends.base import Request
-from coterie.backends.sandbox import choice
-from coterie.planning.plan import AgentPlan
+from coterie.agents.backends.attempt import ProcessEnvironment, prepared
+from coterie.agents.backends.base import Request
+from coterie.agents.backends.child import spawn as spawn_child
+from coterie.agents.backends.sandbox import choice
+from coterie.team.planning.plan import AgentPlan
 
 
 def spawn(top: Path, wanted: str) -> float:
@@ -26,8 +28,24 @@ def spawn(top: Path, wanted: str) -> float:
     request = Request(run="r", turn="a#1", attempt=1, agent=agent, prompt="", root=root, folder=folder, cwd=top)
     with prepared(request) as environment:
         began = time.perf_counter()
-        subprocess.run(environment.confine(["true"]), env=environment.env, cwd=environment.cwd, check=True)
+        asyncio.run(started(environment))
     return time.perf_counter() - began
+
+
+async def started(environment: ProcessEnvironment) -> None:
+    child = await spawn_child(
+        environment.confine(["true"]),
+        stdin=environment.stdin,
+        env=environment.env,
+        cwd=environment.cwd,
+        marker="benchmark/a#1.1",
+        on_event=lambda event: None,
+        on_output=lambda number, data: None,
+    )
+    await child.finished
+    await child.end()
+    child.close()
+    assert child.status == 0
 
 
 def main() -> None:

@@ -30,14 +30,14 @@ import nats
 import zmq
 import zmq.asyncio
 
-from coterie.actors.child import AgentChild
-from coterie.actors.message import Message
-from coterie.actors.node import ActorNode
-from coterie.actors.process import AgentProcess
-from coterie.actors.supervision.spec import ChildSpec
-from coterie.actors.transports.broker import PUBLIC, SECRET
-from coterie.actors.transports.choose import transport_for
-from coterie.planning.system import TransportPlan
+from coterie.agents.actors.child import AgentChild
+from coterie.agents.actors.message import Message
+from coterie.agents.actors.node import ActorNode
+from coterie.agents.actors.process import AgentProcess
+from coterie.agents.actors.supervision.spec import ChildSpec
+from coterie.agents.actors.transports.broker import PUBLIC, SECRET
+from coterie.agents.actors.transports.choose import transport_for
+from coterie.team.planning.system import TransportPlan
 
 NO_KEYS = {PUBLIC: "none", SECRET: "none"}
 PAYLOAD = {"n": 1}

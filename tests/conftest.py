@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import postgres_server
 import pytest
 import unsynced
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     import cluster_stage
@@ -30,8 +30,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell started the tes
 
 gc.set_threshold(20_000, 20, 50)  # what the tests have loaded is large, and a look through all of it finds nothing
 unsynced.apply()
-settings.register_profile(  # the same examples every time, on any machine
-    "coterie", derandomize=True, deadline=None, max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", "40"))
+settings.register_profile(  # the same examples every time, on any machine, however busy it is
+    "coterie",
+    derandomize=True,
+    deadline=None,
+    max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", "40")),
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("coterie")
 
@@ -105,7 +109,7 @@ def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[clust
     """One Temporal server for the tests of a process."""
     from cluster_stage import server
 
-    import coterie.cluster.serve  # noqa: F401 - which takes a second; else the first test pays for it
+    import coterie.execution.cluster.serve  # noqa: F401 - which takes a second; else the first test pays for it
 
     with server(tmp_path_factory.mktemp("temporal")) as one:
         yield one

@@ -15,25 +15,26 @@ import preforked
 import pytest
 from asking import ask, python
 from command_line import Place, make
+from elsewhere import IS_SIMULATED
 from hypothesis import given
 from hypothesis import strategies as st
 from posted import send
 from repositories import git, put, repository
 from stage import Cast, Stage, flow
 
-from coterie.backends.agentside import delivery
-from coterie.backends.base import Answer
-from coterie.backends.command import CommandBackend
-from coterie.engines.fences import fenced
+from coterie.agents.backends.agentside import delivery
+from coterie.agents.backends.base import Answer
+from coterie.agents.backends.command import CommandBackend
+from coterie.agents.workspace.notes import entries
+from coterie.agents.workspace.trees import snapshots
+from coterie.agents.workspace.trees.git import require
+from coterie.agents.workspace.trees.snapshots import Snapshots
 from coterie.errors import GitFailed
-from coterie.journal import records as r
-from coterie.runs.messages import answer
-from coterie.runs.messages.tokens import Tokens
-from coterie.runs.repository import Runs
-from coterie.workspace.notes import entries
-from coterie.workspace.trees import git as calls
-from coterie.workspace.trees.git import require
-from coterie.workspace.trees.snapshots import Snapshots
+from coterie.execution.runs.messages import answer
+from coterie.execution.runs.messages.tokens import Tokens
+from coterie.execution.runs.repository import Runs
+from coterie.history.engines.fences import fenced
+from coterie.history.journal import records as r
 
 # -- git and hostile inputs -------------------------------------------------------------------------------------------
 
@@ -57,7 +58,7 @@ def test_a_filter_of_a_repository_reads_api_keys(tmp_path: Path, monkeypatch: py
 
 def test_a_filter_of_a_repository_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is killed with git."""
-    monkeypatch.setattr(calls, "TIMEOUT", 0.5)
+    monkeypatch.setattr(snapshots, "TIMEOUT", 0.5)
     folder = repository(tmp_path / "r")
     git(folder, "config", "filter.hang.clean", "sleep 600 | sleep 600")
     put(folder, ".gitattributes", "*.txt filter=hang\n")
@@ -208,7 +209,7 @@ def test_a_reply_takes_all_memory_or_time(tmp_path: Path, kind: str) -> None:
     """Outputs are looked for in linear time."""
     (tmp_path / "reply").write_text(REPLIES[kind])
     program = (
-        "from coterie.engines.replies import find_outputs; from coterie.planning.plan import Wanted\n"
+        "from coterie.history.engines.replies import find_outputs; from coterie.team.planning.plan import Wanted\n"
         "find_outputs(open('reply').read(), [Wanted(name='a', type='text')])"
     )
     done = limited.python(program, cwd=tmp_path)
@@ -543,9 +544,9 @@ topology attacked : [pipeline, fan-out] {
 """
 PRELUDE = f"""
 import atexit, msgspec, os, pathlib, subprocess, sys
-from coterie.backends.agentside import client, delivery
-from coterie.runs.messages import RunMessage
-from coterie.runs.messages.tokens import Tokens
+from coterie.agents.backends.agentside import client, delivery
+from coterie.execution.runs.messages import RunMessage
+from coterie.execution.runs.messages.tokens import Tokens
 atexit.register(pathlib.Path("victim").write_text, '{{"verdict": "revise"}}')  # a pipe: the victim ends now
 coterie = [{sys.executable!r}, "-m", "coterie"]
 approve = ["--output", "verdict=approve"]
@@ -618,6 +619,8 @@ def test_the_operator_opens_the_gate(team: Attacked) -> None:
 @pytest.mark.parametrize("how", ["", ", env=clean", ", env=clean, start_new_session=True"])
 def test_an_agent_calls_coterie_control(team: Attacked, words: str, how: str) -> None:
     """Also from a clean environment, and from a session of its own."""
+    if IS_SIMULATED and "clean" in how:
+        pytest.skip("a process with a clean environment leaves the simulation")
     said = team.attack(f'call(*coterie, "control", {words}{how})')
     assert said.startswith(f"1 run {team.run.name}: refused: this process belongs to the attempt ")
     assert team.is_safe()
@@ -633,9 +636,9 @@ def test_an_agent_writes_an_answer_and_rings(team: Attacked) -> None:
 
 SIGNING = """
 import sys, msgspec, pathlib
-from coterie.backends.agentside import delivery
-from coterie.runs.messages import RunMessage
-from coterie.runs.messages.tokens import Tokens
+from coterie.agents.backends.agentside import delivery
+from coterie.execution.runs.messages import RunMessage
+from coterie.execution.runs.messages.tokens import Tokens
 run, forged = pathlib.Path(sys.argv[1]), msgspec.json.decode(sys.argv[2])
 message = msgspec.convert({"id": "m", **forged}, RunMessage)
 print(delivery.send(str(run), "m", {**forged, "token": Tokens.of(run).operator(message.signed)}))
@@ -719,7 +722,12 @@ def test_an_agent_outlives_the_owner(team: Attacked) -> None:
     """While it lives, a run without an owner takes no answer; the next owner ends it."""
     script = """
 if os.environ["COTERIE_INTERRUPTED"] == "0":
-    os.kill(os.getppid(), 9)
+    spawner = pathlib.Path(f"/proc/{os.getppid()}/stat")
+    if spawner.exists():
+        owner = spawner.read_text().rpartition(")")[2].split()[1]
+    else:
+        owner = subprocess.check_output(["ps", "-p", str(os.getppid()), "-o", "ppid="], text=True)
+    os.kill(int(owner), 9)
     pathlib.Path("killed").write_text("")
     pathlib.Path("never").read_text()
 """

@@ -9,8 +9,8 @@ from typing import Any
 import preforked
 import pytest
 
-from coterie.journal import records as r
-from coterie.runs.repository import Runs, find
+from coterie.execution.runs.repository import Runs, find
+from coterie.history.journal import records as r
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process without its environment is unknown")
 
@@ -48,7 +48,7 @@ if DAEMON:
     sys.exit()
 """.replace("if DAEMON:", "if DAEMON and sys.argv[1:] != ['again']:")
 CALLS = """
-from coterie.cli.app import main
+from coterie.interfaces.cli.app import main
 said = []
 for words in COMMANDS:
     words = [pathlib.Path(word[1:]).read_text() if word.startswith("@") else word for word in words]

@@ -5,8 +5,8 @@ import re
 import pytest
 from coding_page import MEANINGS, PAGE, page, table
 
-from coterie import formats
-from coterie.planning import plan
+from coterie.team import formats
+from coterie.team.planning import plan
 
 TEXT = PAGE.read_text(encoding="utf-8")
 

@@ -1,6 +1,7 @@
 """Imports go one way: a package imports only what stands before it in the line, and starting up imports little."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -15,35 +16,28 @@ pytestmark = pytest.mark.once
 
 SRC = Path(__file__).parents[1] / "src"
 
-LINE = (
-    {"values"},
-    {"clock", "ids", "diagnostics", "escapes", "files", "waits"},
-    {"file_fingerprint", "errors"},
-    {"shortages"},
-    {"topology"},
-    {"options"},
-    {"formats"},
-    {"planning"},
-    {"journal"},
-    {"engines"},
-    {"views"},
-    {"backends"},
-    {"workspace", "actors"},
-    {"kernel"},
-    {"kinds"},
-    {"runs"},
-    {"cluster", "proofs", "flows"},
-    {"patterns"},
-    {"lsp", "ui"},
-    {"testing"},
-    {"cli"},
-    {"coterie", "__main__"},  # the friendly names of `coterie` itself, loaded lazily, and the way in
-)
-"""From the first to the last; what stands in one set does not import each other."""
+LAYOUT = (SRC.parent / "ARCHITECTURE.md").read_text(encoding="utf-8").split("```")[3].strip().splitlines()[1:]
+"""The picture of the folders: a line for each storey, with its packages, or for what has none."""
 
+
+def line(layout: Iterable[str]) -> list[set[str]]:
+    """The parts of coterie from the first to the last; the parts in one set do not import each other."""
+    found = []
+    for row in layout:
+        name, _, inside = row.partition("/ ")
+        if not inside:  # packages and modules without a storey
+            found.append({one.removesuffix(".py").removesuffix("/") for one in row.split(", ")})
+            continue
+        for level in inside.split(" ‹ "):
+            found.append({f"{name}.{one.strip()}" for one in level.split(",")})
+        found[-len(inside.split(" ‹ "))].add(name)  # the storey's docstring
+    return found
+
+
+LINE = [*line(LAYOUT[:-1]), {"coterie", "__main__"}]
+"""The last line has the friendly names of `coterie` itself, loaded lazily, and the way in."""
 RANK = {name: rank for rank, names in enumerate(LINE) for name in names}
-SAYS_VERSION = {"cli", "__main__", "cluster", "ui"}
-"""Who may ask `coterie` itself, which stands behind them, for its version."""
+STOREYS = {name.partition(".")[0] for name in RANK if "." in name}
 
 
 class Import(NamedTuple):
@@ -54,8 +48,9 @@ class Import(NamedTuple):
 
 
 def part(module: str) -> str:
-    """The part of coterie that a dotted name belongs to: `journal` for `coterie.journal.records`."""
-    return module.split(".")[1] if "." in module else module
+    """The part of coterie that a dotted name belongs to: `history.journal` for `coterie.history.journal.records`."""
+    names = module.split(".")[1:]
+    return ".".join(names[:2] if names and names[0] in STOREYS else names[:1]) or module
 
 
 def modules() -> list[str]:
@@ -74,10 +69,10 @@ def path(module: str) -> Path:
     return base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
 
 
-def imports(source: str, module: str, *, is_package: bool) -> Iterator[Import]:
+def imports(source: ast.Module, module: str, *, is_package: bool) -> Iterator[Import]:
     """What *source* imports from coterie, wherever it stands: in functions and under TYPE_CHECKING too."""
     package = module if is_package else module.rpartition(".")[0]
-    for node in statements(ast.parse(source)):
+    for node in statements(source):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(alias.name, node.lineno)
@@ -106,8 +101,7 @@ def faults(imported: Iterable[Import], module: str) -> list[str]:
     for target, line in imported:
         if target.split(".")[0] != "coterie" or part(target) == own:
             continue
-        asks_version = target == "coterie" and own in SAYS_VERSION
-        if not asks_version and RANK[part(target)] >= RANK[own]:
+        if RANK[part(target)] >= RANK[own]:
             found.append(f"{module}:{line} imports {target}")
     return found
 
@@ -119,9 +113,61 @@ def test_a_module_imports_only_what_stands_before_it(own: str) -> None:
     assert [fault for module in inside for fault in faults(modules_imported(module), module)] == []
 
 
-def test_every_part_has_its_place_in_the_line() -> None:
-    """A new package is put into the line before it is used."""
-    assert {part(module) for module in MODULES} <= set(RANK)
+def test_the_picture_of_the_layout_is_the_layout() -> None:
+    """ARCHITECTURE.md names every package, in the order of imports, and nothing that is gone; the top stays small."""
+    assert {part(module) for module in MODULES} == set(RANK)
+    shown = {name for row in LAYOUT for name in row.partition("/ ")[0].split(", ")}
+    there = {path.name for path in (SRC / "coterie").iterdir() if path.name != "__pycache__"}
+
+    assert {name.removesuffix("/") for name in shown} == there - {"py.typed"}
+    assert len(there) <= 16
+
+
+def package_of(module: str) -> str:
+    """The package below its storey that *module* is in: `coterie.history.journal`, or `coterie.base`."""
+    one = f"coterie.{part(module)}"
+    return one if path(one).name == "__init__.py" else one.rpartition(".")[0]
+
+
+def doors(package: str) -> set[str] | None:
+    """The modules of *package* that others import, as the docstring of the package names them; None: all of them."""
+    said = re.search(
+        r"Other packages import (.*?)(?:; the rest is internal)?\.$", str(ast.get_docstring(tree(package))), re.S
+    )
+    assert said, f"the docstring of {package} does not say which modules other packages import"
+    return None if said[1] == "every module" else set(re.findall(r"`([\w.]+)`", said[1]))
+
+
+@cache
+def entered() -> dict[str, set[str]]:
+    """The modules of each package that other packages import, or name in a string to import them when needed."""
+    found: dict[str, set[str]] = {}
+    for module in MODULES:
+        own = "coterie" if part(module) in LINE[-1] else package_of(module)
+        found.setdefault(own, set())
+        for target in {one.target for one in modules_imported(module)} | modules_named(module):
+            if target in NAMES and part(target) not in LINE[-1] and package_of(target) not in (own, target):
+                package = package_of(target)
+                found.setdefault(package, set()).add(target.removeprefix(f"{package}."))
+    return found
+
+
+def modules_named(module: str) -> set[str]:
+    """The modules of coterie that a string in *module* names."""
+    strings = (node.value for node in ast.walk(tree(module)) if isinstance(node, ast.Constant))
+    return {one.partition(":")[0] for one in strings if isinstance(one, str) and one.startswith("coterie.")}
+
+
+def test_each_package_shows_its_doors() -> None:
+    """What the docstring of a package names, other packages import; the rest only the package itself imports."""
+    wrong = {}
+    for package, used in entered().items():
+        if package != "coterie" and package.removeprefix("coterie.") not in STOREYS - {"base"}:
+            inside = {one.removeprefix(f"{package}.") for one in MODULES if under(one, package)} - {package}
+            if used != (doors(package) or inside):
+                wrong[package] = used ^ (doors(package) or inside)
+
+    assert wrong == {}
 
 
 def circles(graph: dict[str, set[str]]) -> list[set[str]]:
@@ -164,29 +210,38 @@ def test_circles_are_found_however_long() -> None:
 @bundle(
     "source",
     [
-        "import coterie.runs",
+        "import coterie.execution.runs",
         "from coterie import runs",
-        "from coterie.kernel.core import Core",
-        "from ..runs import core",
-        "def late():\n    from coterie.kernel.core import Core",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from coterie.backends.base import Backend",
+        "from coterie.execution.kernel.core import Core",
+        "from ...execution.runs import api",
+        "def late():\n    from coterie.execution.kernel.core import Core",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from coterie.agents.backends.base import Backend",
         "from coterie import __version__",
         "import coterie",
-        "from coterie.backends import base",
+        "from coterie.agents.backends import base",
     ],
 )
 def test_an_import_against_the_line_is_found(source: str) -> None:
     """The rule bites, however the import is written: a view knows records and what decides by them."""
-    assert len(faults(imports(source, "coterie.views.run", is_package=False), "coterie.views.run")) == 1
+    imported = imports(ast.parse(source), "coterie.history.views.run", is_package=False)
+
+    assert len(faults(imported, "coterie.history.views.run")) == 1
 
 
 @bundle(
     "source",
-    ["from coterie.journal.records import Record", "from . import words", "from coterie.views.words import plural"],
+    [
+        "from coterie.history.journal.records import Record",
+        "from . import words",
+        "from coterie.history.views.words import plural",
+    ],
 )
 def test_an_import_along_the_line_is_fine(source: str) -> None:
     """What stands before, and the package's own modules."""
-    assert faults(imports(source, "coterie.views.run", is_package=False), "coterie.views.run") == []
+    assert (
+        faults(imports(ast.parse(source), "coterie.history.views.run", is_package=False), "coterie.history.views.run")
+        == []
+    )
 
 
 def loaded_by(code: str) -> set[str]:
@@ -198,7 +253,7 @@ def loaded_by(code: str) -> set[str]:
 
 def heavy(names: set[str]) -> set[str]:
     """Those of *names* that cost a start-up its speed."""
-    return names & {"asyncio", "hypothesis", "importlib.metadata", "msgspec", "pytest", "rich", "typer", "yaml"}
+    return names & {"asyncio", "hypothesis", "importlib.metadata", "msgspec", "pytest", "rich", "yaml"}
 
 
 def test_the_version_is_told_before_anything_is_imported() -> None:
@@ -206,7 +261,11 @@ def test_the_version_is_told_before_anything_is_imported() -> None:
     loaded = loaded_by("sys.argv = ['coterie', '--version']\nimport coterie.__main__ as way_in\nway_in.main()")
 
     assert heavy(loaded) == set()
-    assert {name for name in loaded if name.startswith("coterie.")} <= {"coterie.__main__"}
+    assert {name for name in loaded if name.startswith("coterie.")} <= {
+        "coterie.__main__",
+        "coterie.base",
+        "coterie.base.version",
+    }
 
 
 def test_help_imports_no_engine_and_no_event_loop() -> None:
@@ -216,8 +275,10 @@ def test_help_imports_no_engine_and_no_event_loop() -> None:
     assert heavy(loaded) == set()
     assert {name for name in loaded if name.startswith("coterie.")} <= {
         "coterie.__main__",
-        "coterie.cli",
-        "coterie.cli.overview",
+        "coterie.interfaces",
+        "coterie.interfaces.cli",
+        "coterie.interfaces.cli.commands",
+        "coterie.interfaces.cli.overview",
     }
 
 
@@ -240,23 +301,23 @@ def test_importing_coterie_imports_none_of_it() -> None:
 
 
 OF_A_KIND = (
-    "coterie.engines.flow",
-    "coterie.engines.loop",
-    "coterie.engines.patterns",
-    "coterie.engines.program",
-    "coterie.engines.generator",
-    "coterie.planning.loop",
-    "coterie.planning.pattern",
-    "coterie.planning.program",
-    "coterie.planning.branches",
-    "coterie.planning.plan.FlowPlan",
+    "coterie.history.engines.flow",
+    "coterie.history.engines.loop",
+    "coterie.history.engines.patterns",
+    "coterie.history.engines.program",
+    "coterie.history.engines.generator",
+    "coterie.team.planning.loop",
+    "coterie.team.planning.pattern",
+    "coterie.team.planning.program",
+    "coterie.team.planning.branches",
+    "coterie.team.planning.plan.FlowPlan",
 )
 """What only a kind of coordination may name: its engine and its plan."""
 
 
 def test_only_kinds_name_an_engine() -> None:
     """What drives runs does not know what coordinates them."""
-    drivers = [one for one in MODULES if one.startswith(("coterie.kernel", "coterie.runs"))]
+    drivers = [one for one in MODULES if one.startswith(("coterie.execution.kernel", "coterie.execution.runs"))]
     named = [
         f"{module}:{one.line} imports {one.target}"
         for module in drivers
@@ -276,20 +337,25 @@ def under(target: str, name: str) -> bool:
 @cache
 def modules_imported(module: str) -> list[Import]:
     """What *module* imports from coterie."""
-    file = path(module)
-    return list(imports(file.read_text(encoding="utf-8"), module, is_package=file.name == "__init__.py"))
+    return list(imports(tree(module), module, is_package=path(module).name == "__init__.py"))
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    """The syntax tree of *module*."""
+    return ast.parse(path(module).read_text(encoding="utf-8"))
 
 
 @bundle(
     ("name", "places"),
-    [("JsonlStore", {"coterie.runs.repository"}), ("parent.parent", {"coterie.runs.index"})],
+    [("JsonlStore", {"coterie.execution.runs.repository"}), ("parent.parent", {"coterie.execution.runs.index"})],
 )
 def test_one_module_knows_where_runs_lie(name: str, places: set[str]) -> None:
     """Who reads runs asks the repository: a run can lie elsewhere one day, and its readers stay as they are."""
     users = {
         module
         for module in MODULES
-        if not module.startswith("coterie.journal") and name in path(module).read_text(encoding="utf-8")
+        if not module.startswith("coterie.history.journal") and name in path(module).read_text(encoding="utf-8")
     }
 
     assert users == places
@@ -297,8 +363,8 @@ def test_one_module_knows_where_runs_lie(name: str, places: set[str]) -> None:
 
 MOST_ARGUMENTS = 8
 WITH_MORE = {
-    "actors.runtime.__init__",  # the system as users write it
-    "actors.plugins.providers.__init__",
+    "agents.actors.runtime.__init__",  # the system as users write it
+    "agents.actors.plugins.providers.__init__",
 }
 """Functions before `runs` that still take more. Remove what is gone; add nothing."""
 
@@ -306,11 +372,16 @@ WITH_MORE = {
 def test_related_arguments_are_one_value() -> None:
     """A function that everything above builds on takes at most eight arguments."""
     many = set[str]()
-    for module in (one for one in MODULES if RANK[part(one)] < RANK["runs"]):
-        for node in ast.walk(ast.parse(path(module).read_text(encoding="utf-8"))):
+    for module in (one for one in MODULES if RANK[part(one)] < RANK["execution.runs"]):
+        for node in ast.walk(tree(module)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
                 if len([one for one in given if one.arg not in ("self", "cls")]) > MOST_ARGUMENTS:
                     many.add(f"{module.removeprefix('coterie.')}.{node.name}")
 
     assert many == WITH_MORE
+
+
+def test_no_file_has_more_than_700_lines() -> None:
+    """A second subject is a second module. A bound of 500 cut subjects in two, such as the fold and its reopening."""
+    assert {module: n for module in MODULES if (n := len(path(module).read_text("utf-8").splitlines())) > 700} == {}

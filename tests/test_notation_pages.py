@@ -3,8 +3,8 @@ from pathlib import Path
 import notation_pages as notation
 import pytest
 
-from coterie.formats.at.language import LANGUAGE
-from coterie.planning.codes import CODES
+from coterie.team.formats.at.language import LANGUAGE
+from coterie.team.planning.codes import CODES
 
 pytestmark = pytest.mark.once
 

@@ -13,13 +13,13 @@ from pattern_pages import PAGES, SETTINGS, drawn, example_of, page_of, picture_o
 from pattern_play import Performance, cost, failed, pattern, perform
 from pattern_play import text as answered
 
-from coterie.backends.base import Request, Result
+from coterie.agents.backends.base import Request, Result
 from coterie.patterns.builtin.chain import by_level
 from coterie.patterns.builtin.ensemble import members
-from coterie.planning.pattern import PatternPlan
-from coterie.planning.plan import Plan
+from coterie.team.planning.pattern import PatternPlan
+from coterie.team.planning.plan import Plan
+from coterie.team.topology.patterns.kinds import COMMON, KINDS, keys_of
 from coterie.testing import rehearse
-from coterie.topology.patterns.kinds import COMMON, KINDS, keys_of
 
 pytestmark = pytest.mark.once
 

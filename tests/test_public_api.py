@@ -1,8 +1,13 @@
 """The names users rely on: sorted, complete, documented, and there."""
 
+import ast
 import importlib
 import inspect
 import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -15,9 +20,15 @@ pytestmark = pytest.mark.once
 
 
 def packages() -> list[str]:
-    """`coterie` and its public packages."""
+    """`coterie`, the packages below it, and those of its storeys."""
     found = [module.name for module in pkgutil.iter_modules(coterie.__path__, "coterie.") if module.ispkg]
-    return ["coterie", *found]
+    below = [
+        module.name
+        for package in found
+        for module in pkgutil.iter_modules([str(Path(*coterie.__path__, package.partition(".")[2]))], f"{package}.")
+        if module.ispkg
+    ]
+    return ["coterie", *found, *below]
 
 
 def exports(module: ModuleType) -> list[str]:
@@ -81,6 +92,45 @@ def test_nothing_public_is_defined_and_not_exported(package: str) -> None:
     }
 
     assert visible <= set(exports(module))
+
+
+def test_public_packages_have_the_names_that_they_had_before_the_storeys() -> None:
+    """A program that imports from `coterie.backends` finds there what it found in the first layout."""
+    from coterie.agents import backends
+    from coterie.team import formats, planning
+
+    for name, now in {"backends": backends, "formats": formats, "planning": planning}.items():
+        assert importlib.import_module(f"coterie.{name}") is now
+        assert exports(now)
+
+
+@bundle("package", ["coterie", "coterie.agents.backends", "coterie.team.formats", "coterie.patterns"])
+def test_names_that_load_on_first_use_are_those_that_type_checkers_see(package: str) -> None:
+    """Each from the module that both name; `dir()` shows them before they are used."""
+    module = importlib.import_module(package)
+    tree = ast.parse(inspect.getsource(module))
+    [block] = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {name: place for name, place in reexported([*tree.body, *block.body]) if not name.startswith("__")}
+
+    assert seen.keys() == set(module.__all__)
+    for name, place in seen.items():
+        assert getattr(module, name) is getattr(importlib.import_module(str(place)), name)
+    code = f"import {package} as package; print(*dir(package))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert seen.keys() <= set(done.stdout.split())
+
+
+def reexported(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """The names of coterie that a module with *body* has for type checkers, each with the module that it is from."""
+    for node in body:
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("coterie."):
+            for one in node.names:
+                if one.name == "*":
+                    below = ast.parse(inspect.getsource(importlib.import_module(str(node.module)))).body
+                    yield from ((made.name, str(node.module)) for made in below if isinstance(made, ast.ClassDef))
+                    yield from reexported(below)
+                elif one.asname == one.name:
+                    yield one.name, str(node.module)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

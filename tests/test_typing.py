@@ -17,7 +17,7 @@ def test_the_types_that_users_see(checker: str) -> None:
     """The programs in `tests/typing` name them, and type checkers agree."""
     if shutil.which(checker, path=str(Path(sys.executable).parent)) is None:
         pytest.skip(f"{checker} is not installed")
-    command = [checker] if checker == "pyright" else [checker, "--strict"]
+    command = [checker, "--pythonpath", sys.executable] if checker == "pyright" else [checker, "--strict"]
     done = subprocess.run(
         [sys.executable, "-m", *command, "tests/typing"],
         cwd=ROOT,

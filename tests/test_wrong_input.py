@@ -7,7 +7,7 @@ import pytest
 from bundles import bundle
 
 from coterie import AgentProcess, Runtime, Supervisor, load
-from coterie.cli import app
+from coterie.interfaces.cli import app
 from coterie.patterns import agent, debate, ensemble, pipeline
 
 PROGRAM = 'extensions { coterie { command: ["true"] } }'
@@ -138,17 +138,17 @@ CALLS = [
     ("run team.at --max-turns three", "'three'", "write --max-turns N"),
     ("run team.at --transport nats", "--transport is for supervised systems", "team.at is none"),
     ("run team.at --iterations 3", "'team.at' is not a loop", "only for loops"),
-    ("resume", "RUN is missing", "write coterie resume [OPTIONS] RUN"),
+    ("resume", "RUN is missing", "write coterie resume RUN"),
     ("resume lst", "there is no run 'lst'", "'last'"),
     ("graph team.at --format pgn", "'pgn' is not one of", "write --format"),
     ("stats --by modle", "'modle' is not one of", "'model'"),
-    ("runs prune", "--older-than AGE is missing", "write coterie runs prune [OPTIONS] --older-than AGE"),
-    ("config set a 3", "extra argument", "write coterie config set [OPTIONS] KEY=VALUE"),
+    ("runs prune", "--older-than AGE is missing", "write coterie runs prune --older-than AGE"),
+    ("config set a 3", "extra argument", "write coterie config set KEY=VALUE"),
     ("topology val team.at", "no command `coterie topology val`", "'validate'"),
     ("list", "no command `coterie list`", "`coterie runs`"),
     ("start team.at", "no command `coterie start`", "`coterie run`"),
     ("stop last", "no command `coterie stop`", "`coterie control stop`"),
-    ("diff team.at", "NEW is missing", "write coterie diff [OPTIONS] OLD NEW"),
+    ("diff team.at", "NEW is missing", "write coterie diff OLD NEW"),
     ("presets autocde", "'autocde'", "autocode"),
     ("explain no-modle", "'no-modle'", "'no-model'"),
     ("control interupt last", "`coterie control interupt`", "'interrupt'"),
@@ -170,7 +170,7 @@ CALLS = [
     ("fork last --from 3", "no option --from", "'--at'"),
     ("fork last --at soon", "'soon' is not a whole number", "write --at SEQ"),
     ("ui --port high", "'high' is not a whole number", "write --port N"),
-    ("run team.at --input", "--input has no value", "write --input VALUE"),
+    ("run team.at --input", "--input has no value", "write --input K=V"),
     ("run --hlep", "no option --hlep", "'--help'"),
     ("run team.at --set x=1", "no parameter 'x'", "write params { x: string }"),
     ("graph tem.at", "'tem.at' cannot be read", "did you mean 'team.at'?"),
@@ -181,7 +181,7 @@ CALLS = [
     ("config show all", "unexpected extra argument", "write coterie config show"),
     ("run Team.at", "'Team.at'", "'team.at'"),
     ("Run team.at", "no command `coterie Run`", "'run'"),
-    ("run team.at --max-parallel 0", "0 is not in the range", "write --max-parallel N"),
+    ("run team.at --max-parallel 0", "'0' is not a whole number from 1", "write --max-parallel N"),
     ("run team.at -b modle", "'modle'", "'model'"),
     ("run team.at --cassette lost.json", "lost.json cannot be read", "--cassette record:lost.json"),
     ("run team.at --set x", "'x' is not a named value", "write name=text"),

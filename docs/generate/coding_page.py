@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec.structs import asdict, fields
 
-from coterie.backends.base import Abilities
-from coterie.options.backends import CODING
+from coterie.agents.backends.base import Abilities
+from coterie.team.options.backends import CODING
 
 PAGE = Path(__file__).parents[1] / "coding-agents.md"
 MEANINGS = {

@@ -3,11 +3,10 @@
 python docs/generate/command_page.py > docs/reference/commands.md
 """
 
-import inspect
 from collections.abc import Iterator
-from typing import Any
 
-from coterie.cli.app import SHORT_FORMS, command
+from coterie.interfaces.cli.commands import COMMANDS, GROUPS, SHORT_FORMS
+from coterie.interfaces.cli.named_command import NamedCommand, find_command
 
 HEAD = """\
 # Commands
@@ -24,48 +23,20 @@ arguments. `coterie validate`, `check`, `graph`, `fmt` and `diff` are short for 
 
 def page() -> str:
     """Return the page."""
-    whole = command()
-    for name in SHORT_FORMS:
-        del whole.commands[name]
-    return "\n".join([HEAD, *_sections(whole, "coterie")])
+    names = []
+    for name, (place, _) in COMMANDS.items():
+        names += [[name]] * bool(place and name not in SHORT_FORMS)
+        names += [[name, below] for below in GROUPS.get(name, ())]
+    return "\n".join([HEAD, *(line for words in names for line in _section(find_command(words)[0]))])
 
 
-def _sections(found: Any, name: str) -> Iterator[str]:
-    """Yield a section for each command at or below *found*."""
-    below = getattr(found, "commands", None)
-    if below is not None and found.invoke_without_command and found.params:
-        yield from _section(found, name)
-    if below is not None:
-        for word, each in below.items():
-            yield from _sections(each, f"{name} {word}")
-    else:
-        yield from _section(found, name)
-
-
-def _section(found: Any, name: str) -> Iterator[str]:
-    yield f"## {name}\n"
-    yield f"```\n{' '.join([name, *map(_usage, _arguments(found)), '[OPTIONS]'])}\n```\n"
-    yield f"{inspect.cleandoc(found.help)}\n"
+def _section(command: NamedCommand) -> Iterator[str]:
+    yield f"## {command.name}\n"
+    yield f"```\n{command.usage}\n```\n"
+    yield f"{command.about}\n"
     yield "| argument or option | meaning |\n|---|---|"
-    yield from (f"| {_code(_words(param))} | {_cell(param.help)} |" for param in found.params)
+    yield from (f"| {_code(one.declared.text)} | {_cell(one.declared.help)} |" for one in command.parameters)
     yield ""
-
-
-def _arguments(found: Any) -> list[Any]:
-    return [param for param in found.params if param.param_type_name == "argument"]
-
-
-def _usage(argument: Any) -> str:
-    word = argument.metavar + (" …" if argument.nargs == -1 and "]" not in argument.metavar else "")
-    return word if argument.required else f"[{word}]"
-
-
-def _words(param: Any) -> str:
-    """Return the name of an argument, or the names and the value of an option."""
-    if param.param_type_name == "argument":
-        return str(param.metavar)
-    names = " / ".join([", ".join(sorted(param.opts, key=len)), *param.secondary_opts])
-    return names if param.is_flag else f"{names} {param.metavar}"
 
 
 def _code(text: str) -> str:

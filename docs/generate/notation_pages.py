@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from coterie.formats.at.language import ATTRIBUTES, LANGUAGE, BlockSpec, FieldSpec, within
-from coterie.planning.codes import CODES, Code
+from coterie.team.formats.at.language import ATTRIBUTES, LANGUAGE, BlockSpec, FieldSpec, within
+from coterie.team.planning.codes import CODES, Code
 
 DATA = Path(__file__).parents[2] / "tests" / "data"
 EXAMPLES = (DATA / "at" / "rules", DATA / "loops" / "rules", DATA / "patterns" / "rules", DATA / "systems" / "rules")

@@ -5,8 +5,8 @@ python docs/generate/options_page.py > docs/reference/options.md
 
 from collections.abc import Iterator
 
-from coterie.options.agents import BY_KEY, READERS, Option, Scope
-from coterie.options.values import Unfit
+from coterie.team.options.agents import BY_KEY, READERS, Option, Scope
+from coterie.team.options.values import Unfit
 
 HEAD = """\
 # Options of agents
@@ -38,7 +38,7 @@ def page() -> str:
 
 
 def _row(key: str, option: Option) -> str:
-    where = ", ".join(place for scope, place in _PLACES.items() if option.scope >= scope)
+    where = ", ".join(place for scope, place in _PLACES.items() if option.scope >= scope) or "topology"
     readers = ", ".join(f"`{name}`" for name in sorted(READERS.get(key, ())))
     loop = f"`{option.in_settings}`" if option.in_settings else ""
     about = option.about.replace("|", "\\|")

@@ -16,11 +16,11 @@ from typing import Any
 from msgspec import NODEFAULT
 from msgspec import inspect as types
 
-from coterie import formats, planning
-from coterie.planning.teams import as_topology, briefly, children, settled
-from coterie.topology.drawing import draw, svg
-from coterie.topology.patterns.configs import Config
-from coterie.topology.patterns.kinds import KINDS
+from coterie.team import formats, planning
+from coterie.team.planning.teams import as_topology, briefly, children, settled
+from coterie.team.topology.drawing import draw, svg
+from coterie.team.topology.patterns.configs import Config
+from coterie.team.topology.patterns.kinds import KINDS
 
 ROOT = Path(__file__).parents[2]
 PAGES: Mapping[str, str] = MappingProxyType(

@@ -5,7 +5,7 @@ python docs/generate/preset_page.py > docs/reference/presets.md
 
 from collections.abc import Iterator
 
-from coterie.planning.presets.catalogue import Preset, PresetRole, catalogue
+from coterie.team.planning.presets.catalogue import Preset, PresetRole, catalogue
 
 HEAD = """\
 # Presets

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import NODEFAULT, Struct
 from msgspec.structs import FieldInfo, fields
 
-from coterie.journal.codec import TextLine
-from coterie.journal.records import RECORDS, Record
+from coterie.history.journal.codec import TextLine
+from coterie.history.journal.records import RECORDS, Record
 
 HEAD = """\
 # Records: what a journal says
@@ -36,6 +36,12 @@ The last field of a record, `crc`, is the CRC-32 of its line up to that field, w
 match it is refused with its line. Journals of earlier versions begin without two blanks and have none.
 """
 
+CUT_OFF = """\
+## cut off
+
+A run is cut off if its journal has no end and no process drives it: that process was killed, or the machine went down.
+`coterie resume RUN` continues it.
+"""
 COMMON = {
     "turn": "The turn: `reviewer#2` is the second start of `reviewer` in this run.",
     "agent": "The agent.",
@@ -82,6 +88,7 @@ def page() -> str:
             *(line for kind in kinds for line in _section(_topic(kind), kind, Record)),
             *_section("text", TextLine, None),
             *(line for part in dict.fromkeys(parts) for line in _section(part.__name__, part, None)),
+            CUT_OFF,
         ]
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from coterie.formats.settings.keys import SECTIONS, Key, keys
+from coterie.team.formats.settings.keys import SECTIONS, Key, keys
 
 HEAD = """\
 # Settings

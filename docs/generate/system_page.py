@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from coterie.formats.yaml.system.schema import file_schema
+from coterie.team.formats.yaml.system.schema import file_schema
 
 TEXT = """\
 # topology.yaml
@@ -270,7 +270,7 @@ def outputs() -> dict[str, str]:
     import os
     from pathlib import Path
 
-    from coterie.cli import app
+    from coterie.interfaces.cli import app
 
     found = {}
     os.chdir(Path(__file__).parents[2])

@@ -11,7 +11,7 @@ from pathlib import Path
 from server import Server
 
 import coterie
-from coterie.journal.records import AttemptFailed, Record
+from coterie.history.journal.records import AttemptFailed, Record
 
 DEBATE = Path(__file__).with_name("prime.pattern.yaml")
 

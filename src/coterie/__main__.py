@@ -1,7 +1,7 @@
 """The entry point of the command line: `coterie`, or `python -m coterie`.
 
 Prints `--version` and `--help` without further imports and leaves an agent's messages to
-`coterie.backends.agentside`, so that these are fast. `coterie.cli` does the rest.
+`coterie.agents.backends.agentside`, so that these are fast. `coterie.interfaces.cli` does the rest.
 """
 
 import gc
@@ -13,12 +13,12 @@ def main() -> int:
     """Run the command line on `sys.argv` and return its exit status."""
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
-        from coterie import __version__
+        from coterie.base.version import __version__
 
         print(f"coterie {__version__}")
         return 0
     if arguments in (["-h"], ["--help"]):
-        from coterie.cli.overview import overview
+        from coterie.interfaces.cli.overview import overview
 
         try:  # noqa: SIM105 - contextlib takes 3 ms
             os.write(1, overview().encode())
@@ -26,14 +26,14 @@ def main() -> int:
             pass
         return 0
     if arguments[:1] in (["emit"], ["memory"], ["task"]):  # an agent's messages do not wait for further imports
-        from coterie.backends.agentside import client
+        from coterie.agents.backends.agentside import client
 
         status = client.main(arguments, os.environ)
         if status is not None:
             return status
     gc.set_threshold(100_000)  # imports make many objects and no garbage: a tenth of the time of a start
     try:
-        from coterie.cli.app import main as run
+        from coterie.interfaces.cli.app import main as run
 
         status = run(arguments)
         if "temporalio.bridge" in sys.modules:  # its threads may abort the process while the interpreter ends

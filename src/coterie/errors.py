@@ -3,16 +3,19 @@
 * CoterieError
   - TopologyError          a topology is invalid or cannot run
   - NoSuchRun              there is no run with that id
+  - RunExists              a run with that id exists, and is another one
   - RunIsOwned             another process owns the run, or a cluster drives it
   - NotTheOperator         a process of an attempt tries what only the operator may do
   - RunIsFinished          the run has finished and cannot be continued
   - RetryRefused           the run cannot be retried: nothing failed it that could be repeated
+  - ThreadBusy             the latest run of a thread has not ended
   - NoSuchTurn             the run has no turn with that name
   - JournalUnreadable      a journal is damaged, or written by a newer coterie
   - JournalFailed          a journal could not be written
     - Fenced               another process took over the run
     - RunDeleted           the run's folder was deleted during the run
   - ClusterFailed          the server or the export of a cluster cannot be reached, or refused a request
+  - NotSigned              what came through a cluster's server is signed by no key that counts
   - ExportConflict         another owner of the run has written another record with that number into the export
   - Shortage               the machine lacks space, file descriptors or memory
   - GitFailed              a git command failed
@@ -42,12 +45,16 @@
   - ClassNotFound          a class, or a function, of a user cannot be imported
   - CannotStart            a system cannot be started as it is planned
   - UsageError             a command was called with invalid arguments
+    - CodeMissing          the code that decides in a run cannot be imported here
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from coterie.diagnostics import Diagnostic, did_you_mean
+from coterie.base.diagnostics import Diagnostic, did_you_mean
+from coterie.base.escapes import printable
+from coterie.base.shortages import ReportsShortage, names_shortage
+from coterie.base.user_code import error_line as error_line
 
 
 class CoterieError(Exception):
@@ -58,8 +65,7 @@ class TopologyError(CoterieError):
     """A topology is invalid or cannot run; contains all diagnostics."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic], text: str = "") -> None:
-        self.diagnostics = tuple(diagnostics)
-        self.text = text
+        self.diagnostics, self.text = tuple(diagnostics), text
         super().__init__("".join(diagnostic.render(text) for diagnostic in self.diagnostics).rstrip("\n"))
 
     def to_dict(self) -> dict[str, Any]:
@@ -76,9 +82,8 @@ class NoSuchRun(CoterieError):
         if run == "last":
             message = "no run was started in this directory; `coterie runs --all` lists those of others"
         else:
-            message = (
-                f"there is no run {run!r}; {did_you_mean(run, ('last', *known)) or '`coterie runs --all` lists them'}"
-            )
+            hint = did_you_mean(run, ("last", *known)) or "`coterie runs --all` lists them"
+            message = f"there is no run {run!r}; {hint}"
         super().__init__(message)
 
 
@@ -97,6 +102,17 @@ class RunIsOwned(CoterieError):
         )
 
 
+class ThreadBusy(CoterieError):
+    """The latest *run* of a thread has not ended, or, if that is empty, another one is just beginning.
+
+    *is_driven*: A process works on it, so that it will end.
+    """
+
+    def __init__(self, run: str, why: str, *, is_driven: bool = True) -> None:
+        self.run, self.why, self.is_driven = run, why, is_driven
+        super().__init__(f"{why}; with --wait the message waits")
+
+
 class NotTheOperator(CoterieError):
     """A process of an attempt tries what only the operator may do."""
 
@@ -105,6 +121,14 @@ class NotTheOperator(CoterieError):
             f"this process belongs to the attempt {attempt}, and an agent is not the operator: "
             "ask the operator to run this command outside of the run"
         )
+
+
+class RunExists(CoterieError):
+    """A run with that id exists, and is another one."""
+
+    def __init__(self, run: str, why: str) -> None:
+        self.run = run
+        super().__init__(f"run {run!r} exists: {why}; `coterie inspect {run}` shows it, or choose another id")
 
 
 class RunIsFinished(CoterieError):
@@ -190,6 +214,27 @@ class ClusterFailed(CoterieError):
         super().__init__(f"{place}: {reason}" + (f"; {hint}" if hint else ""))
 
 
+class NotSigned(CoterieError):
+    """What came through a cluster's server carries no signature that counts.
+
+    Args:
+        about: Its purpose, and what else the signature must cover; empty: it is not even readable.
+        keys: The public keys that sign it.
+        is_known: Whether one of them is trusted: it signed something else.
+    """
+
+    def __init__(self, about: tuple[str, ...], keys: tuple[str, ...] = (), *, is_known: bool = False) -> None:
+        self.about, self.keys = about, keys
+        what = about[0] if about else "value"
+        if is_known or not keys:
+            why = "was copied from elsewhere, or changed" if is_known else "carries no signature"
+            super().__init__(f"a {what} from the cluster's server {why}: no program with a key of the cluster made it")
+        else:
+            shown = printable(keys[0])[:64]
+            hint = f"`coterie cluster key trust {shown}` trusts it, if it is yours"
+            super().__init__(f"a {what} from the cluster's server is signed with the unknown key {shown}; {hint}")
+
+
 class ExportConflict(CoterieError):
     """Another owner of the run has written another record with that number into the export."""
 
@@ -198,7 +243,7 @@ class ExportConflict(CoterieError):
         super().__init__(f"run {run!r} has another record {seq} in the export: another owner drives it")
 
 
-class Shortage(CoterieError):
+class Shortage(CoterieError, ReportsShortage):
     """The machine lacks space, file descriptors or memory; the run stops and can be resumed.
 
     Args:
@@ -210,13 +255,14 @@ class Shortage(CoterieError):
         super().__init__(f"{lacks}; the run is stopped: provide what is missing, then resume it")
 
 
-class GitFailed(CoterieError):
+class GitFailed(CoterieError, ReportsShortage):
     """A git command failed."""
 
     def __init__(self, words: Sequence[str], status: int, said: str) -> None:
         self.words, self.status, self.said = tuple(words), status, said.strip()
         lines = [line.strip() for line in self.said.splitlines() if line.strip()]
         super().__init__(f"git {words[0]} failed ({status}): {'; '.join(lines[:3]) or 'no reason given'}")
+        self.lacks = str(self) if names_shortage(self.said) else ""
 
 
 class ReplayMismatch(CoterieError):
@@ -227,13 +273,14 @@ class ReplayMismatch(CoterieError):
 
     Args:
         hint: The cause and solution, if it is not another version of the engine.
+        why: The cause, if the solution is to go on from the last record on which both agree.
     """
 
-    def __init__(self, run: str, seq: int, found: str, wanted: str, hint: str = "") -> None:
+    def __init__(self, run: str, seq: int, found: str, wanted: str, hint: str = "", why: str = "") -> None:
         self.run, self.seq, self.found, self.wanted = run, seq, found, wanted
         super().__init__(
             f"run {run!r}, record {seq}: the journal says {found}, today's engine wants {wanted}; "
-            + (hint or f"the run was decided by another version or plan{_go_on_before(run, seq)}")
+            + (hint or (why or "the run was decided by another version or plan") + _go_on_before(run, seq))
         )
 
 
@@ -273,18 +320,22 @@ class CallFailed(CoterieError, RuntimeError):
     """A call of a model failed; raised by model backends.
 
     Args:
-        kind: One of `coterie.backends.base.FAILURES` but `interrupted`: `rate_limited` and `transient` are retried
+        kind: One of `coterie.agents.backends.base.FAILURES` but `interrupted`: `rate_limited` and `transient` are
+        retried
             after a delay.
         wait: Retry-After in seconds, if given.
+        usage: What the call used nevertheless: `input_tokens`, `output_tokens` and `cost`, as in a response.
     """
 
-    def __init__(self, reason: str, kind: str = "failed", wait: float = 0.0) -> None:
-        self.kind, self.reason, self.wait = kind, reason, wait
+    def __init__(
+        self, reason: str, kind: str = "failed", wait: float = 0.0, usage: Mapping[str, Any] | None = None
+    ) -> None:
+        self.kind, self.reason, self.wait, self.usage = kind, reason, wait, usage or {}
         super().__init__(reason)
 
 
 class Unconfined(CoterieError):
-    """An attempt requires a sandbox, and none holds; the message says why."""
+    """An attempt requires a sandbox, and none holds, or its program needs one; the message says why."""
 
 
 class ToolFailed(CoterieError):
@@ -425,7 +476,7 @@ class TurnFailure(CoterieError):
     """Raised by an agent in Python: its turn failed, and the agent lives; the run decides about a retry.
 
     Args:
-        kind: One of `coterie.backends.base.FAILURES`.
+        kind: One of `coterie.agents.backends.base.FAILURES`.
     """
 
     def __init__(self, kind: str, reason: str) -> None:
@@ -453,14 +504,5 @@ class UsageError(CoterieError):
     """A command was called with invalid arguments."""
 
 
-def error_line(error: BaseException | None) -> str:
-    """The class and the message of *error*, in a line; of a group those of its errors; empty without one."""
-    if error is None:
-        return ""
-    if isinstance(error, BaseExceptionGroup):
-        return "; ".join(map(error_line, error.exceptions))
-    try:
-        text = " ".join(str(error).split())
-    except Exception:  # `__str__` of a class that is not ours
-        text = "its text cannot be made"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+class CodeMissing(UsageError):
+    """The code that decides in a run, a program or a pattern of its user, cannot be imported here."""

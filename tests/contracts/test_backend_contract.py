@@ -14,13 +14,13 @@ from asking import Heard, agent, asked_alone
 from extras import coding_agents
 from fake_models import FakeModels, Refuse, Reply, Say
 
-from coterie.backends.base import FAILURES, Answer, Backend, Failure, Request
-from coterie.backends.command import CommandBackend
-from coterie.backends.human import HumanBackend
-from coterie.backends.models.backend import ModelBackend
-from coterie.backends.scripted import ScriptedBackend
-from coterie.options.backends import CODING
-from coterie.planning.plan import AgentPlan
+from coterie.agents.backends.base import FAILURES, Answer, Backend, Failure, Request
+from coterie.agents.backends.command import CommandBackend
+from coterie.agents.backends.human import HumanBackend
+from coterie.agents.backends.models.backend import ModelBackend
+from coterie.agents.backends.scripted import ScriptedBackend
+from coterie.team.options.backends import CODING
+from coterie.team.planning.plan import AgentPlan
 
 
 async def at_terminal(request: Request) -> str:

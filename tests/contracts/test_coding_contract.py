@@ -20,7 +20,7 @@ from asking import Heard, agent
 from extras import coding_agents
 from stage import flow
 
-from coterie.backends.base import (
+from coterie.agents.backends.base import (
     Answer,
     Asking,
     Backend,
@@ -36,13 +36,13 @@ from coterie.backends.base import (
     Tool,
     Used,
 )
-from coterie.backends.coding.attempt import Deadlines
-from coterie.backends.processes import end_orphans
-from coterie.journal.jsonl import JsonlStore
-from coterie.journal.records import AttemptInterrupted
-from coterie.options.backends import CODING
-from coterie.planning.plan import Limits
-from coterie.runs import launch
+from coterie.agents.backends.coding.attempt import Deadlines
+from coterie.agents.backends.processes import end_orphans
+from coterie.execution.runs import launch
+from coterie.history.journal.jsonl import JsonlStore
+from coterie.history.journal.records import AttemptInterrupted
+from coterie.team.options.backends import CODING
+from coterie.team.planning.plan import Limits
 
 FAKES = Path(__file__).parents[1] / "support" / "fake_agents"
 SECRET = "s3cret-of-the-test"

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from coterie.actors.state import checkpoints
-from coterie.actors.state.base import StateStore
-from coterie.actors.state.in_memory import InMemoryStateStore
-from coterie.actors.state.sqlite import SQLiteStateStore
+from coterie.agents.actors.state import checkpoints
+from coterie.agents.actors.state.base import StateStore
+from coterie.agents.actors.state.in_memory import InMemoryStateStore
+from coterie.agents.actors.state.sqlite import SQLiteStateStore
 from coterie.errors import StateRefused
 
 PLAIN: dict[str, Any] = {
@@ -203,7 +203,7 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
-@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(state=st.dictionaries(st.text("ab", max_size=3), VALUES, max_size=4))
 def test_any_plain_state_comes_back(store: StateStore, state: dict[str, Any]) -> None:
     """Equal in values and in their types."""

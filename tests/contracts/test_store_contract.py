@@ -10,10 +10,10 @@ from exported import ExportedStore
 from sqlite_store import SqliteStore
 
 from coterie.errors import JournalFailed, NoSuchRun, RunIsOwned
-from coterie.journal.base import Archive, Store
-from coterie.journal.jsonl import JsonlStore
-from coterie.journal.memory import MemoryStore
-from coterie.journal.records import Record, RunFinished, RunOwned, RunStarted, RunStopped, TurnFinished
+from coterie.history.journal.base import Archive, Store
+from coterie.history.journal.jsonl import JsonlStore
+from coterie.history.journal.memory import MemoryStore
+from coterie.history.journal.records import Record, RunFinished, RunOwned, RunStarted, RunStopped, TurnFinished
 
 
 class Kept(Archive, Store, Protocol):

@@ -16,18 +16,18 @@ from memory_carrier import MemoryHub
 from nats_servers import NatsServer
 from until import soon
 
-from coterie.actors.child import AgentChild
-from coterie.actors.exits import Crashed, Down
-from coterie.actors.message import Message
-from coterie.actors.node import ActorNode
-from coterie.actors.process import LATER, AgentProcess
-from coterie.actors.supervision.spec import RESTART, SHUTDOWN, ChildSpec
-from coterie.actors.transports.base import Transport
-from coterie.actors.transports.choose import transport_for
-from coterie.actors.transports.peer_transport import PeerTransport
-from coterie.clock import Clock, SystemClock, VirtualClock
+from coterie.agents.actors.child import AgentChild
+from coterie.agents.actors.exits import Crashed, Down
+from coterie.agents.actors.message import Message
+from coterie.agents.actors.node import ActorNode
+from coterie.agents.actors.process import LATER, AgentProcess
+from coterie.agents.actors.supervision.spec import RESTART, SHUTDOWN, ChildSpec
+from coterie.agents.actors.transports.base import Transport
+from coterie.agents.actors.transports.choose import transport_for
+from coterie.agents.actors.transports.peer_transport import PeerTransport
+from coterie.base.clock import Clock, SystemClock, VirtualClock
 from coterie.errors import AgentCrashed, AgentStopped, AskTimedOut, NoSuchAgent
-from coterie.planning.system import TransportPlan
+from coterie.team.planning.system import TransportPlan
 
 SOON = 0.1
 """Seconds in which what must not happen would happen."""

@@ -15,7 +15,7 @@ import pytest
 from asking import RUN, Heard, agent, request
 from until import soon
 
-from coterie.backends.base import (
+from coterie.agents.backends.base import (
     Answer,
     AttemptRef,
     Finished,
@@ -23,16 +23,15 @@ from coterie.backends.base import (
     Request,
     Running,
     Unknown,
-    decode_request,
-    encode_request,
 )
-from coterie.backends.command import CommandBackend
-from coterie.clock import VirtualClock
-from coterie.journal.records import AttemptLaunched
-from coterie.kernel.turns import Turns
-from coterie.planning.plan import Wanted
-from coterie.runs.local_turns import LocalTurns
-from coterie.runs.rehearsal import _Stage
+from coterie.agents.backends.command import CommandBackend
+from coterie.base.clock import VirtualClock
+from coterie.execution.cluster.wire import from_json, to_json
+from coterie.execution.kernel.turns import Turns
+from coterie.execution.runs.local_turns import LocalTurns
+from coterie.execution.runs.rehearsal import _Stage
+from coterie.history.journal.records import AttemptLaunched
+from coterie.team.planning.plan import Wanted
 from coterie.testing.simulated import SimulatedTurns
 
 PROGRAM = "import sys; print('first', flush=True); sys.stdin.read(); open('go').read(); print('second')"
@@ -45,6 +44,9 @@ class World:
     def __init__(self) -> None:
         self.seed, self.chaos, self.killed, self.dice = 1, 0.0, False, random.Random(1)
         self.begun: set[str] = set()
+
+    def longest(self, run: str) -> dict[str, int]:
+        return {}
 
     def start(self, asking: Request) -> None:
         self.begun.add(asking.ref.marker)
@@ -127,11 +129,11 @@ def test_a_request_that_travelled_as_data_starts_the_same_attempt(case: Case, tm
         return result.text if isinstance(result, Answer) else result
 
     one = asking(tmp_path, prompt="Well?", context=context, wanted=wanted, taken=1.5, **values)
-    sent = encode_request(one)
+    sent = to_json(one)
     assert isinstance(json.loads(sent), dict)
-    assert decode_request(sent) == one
+    assert from_json(sent, Request) == one
     again = msgspec.structs.replace(one, folder=tmp_path / "again")
-    assert case.run(play(decode_request(encode_request(again)))) == case.run(play(one))
+    assert case.run(play(from_json(to_json(again), Request))) == case.run(play(one))
 
 
 def test_an_attempt_that_was_never_started_is_unknown(case: Case, tmp_path: Path) -> None:

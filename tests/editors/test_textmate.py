@@ -7,8 +7,8 @@ from pathlib import Path
 from bundles import bundle
 from textmate import Grammar
 
-from coterie.formats.at.flow_parser import ATTRIBUTE_WORDS
-from coterie.formats.at.language import BLOCKS
+from coterie.team.formats.at.flow_parser import ATTRIBUTE_WORDS
+from coterie.team.formats.at.language import BLOCKS
 
 VSCODE = Path(__file__).parents[2] / "editors" / "vscode"
 RAW = json.loads((VSCODE / "coterie.tmLanguage.json").read_text())

@@ -7,7 +7,7 @@ import pytest
 from gateways import events
 from http_clients import client
 
-from coterie.actors.runtime import Runtime
+from coterie.agents.actors.runtime import Runtime
 
 pytestmark = pytest.mark.once
 

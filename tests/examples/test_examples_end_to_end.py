@@ -11,8 +11,8 @@ import pytest
 from bundles import bundle
 from review_team import ANALYSERS
 
-from coterie.journal.jsonl import JsonlStore
-from coterie.journal.records import Record, TurnFinished, TurnStarted
+from coterie.history.journal.jsonl import JsonlStore
+from coterie.history.journal.records import Record, TurnFinished, TurnStarted
 
 pytestmark = pytest.mark.once
 

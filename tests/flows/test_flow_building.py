@@ -12,7 +12,7 @@ from bundles import bundle
 import coterie
 from coterie import action, agent, flow, gate, human
 from coterie.patterns import debate
-from coterie.topology.model import Topology
+from coterie.team.topology.model import Topology
 
 ECHO = ["sh", "-c", "cat >/dev/null; echo ok"]
 
@@ -260,3 +260,29 @@ def test_the_incident_in_python() -> None:
     )
 
     assert coterie.plan(team).content_hash() == coterie.plan(coterie.load(folder / "incident.at")).content_hash()
+
+
+def test_a_fraction_of_a_second_is_written_and_read_again(tmp_path: Path) -> None:
+    """A time-out in the notation is in whole seconds, so a fraction has a field of its own."""
+    writer = agent("writer", timeout_seconds=1.5, command=["true"])
+    critic = agent("critic", timeout_seconds=90, command=["true"])
+    team = flow("slow", [writer, critic], [writer >> critic, (critic >> writer).max(2)])
+    (tmp_path / "team.at").write_text(coterie.to_at(team))
+    again = coterie.plan(coterie.load(tmp_path / "team.at"))
+
+    assert {name: one.timeout for name, one in again.agents.items()} == {"writer": 1.5, "critic": 90.0}
+    assert again.content_hash() == coterie.plan(team).content_hash()
+
+
+def tells(first: str) -> str:
+    """What the agent `first` said."""
+    return first
+
+
+def test_a_function_reads_what_it_is_told_to_beside_its_parameters() -> None:
+    """Neither replaces the other."""
+    first, second, last = (agent(name, command=["true"]) for name in ("first", "second", "last"))
+    teller = agent(tells, reads=[second])
+    team = flow("told", [first, second, last, teller], [first >> second >> last >> teller])
+
+    assert coterie.plan(team).agents["tells"].reads == ("second", "first")

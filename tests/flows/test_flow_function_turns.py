@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 from asking import Heard, agent, request
 
 import coterie
-from coterie.actors.turns import ActorBackend
-from coterie.backends.base import Answer, Failure, Result
-from coterie.topology.typed.values import value_of
+from coterie.agents.actors.turns import ActorBackend
+from coterie.agents.backends.attempt_timeout import ABANDONED
+from coterie.agents.backends.base import Answer, Failure, Result
+from coterie.team.topology.typed.values import value_of
 
 MOMENTS: list[str] = []
 
@@ -31,6 +33,12 @@ async def clings() -> str:
     except asyncio.CancelledError:
         return "I go on"
     return "never"
+
+
+async def clings_on() -> str:
+    while True:
+        with suppress(BaseException):
+            await asyncio.sleep(1e6)
 
 
 async def breaks_while_it_ends() -> str:
@@ -125,6 +133,31 @@ def test_a_function_is_interrupted_whatever_it_does_about_it() -> None:
     assert MOMENTS == ["ended"]
 
 
+def test_a_function_that_ignores_its_cancellation_is_abandoned() -> None:
+    """The second interrupt does not wait for it, nor does a time-out for long; the record says so."""
+
+    async def twice(session: Any, task: "asyncio.Task[Any]") -> None:
+        first = asyncio.create_task(session.interrupt())
+        await asyncio.sleep(0)
+        await session.interrupt()
+        await first
+
+    assert result_of(clings_on, twice) == Failure(kind="interrupted", reason=ABANDONED)
+    assert result_of(clings_on, timeout=0.05) == Failure(kind="timeout", reason=f"no answer within 0.05 s; {ABANDONED}")
+    late = result_of(clings, timeout=0.05)
+    assert late == Failure(kind="timeout", reason="no answer within 0.05 s")
+
+
+def test_an_owner_ends_though_a_function_ignores_its_cancellation() -> None:
+    """It is cancelled once, as its owner does when it ends."""
+
+    async def cancelled(session: Any, task: "asyncio.Task[Any]") -> None:
+        task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        result_of(clings_on, cancelled)
+
+
 def test_a_turn_that_is_interrupted_before_it_begins_calls_nothing() -> None:
     """The session knows it before `result` is awaited."""
 
@@ -174,7 +207,7 @@ def test_what_a_function_raises_is_a_crash_of_its_turn(
     function: Any, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also what would end a task, an event loop or a process; the trace begins in the function."""
-    monkeypatch.setattr("coterie.actors.owned_work.signal.getsignal", lambda number: None)
+    monkeypatch.setattr("signal.getsignal", lambda number: None)
     found = result_of(function)
     assert isinstance(found, Failure)
     assert found.kind == "crashed"

@@ -17,9 +17,9 @@ import pytest
 import coterie
 from coterie import agent, flow
 from coterie.errors import UsageError
-from coterie.journal.records import Record, RunStopped, TurnStarted
+from coterie.history.journal.records import Record, RunStopped, TurnStarted
+from coterie.team.topology.model import Topology
 from coterie.testing import simulate
-from coterie.topology.model import Topology
 
 
 def played(team: Topology, given: Any = "tea", **options: Any) -> coterie.Outcome[Any]:
@@ -258,6 +258,18 @@ def test_events_are_seen_as_they_happen_and_by_every_reader() -> None:
         assert [event.topic async for event in run] == topics
         assert outcome.run == run.id
         assert outcome.result.verdict == "approve"
+
+    asyncio.run(main())
+
+
+def test_a_function_that_cancels_its_own_task_has_failed() -> None:
+    """The run comes to an end, though the task that it cancels is the one that waits for the function."""
+    only = agent(functions.cancels_its_task, max_retries=0)
+
+    async def main() -> None:
+        outcome = await asyncio.wait_for(coterie.run(flow("t", [only]), "go"), 60)
+        assert outcome.status == "failed"
+        assert "it cancelled its own task" in outcome.reason
 
     asyncio.run(main())
 

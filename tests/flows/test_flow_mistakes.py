@@ -101,7 +101,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], str]] = [
     ),
     (
         "a type without a schema",
-        lambda: agent("x", model="m", outputs={"f": complex}),
+        lambda: agent("x", model="m", outputs={"f": type}),
         "has a type that JSON cannot expr",
     ),
     (

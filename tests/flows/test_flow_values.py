@@ -3,16 +3,18 @@
 import asyncio
 import dataclasses
 from pathlib import Path
-from typing import NamedTuple, Required, TypedDict
+from typing import Any, NamedTuple, Required, TypedDict
 
 import msgspec
 import pydantic
 import pytest
+import recursive_types
+from recursive_types import VALUES
 
 import coterie
 from coterie import agent, flow
-from coterie.engines.schemas import misfit
-from coterie.topology.typed.values import as_outputs, converted, fields_of, outputs_of, schema_of, value_of
+from coterie.history.engines.schemas import misfit, sample
+from coterie.team.topology.typed.values import as_outputs, converted, fields_of, outputs_of, schema_of, value_of
 
 
 @dataclasses.dataclass
@@ -124,6 +126,59 @@ def test_records_with_other_names_and_in_other_records_come_back() -> None:
         assert set(outputs) <= set(names), type_
         assert value_of(type_, outputs) == value, type_
         assert not any(misfit(outputs[name], schema) for name, schema in typed.schemas.items() if name in outputs)
+
+
+@pytest.mark.parametrize(("type_", "value"), VALUES, ids=lambda one: getattr(one, "__name__", "")[:9])
+def test_types_that_contain_themselves_come_back(type_: Any, value: object) -> None:
+    """Their schema knows itself, and a played agent gives a value that ends."""
+    typed = outputs_of(type_, "x")
+    outputs = as_outputs(value, whole=fields_of(type_) is None)
+    samples = {name: sample(schema) for name, schema in typed.schemas.items()}
+    plain = {one.name: {"text": "t", "integer": 1}[one.type] for one in typed.outputs if one.name not in samples}
+
+    assert set(outputs) == {one.name for one in typed.outputs}
+    assert value_of(type_, outputs) == value
+    for given in (outputs, samples):
+        assert not any(misfit(given[name], schema) for name, schema in typed.schemas.items())
+    value_of(type_, samples | plain)
+
+
+def test_a_value_without_an_end_has_no_sample() -> None:
+    """A type whose every value contains another one."""
+    with pytest.raises(RecursionError, match="always contains another one"):
+        sample({"$ref": "#/$defs/A", "$defs": {"A": {"properties": {"a": {"$ref": "#/$defs/A"}}, "required": ["a"]}}})
+
+
+def test_a_tree_goes_from_function_to_function() -> None:
+    """In a run, as any other value."""
+    first, second = coterie.agent(recursive_types.grown), coterie.agent(recursive_types.counted)
+    outcome = asyncio.run(coterie.run(flow("trees", [first, second], [first >> second], result=second)))
+
+    assert outcome.result == 3
+
+
+@dataclasses.dataclass
+class Settings:
+    limit: int | None = 5
+    most: int = 7
+    extra: Any = 1
+
+
+@pytest.mark.parametrize(
+    ("printed", "settings"),
+    [
+        ('{"limit": null}', Settings(limit=None)),
+        ('{"extra": null}', Settings(extra=None)),
+        ('{"most": null}', Settings()),
+        ("limit: null", Settings(limit=None)),
+        ('{"limit": 6}', Settings(limit=6)),
+    ],
+)
+def test_null_is_a_value_where_the_type_has_it(printed: str, settings: Settings) -> None:
+    """It does not become the default; elsewhere it means that the field is left out."""
+    node = agent("program", command=["echo", printed], outputs=Settings)
+
+    assert asyncio.run(coterie.run(flow("one", [node], result=node))).result == settings
 
 
 def test_a_completed_run_without_a_fitting_result_says_so_and_keeps_its_outcome() -> None:

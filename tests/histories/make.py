@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from coterie.journal import records as r
-from coterie.journal.jsonl import JsonlStore
-from coterie.planning.plan import Limits
+from coterie.history.journal import records as r
+from coterie.history.journal.jsonl import JsonlStore
+from coterie.team.planning.plan import Limits
 
 LONG = "The findings, one by one, and what to do about each of them. " * 30
 
@@ -285,6 +285,26 @@ def parked() -> list[r.Record]:
     ]
 
 
+def stepped() -> list[r.Record]:
+    """A model whose attempt was cut off behind its first answer; the next one gave a wrong answer, then another."""
+    used = r.Usage(input_tokens=100, output_tokens=20, cost=0.01)
+    return [
+        r.RunStarted(run="stepped", engine="flow", topology="desk", input={"prompt": "Pay"}),
+        r.RunOwned(epoch=1),
+        r.TurnStarted(cause=(1, 0), turn="clerk#1", agent="clerk"),
+        r.AttemptStep(turn="clerk#1", attempt=1, n=1, usage=used, calls=("pay", "note"), hash="3c" * 32),
+        r.AttemptInterrupted(turn="clerk#1", attempt=1, reason="interrupted", usage=used),
+        r.RunStopped(reason="interrupted", by="person"),
+        r.RunOwned(epoch=2),
+        r.TurnStarted(cause=(5, 0), turn="clerk#1", agent="clerk", attempt=2),
+        r.AttemptStep(turn="clerk#1", attempt=2, n=2, usage=used, hash="4d" * 32),
+        r.AttemptFailed(turn="clerk#1", attempt=2, kind="invalid_output", reason="'total' is missing", usage=used),
+        r.TurnStarted(cause=(10, 0), turn="clerk#1", agent="clerk", attempt=3),
+        r.AttemptStep(turn="clerk#1", attempt=3, n=3, usage=used, calls=("give_outputs",)),
+        r.TurnFinished(source="agent", turn="clerk#1", attempt=3, outputs={"total": 5}, usage=used),
+    ]
+
+
 def attested() -> list[r.Record]:
     """A flow whose agent switches the branch of its work tree, and stays on it the second time."""
     here = r.TreePosition(top="/r/tree", repository="/r/.git", head="a" * 40, branch="coterie/x", main="b" * 40)
@@ -332,6 +352,23 @@ def pattern() -> list[r.Record]:
         r.TurnFinished(source="agent", turn="opponent.spare#1", attempt=1, text="No tests", usage=r.Usage(cost=0.1)),
         r.RunFinished(cause=(11, 0), outcome="completed", result={"text": "Tests", "outputs": {"debate": argued}}),
     ]
+
+
+def asked() -> list[r.Record]:
+    """A pattern of a user's own, whose questions are in the journal; the second was cut off."""
+    more = "Check it:\n\nThe findings, one by one, and what to do about each of them. The findi … 1725 characters … and"
+    return [
+        r.RunStarted(run="asked", engine="pattern", engine_version=3, topology="mine", input={"prompt": "Tests?"}),
+        r.RunOwned(epoch=1),
+        r.TurnStarted(cause=(1, 0), turn="writer#1", agent="writer", prompt="ab" * 32, asked="cd" * 32,
+                      question="Answer this: Tests?"),
+        r.TurnFinished(source="agent", turn="writer#1", attempt=1, text=LONG),
+        r.TurnStarted(cause=(4, 0), turn="critic#1", agent="critic", prompt="ef" * 32, asked="01" * 32, question=more),
+        r.AttemptInterrupted(turn="critic#1", attempt=1, reason="crash"),
+        r.TurnStarted(cause=(6, 0), turn="critic#1", agent="critic", attempt=2, prompt="23" * 32),
+        r.TurnFinished(source="agent", turn="critic#1", attempt=2, text="Fine"),
+        r.RunFinished(cause=(8, 0), outcome="completed", result={"text": "Fine", "outputs": {"mine": {}}}),
+    ]  # fmt: skip
 
 
 def program() -> list[r.Record]:
@@ -401,6 +438,25 @@ def held() -> list[r.Record]:
         r.TurnFinished(source="agent", turn="iteration#1", attempt=1, text="planned"),
         r.ConfigHeld(cause=(7, 0), plan=plan, plan_hash="ef" * 32, held=((name, '[["make","test"]]', "[]"),)),
         r.OperatorSaid(source="operator", message="m1", what="take", turn="config"),
+    ]  # fmt: skip
+
+
+def prepared() -> list[r.Record]:
+    """A loop whose work tree was prepared, and whose first attempt left it, so that its event does not count."""
+    left = r.TreePosition(top="/tree", repository="/git", head="cd" * 20, branch="wip")
+    return [
+        r.RunStarted(run="prepared", engine="loop", topology="autocode", input={"prompt": "Go"}, cwd="/tree"),
+        r.RunOwned(epoch=1),
+        r.TreeMade(run="prepared", path="/tree", branch="autoloop/prepared", base="ab" * 20),
+        r.TreePrepared(run="prepared", copied=(".env",), output="added 12 packages\n"),
+        r.ConfigKept(cause=(1, 0)),
+        r.IterationStarted(cause=(5, 0), n=1, role="planner", event="loop.start", roles=("planner",)),
+        r.TurnStarted(cause=(5, 1), turn="iteration#1", agent="planner"),
+        r.EventEmitted(source="agent", turn="iteration#1", attempt=1, event="task.complete"),
+        r.TreeAttested(turn="iteration#1", attempt=1, after=left, problem="it is on the branch wip", voids=True),
+        r.AttemptFailed(turn="iteration#1", attempt=1, kind="failed", reason="it is on the branch wip"),
+        r.TreeCleared(path="/tree", branch="autoloop/prepared", ignored="data/ (11 bytes)"),
+        r.RunFinished(cause=(10, 0), outcome="failed", reason="backend_failed"),
     ]  # fmt: skip
 
 
@@ -529,7 +585,65 @@ def steered() -> list[r.Record]:
     ]  # fmt: skip
 
 
+def mapped() -> list[r.Record]:
+    """A flow that maps a node over the first items of a list; one of them has no result."""
+    hashes = ("ac" * 32, "bd" * 32)
+    return [
+        r.RunStarted(run="mapped", engine="flow", engine_version=3, topology="review", plan='{"name":"review"}'),
+        r.RunOwned(epoch=1),
+        r.TurnStarted(cause=(1, 0), turn="scout#1", agent="scout"),
+        r.TurnFinished(source="agent", turn="scout#1", attempt=1, outputs={"files": ["a", "b", "c"]}),
+        r.SetStarted(cause=(4, 0), set="reader@1", node="reader", items=2, first=1, inputs=("scout#1",),
+                     given_by="scout#1", found=3),
+        r.TurnStarted(cause=(5, 0), turn="reader#1", agent="reader", set="reader@1", item=(1, 2), item_hash=hashes[0]),
+        r.TurnStarted(cause=(5, 1), turn="reader#2", agent="reader", set="reader@1", item=(2, 2), item_hash=hashes[1]),
+        r.TurnFailed(cause=(7, 0), turn="reader#2", kind="exit", reason="exit status 1"),
+        r.TurnFinished(source="agent", turn="reader#1", attempt=1, outputs={"verdict": "ok"}),
+        r.SetEnded(cause=(9, 0), set="reader@1", outputs=("verdict",), done=1),
+        r.PathEnded(cause=(10, 0), turn="reader@1"),
+        r.RunFinished(cause=(10, 1), outcome="completed", result={"text": ""}),
+    ]  # fmt: skip
+
+
+def slept() -> list[r.Record]:
+    """A program that notes, asks with a time limit, and sleeps; it is parked until it wakes."""
+    return [
+        r.RunStarted(run="slept", engine="generator", topology="triage", input={"text": "Hello"}, seed="slept"),
+        r.RunOwned(epoch=1),
+        r.ProgramNoted(cause=(1, 0), text="one message"),
+        r.SleepStarted(cause=(1, 2), sleep="sleep 1", until=160.0),
+        r.TurnStarted(cause=(1, 1), turn="clerk#1", agent="clerk", asked="ab" * 32, question="Hello"),
+        r.TurnFinished(source="agent", turn="clerk#1", attempt=1, text="support"),
+        r.SleepEnded(cause=(6, 0), sleep="sleep 1", early=True),
+        r.SleepStarted(cause=(6, 1), sleep="sleep 2", until=4000.0),
+        r.RunStopped(reason="asleep until 1970-01-01T01:06:40Z", until=4000.0),
+        r.RunOwned(epoch=2),
+        r.SleepEnded(cause=(6, 2), sleep="sleep 2"),
+        r.RunFinished(cause=(11, 0), outcome="completed", result={"text": "support"}),
+    ]
+
+
+def suspended() -> list[r.Record]:
+    """A run whose machine was suspended before it began, during a turn, and while it had no owner."""
+    return [
+        r.RunStarted(run="suspended", engine="flow", topology="review"),
+        r.RunOwned(epoch=1, slept=120.5),
+        r.TurnStarted(cause=(1, 0), turn="draft#1", agent="draft"),
+        r.RunSuspended(seconds=30600.0),
+        r.AttemptInterrupted(turn="draft#1", attempt=1, reason="interrupted"),
+        r.RunStopped(reason="interrupted"),
+        r.RunOwned(epoch=2, slept=35000.0),
+        r.TurnStarted(cause=(5, 0), turn="draft#1", agent="draft", attempt=2),
+        r.TurnFinished(source="agent", turn="draft#1", attempt=2, text="done"),
+        r.RunFinished(cause=(9, 0), outcome="completed", result={"draft": "done"}),
+    ]
+
+
 HISTORIES = {
+    "suspended": suspended,
+    "stepped": stepped,
+    "slept": slept,
+    "mapped": mapped,
     "steered": steered,
     "streamed": streamed,
     "corrected": corrected,
@@ -541,6 +655,7 @@ HISTORIES = {
     "reopened": reopened,
     "parked": parked,
     "closed": closed,
+    "prepared": prepared,
     "held": held,
     "program": program,
     "files": files,
@@ -553,6 +668,7 @@ HISTORIES = {
     "reloaded": reloaded,
     "forked": forked,
     "pattern": pattern,
+    "asked": asked,
     "system": system,
 }
 

@@ -10,11 +10,11 @@ import pytest
 from bundles import bundle
 
 import coterie
-from coterie.diagnostics import Diagnostic
-from coterie.engines.generator import Conversation, Question
-from coterie.engines.patterns.registry import Team, pattern
+from coterie.base.diagnostics import Diagnostic
 from coterie.errors import CoterieError, TopologyError, UsageError
-from coterie.formats import read_text
+from coterie.execution.runs.rehearsal import rehearse
+from coterie.history.engines.patterns.registry import Team, pattern
+from coterie.history.engines.questions import Conversation, Question
 from coterie.patterns import (
     agent,
     chain_of_command,
@@ -26,10 +26,10 @@ from coterie.patterns import (
     ensemble,
     pipeline,
 )
-from coterie.planning import plan_or_raise
-from coterie.planning.pattern import PatternPlan
-from coterie.runs.rehearsal import rehearse
-from coterie.topology.model import Topology
+from coterie.team.formats import read_text
+from coterie.team.planning import plan_or_raise
+from coterie.team.planning.pattern import PatternPlan
+from coterie.team.topology.model import Topology
 
 CAT = agent(command=["cat"])
 TWO = ensemble(CAT, CAT, aggregation_method="vote")
@@ -209,7 +209,7 @@ def test_what_says_nothing_is_refused_in_words(make: Callable[[], object], said:
     assert said in str(raised.value)
 
 
-@bundle("given", [None, ["x"], {7: "x"}, {"task": object()}, {"task": b"x"}, {"task": float("nan")}])
+@bundle("given", [None, ["x"], {7: "x"}, {"task": object()}, {"task": float("nan")}])
 def test_what_is_no_plain_data_is_not_given_to_a_team(given: Any, tmp_path: Path) -> None:
     """A resumed run would read something else than the one that began."""
     with pytest.raises(UsageError, match=r"named values|must be a text|JSON data"):

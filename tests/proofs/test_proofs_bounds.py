@@ -6,12 +6,12 @@ import pytest
 from parts import parts
 from proof_flows import nested_plan, proof_plan
 
-from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
 from coterie.proofs import Prices, check
 from coterie.proofs.bounds import at_most
 from coterie.proofs.measures import Measures
-from coterie.topology.conditions import Condition, Operator
-from coterie.topology.model import ArrowGroup
+from coterie.team.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
+from coterie.team.topology.conditions import Condition, Operator
+from coterie.team.topology.model import ArrowGroup
 
 pytestmark = pytest.mark.once
 

@@ -1,19 +1,20 @@
 """Verdicts on flows that people write: the examples, the worked runs, and one file for each kind of finding."""
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from replayed import replay
 
-from coterie import formats
-from coterie.diagnostics import Severity
-from coterie.planning import plan_or_raise
-from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
+from coterie.base.diagnostics import Severity
+from coterie.execution.runs.rehearsal import rehearse
 from coterie.proofs import Finding, Prices, Report, check
-from coterie.runs.rehearsal import rehearse
-from coterie.topology.model import Topology
+from coterie.team import formats
+from coterie.team.planning import plan_or_raise
+from coterie.team.planning.plan import AgentPlan, FlowPlan, Limits, Plan
+from coterie.team.topology.model import Topology
 
 pytestmark = pytest.mark.once
 
@@ -336,3 +337,34 @@ def test_the_same_plan_gives_the_same_report() -> None:
 
     assert check(plan).to_dict() == again
     assert report.states == again["states"]
+
+
+@pytest.mark.parametrize("shape", ["chain", "two lanes", "fan-out"])
+def test_the_work_of_a_check_is_proportional_to_the_agents(shape: str) -> None:
+    """Calls of functions are counted: four times as many agents take little more than four times as many."""
+
+    def calls(agents: int) -> int:
+        names = [f"a{n}" for n in range(agents)]
+        if shape == "chain":
+            arrows = [" -> ".join(names)]
+        elif shape == "fan-out":
+            arrows = [f"{names[0]} -> [{', '.join(names[1:-1])}] -> {names[-1]}"]
+        else:
+            arrows = [" -> ".join([names[0], *names[lane::2]]) for lane in (1, 2)]
+        topology, plan = read(team("\n".join(arrows), **dict.fromkeys(names, "model: m")))
+        found = [0]
+
+        def count(frame: object, event: str, argument: object) -> None:
+            found[0] += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        try:
+            report = check(plan, topology=topology)
+        finally:
+            sys.setprofile(None)
+        assert report.worst is not None
+        assert report.worst.turns == agents
+        return found[0]
+
+    calls(20)
+    assert calls(160) < (6 if shape == "two lanes" else 4.5) * calls(40)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.engines.replies import fit
-from coterie.planning.plan import Wanted
+from coterie.history.engines.replies import fit
 from coterie.proofs.domains import MISSING, representatives
-from coterie.topology.conditions import Condition, Operator, Scalar
+from coterie.team.planning.plan import Wanted
+from coterie.team.topology.conditions import Condition, Operator, Scalar
 
 pytestmark = pytest.mark.once
 

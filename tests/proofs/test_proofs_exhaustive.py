@@ -5,16 +5,18 @@ from collections import Counter
 import pytest
 from exhaustive import Endless, Everything, TooMany, everything
 from parts import parts
-from proof_flows import proof_plan
+from proof_flows import mapped_proof_plan, proof_plan
 
-from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
+from coterie.proofs.bounds import at_most
 from coterie.proofs.findings import FlowFacts
 from coterie.proofs.flow import Budget, FlowProof
 from coterie.proofs.measures import Measures
+from coterie.proofs.sets import why_counted
 from coterie.proofs.spans import Places
 from coterie.proofs.system import FlowSystem
-from coterie.topology.conditions import Condition, Operator
-from coterie.topology.model import ArrowGroup
+from coterie.team.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
+from coterie.team.topology.conditions import Condition, Operator
+from coterie.team.topology.model import ArrowGroup
 
 pytestmark = pytest.mark.once
 
@@ -53,7 +55,7 @@ def proved(plan: Plan) -> object:
 def summary(plan: Plan, does: Everything) -> object:
     """The most turns in total and of each agent, the fewest turns, which nodes run, which arrows fire or are spent."""
     agents = {name: count for name, count in does.worst.items() if name}
-    return does.worst[""], agents, does.best, does.ran, arrows(plan, does.fired | does.exhausted)
+    return does.worst.get("", 0), agents, does.best, does.ran, arrows(plan, does.fired | does.exhausted)
 
 
 def arrows(plan: Plan, groups: set[int]) -> set[tuple[str, tuple[str, ...]]]:
@@ -76,6 +78,51 @@ def test_a_proof_is_what_the_engine_does(part: int) -> None:
         seed += 1
     assert went["equal"] > EACH * 0.9
     assert sum(sizes[size] > 0 for size in range(2, 8)) > 3
+
+
+def with_any_input(plan: Plan, most: int) -> Everything:
+    """All that *plan* can do with the lists of any size in its input."""
+    assert isinstance(plan.coordination, FlowPlan)
+    of_input = [one.at_most for one in plan.coordination.maps.values() if one.agent == "input"]
+    found: list[Everything] = []
+    for size in range(max(of_input, default=0) + 1):
+        found.append(everything(plan, most, {"l": list(range(size))}))
+    whole = found[0]
+    for other in found[1:]:
+        for name, count in other.worst.items():
+            whole.worst[name] = max(whole.worst.get(name, 0), count)
+        whole.best = min(whole.best, other.best)
+        whole.ran |= other.ran
+        whole.fired |= other.fired
+        whole.exhausted |= other.exhausted
+    return whole
+
+
+@parts(50, default=1)
+def test_what_is_proved_of_sets_is_what_the_engine_does(part: int) -> None:
+    """2,000 random flows with maps and lists of up to two items: numbers are exact, and where counted never passed."""
+    went: Counter[str] = Counter()
+    seed = part * 100_000
+    while went["equal"] + went["counted"] < EACH:
+        plan = mapped_proof_plan(seed)
+        seed += 1
+        try:
+            does = with_any_input(plan, 3000)
+        except TooMany:
+            went["too many"] += 1
+            continue
+        except Endless:
+            continue
+        bound = at_most(plan, measures := Measures(plan))
+        assert does.worst.get("", 0) <= bound[0], seed - 1
+        for path, most in zip(measures.paths, bound[1:], strict=True):
+            assert does.worst.get(path, 0) <= most, seed - 1
+        if why_counted(plan):
+            went["counted"] += 1
+            continue
+        assert proved(plan) == summary(plan, does), seed - 1
+        went["equal"] += 1
+    assert went["equal"] > EACH / 10, went
 
 
 def test_a_phase_is_entered_from_any_source_outside() -> None:

@@ -9,10 +9,10 @@ from loop_play import HANDOFF, ROLES, loop_plan, plan_of, review, waves
 from parts import parts
 from random_loops import random_loop_plan
 
-from coterie.planning.loop import LoopPlan, RolePlan
-from coterie.planning.plan import Plan
+from coterie.execution.runs.rehearsal import rehearse
 from coterie.proofs import Prices, Report, check
-from coterie.runs.rehearsal import rehearse
+from coterie.team.planning.loop import LoopPlan, RolePlan
+from coterie.team.planning.plan import Plan
 
 pytestmark = pytest.mark.once
 

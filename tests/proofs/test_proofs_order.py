@@ -6,12 +6,12 @@ import pytest
 from parts import parts
 from proof_flows import proof_plan
 
-from coterie.planning.plan import FlowPlan, Plan
 from coterie.proofs.findings import FlowFacts
 from coterie.proofs.flow import Budget, FlowProof, answered
 from coterie.proofs.measures import Measures
 from coterie.proofs.order import Order
 from coterie.proofs.spans import Places
+from coterie.team.planning.plan import FlowPlan, Plan
 
 pytestmark = pytest.mark.once
 
@@ -64,7 +64,7 @@ def test_an_order_too_few_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None
 def test_branches_that_only_meet_are_played_in_one_order() -> None:
     """40 branches side by side are 42 states, not a million million."""
     from coterie.proofs import check
-    from coterie.topology.model import ArrowGroup
+    from coterie.team.topology.model import ArrowGroup
 
     branches = tuple(f"b{i}" for i in range(40))
     groups = (ArrowGroup(source="a", targets=branches), *(ArrowGroup(source=b, targets=("z",)) for b in branches))

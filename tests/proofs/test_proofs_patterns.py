@@ -8,13 +8,13 @@ import pytest
 from bundles import bundle
 from msgspec import structs
 
-from coterie.formats import read_text
-from coterie.planning import plan_or_raise
-from coterie.planning.plan import Plan, Wanted
+from coterie.execution.runs.rehearsal import rehearse
 from coterie.proofs import Prices, Report, check
 from coterie.proofs.measures import attempts
-from coterie.runs.rehearsal import rehearse
-from coterie.topology.model import Topology
+from coterie.team.formats import read_text
+from coterie.team.planning import plan_or_raise
+from coterie.team.planning.plan import Plan, Wanted
+from coterie.team.topology.model import Topology
 
 pytestmark = pytest.mark.once
 

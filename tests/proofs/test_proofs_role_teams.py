@@ -5,12 +5,12 @@ from loop_play import review, waves
 from msgspec import structs
 from role_teams import JURY, events, jury_plan, pattern
 
-from coterie.planning.loop import RolePlan
-from coterie.planning.pattern import PatternPlan
-from coterie.planning.plan import AgentPlan, Plan
+from coterie.execution.runs.rehearsal import rehearse
 from coterie.proofs import Prices, check
 from coterie.proofs.measures import asked_paths
-from coterie.runs.rehearsal import rehearse
+from coterie.team.planning.loop import RolePlan
+from coterie.team.planning.pattern import PatternPlan
+from coterie.team.planning.plan import AgentPlan, Plan
 
 pytestmark = pytest.mark.once
 

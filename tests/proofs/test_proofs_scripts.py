@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 from parts import parts
-from proof_flows import nested_plan, proof_plan
+from proof_flows import mapped_proof_plan, nested_plan, proof_plan
 from replayed import replay
 
-from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
 from coterie.proofs import Case, Finding, check
 from coterie.proofs.measures import asked_paths
-from coterie.topology.conditions import Condition, Operator
-from coterie.topology.model import ArrowGroup
+from coterie.team.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
+from coterie.team.topology.conditions import Condition, Operator
+from coterie.team.topology.model import ArrowGroup
 
 pytestmark = pytest.mark.once
 
@@ -62,6 +62,23 @@ def test_scripts_of_random_flows_show_what_they_say(part: int) -> None:
                 assert holds(plan, finding), (seed, finding)
                 findings += 1
     assert findings > 20
+
+
+@parts(6, default=1)
+def test_scripts_of_sets_show_what_they_say(part: int) -> None:
+    """The worst and the best case of flows with maps, to the turn: lists of the size, items that fail, fallbacks."""
+    seen = 0
+    for seed in range(part * 100, part * 100 + 60):
+        plan = mapped_proof_plan(seed)
+        assert plan.flow is not None
+        if any(one.agent == "input" for one in plan.flow.maps.values()):
+            continue  # the list is not in the script
+        report = check(plan)
+        if report.method == "exact":
+            shows(plan, report.worst)
+            shows(plan, report.best)
+            seen += 1
+    assert seen > 5
 
 
 @parts(10)

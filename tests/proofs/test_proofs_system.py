@@ -9,15 +9,15 @@ from msgspec.structs import replace as with_
 from parts import parts
 from proof_flows import proof_plan
 
-from coterie.engines.commands import Ask, Finish
-from coterie.engines.flow import FlowEngine
-from coterie.journal.records import Record, RunStarted, TurnFailed, TurnFinished
-from coterie.planning.plan import FlowPlan, Plan
+from coterie.history.engines.commands import Ask, Finish
+from coterie.history.engines.flow import FlowEngine
+from coterie.history.journal.records import Record, RunStarted, TurnFailed, TurnFinished
 from coterie.proofs.answers import answers
 from coterie.proofs.shape import FlowShape
 from coterie.proofs.state import Started, Step
 from coterie.proofs.system import FlowSystem
-from coterie.topology.model import ArrowGroup
+from coterie.team.planning.plan import FlowPlan, Plan
+from coterie.team.topology.model import ArrowGroup
 
 pytestmark = pytest.mark.once
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.once
 def humans_asked(plan: Plan, dice: random.Random) -> Plan:
     """*plan*, now and then with a human who is asked when a loop is spent."""
     assert isinstance(plan.coordination, FlowPlan)
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     def asked(group: ArrowGroup) -> ArrowGroup:
         return replace(group, on_max="human") if dice.random() < 0.3 else group
@@ -117,7 +117,7 @@ def test_every_step_is_the_engines(part: int) -> None:
 def test_a_state_does_not_depend_on_how_it_was_reached() -> None:
     """What nothing to come looks at is forgotten: two loops in a row add their states, they do not multiply them."""
     from coterie.proofs import check
-    from coterie.topology.conditions import Condition, Operator
+    from coterie.team.topology.conditions import Condition, Operator
 
     def loop(start: str, end: str, onward: str) -> list[ArrowGroup]:
         again = Condition(end, "v", Operator.EQ, "x")

@@ -13,7 +13,7 @@ from repositories import repository
 from scripted_provider import RealAgents
 from test_real_loop import alone, every_kind, start
 
-from coterie.backends.sandbox import choice
+from coterie.agents.backends.sandbox import choice
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.once]
 ATTACKS = Path(sandbox_attacks.__file__)

@@ -15,9 +15,9 @@ import pytest
 from scripted_provider import Provider, RealAgents
 from until import until as wait_until
 
-from coterie.backends.processes import any_alive
-from coterie.journal import records as r
-from coterie.journal.jsonl import JsonlStore
+from coterie.agents.backends.processes import any_alive
+from coterie.history.journal import records as r
+from coterie.history.journal.jsonl import JsonlStore
 
 pytestmark = pytest.mark.real_agents
 

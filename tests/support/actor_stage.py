@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from coterie.actors.child import AgentChild
-from coterie.actors.exits import Down
-from coterie.actors.message import Message
-from coterie.actors.node import ActorNode
-from coterie.actors.process import AgentProcess
-from coterie.actors.supervision.spec import SHUTDOWN, ChildSpec
-from coterie.clock import VirtualClock
-from coterie.journal.records import Record
+from coterie.agents.actors.child import AgentChild
+from coterie.agents.actors.exits import Down
+from coterie.agents.actors.message import Message
+from coterie.agents.actors.node import ActorNode
+from coterie.agents.actors.process import AgentProcess
+from coterie.agents.actors.supervision.spec import SHUTDOWN, ChildSpec
+from coterie.base.clock import VirtualClock
+from coterie.history.journal.records import Record
 
 
 class Echo(AgentProcess):

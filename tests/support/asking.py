@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from coterie.backends.base import Backend, Event, Request, Result, Session
-from coterie.planning.plan import AgentPlan
+from coterie.agents.backends.attempt_timeout import SLICE
+from coterie.agents.backends.base import Backend, Event, Request, Result, Session
+from coterie.team.planning.plan import AgentPlan
 
 RUN = f"run-{os.getpid()}"
 """Each test process has its own: attempts are ended by a marker that begins with the run."""
@@ -84,17 +85,21 @@ async def timed_out(
     try:
         session, heard = await started(backend, agent, **values)
         await heard.until(holds)
-        pass_time(agent.timeout or 0.0)
+        await pass_time(agent.timeout or 0.0)
         return await session.result(), heard
     finally:
         await backend.close()
 
 
-def pass_time(seconds: float) -> None:
-    """Let *seconds* pass at once for what waits on the running loop."""
-    loop = asyncio.get_running_loop()
+async def pass_time(seconds: float) -> None:
+    """Let *seconds* pass at once for what waits on the running loop, as if this process had run meanwhile."""
+    loop, ahead = asyncio.get_running_loop(), 0.0
     time = loop.time
-    loop.time = lambda: time() + seconds  # type: ignore[method-assign]
+    loop.time = lambda: time() + ahead  # type: ignore[method-assign]
+    while ahead < seconds:
+        ahead = min(ahead + SLICE, seconds)
+        for _ in range(2):  # the timers that are due run after this task
+            await asyncio.sleep(0)
 
 
 def pids(folder: Path) -> list[int]:

@@ -6,9 +6,9 @@ from typing import Any
 from asking import Heard, ask
 from fake_models import FakeModels
 
-from coterie.backends.base import Answer, Failure, Result
-from coterie.backends.models.backend import ModelBackend
-from coterie.planning.plan import AgentPlan, Wanted
+from coterie.agents.backends.base import Answer, Failure, Result
+from coterie.agents.backends.models.backend import ModelBackend
+from coterie.team.planning.plan import AgentPlan, Wanted
 
 MODELS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5"}
 """A model of each provider, whose price is known."""

@@ -5,8 +5,8 @@ import re
 
 from hypothesis import strategies as st
 
-from coterie.diagnostics import Diagnostic
-from coterie.formats.at.lexer import RAW, Token, join, lex
+from coterie.base.diagnostics import Diagnostic
+from coterie.team.formats.at.lexer import RAW, Token, join, lex
 
 WORDS = (
     "topology fragment agent action human group gates gate flow meta roles orchestrator extensions coterie prompt "
@@ -22,6 +22,8 @@ _FIELDS = (
     "timeout: 30s",
     'description: "a # text { of \\" [ several"',
     "tools: []",
+    "keeper-of: [a, b] { does: [link, tag]  since: 3 }",
+    "scale: { min: many }",
     'tools: [Read, Bash("git *"),]',
     "tools: [" + ", ".join(f"mcp.server.tool-{n}" for n in range(9)) + "]",
     "outputs { verdict: approve|revise | reject  score: number }",
@@ -36,6 +38,8 @@ _BLOCKS = (
     "settings { rows: [{ a: 1 }, { b: [1, [2]] }] }",
     'env { KEY: secret "vault://key" }',
     "unknown-block x { y }",
+    "memory { store s { type: brain  path: [a, b]  index: flat { metric: l2 } } }",
+    "observability { sample-rate: 7  endpoint: { host: x }  level: loud }",
 )
 _BLANKS = (" ", "  ", "\t")
 _BREAKS = ("\n", "\n\n\n", "\r\n\t", " # said\n", "\n# alone\n\n # twice\n")

@@ -30,23 +30,23 @@ from stage import flow
 from tcp_gate import TcpGate
 from temporalio.service import RPCError
 
-from coterie.backends.processes import any_alive
-from coterie.clock import SystemClock
-from coterie.cluster.address import ClusterAddress, connected
-from coterie.cluster.files import WorkTrees
-from coterie.cluster.submit import done, submit
-from coterie.cluster.wire import MsgspecConverter, RunDone
-from coterie.journal.export import Export
-from coterie.journal.memory import MemoryStore
-from coterie.journal.records import AttemptFailed, AttemptInterrupted, TurnFinished
-from coterie.journal.runs import RunReader, RunRecord
-from coterie.kernel.fold import Fold
-from coterie.kernel.owner import RunPorts
-from coterie.kernel.shell import Shell
-from coterie.kinds import kind_of
-from coterie.planning.loop import LoopPlan, RolePlan
-from coterie.planning.plan import AgentPlan, Plan
-from coterie.runs.backend_setup import local_turns
+from coterie.agents.backends.processes import any_alive
+from coterie.base.clock import SystemClock
+from coterie.execution.cluster.address import ClusterAddress, connected
+from coterie.execution.cluster.submit import done, submit
+from coterie.execution.cluster.turn_files import WorkTrees
+from coterie.execution.cluster.wire import MsgspecConverter, RunDone
+from coterie.execution.kernel.fold import Fold
+from coterie.execution.kernel.owner import RunPorts
+from coterie.execution.kernel.shell import Shell
+from coterie.execution.kinds import kind_of
+from coterie.execution.runs.backend_setup import local_turns
+from coterie.history.journal.export import Export
+from coterie.history.journal.memory import MemoryStore
+from coterie.history.journal.records import AttemptFailed, AttemptInterrupted, TurnFinished
+from coterie.history.journal.runs import RunReader, RunRecord
+from coterie.team.planning.loop import LoopPlan, RolePlan
+from coterie.team.planning.plan import AgentPlan, Plan
 
 TICK = 0.2
 AGENT = """
@@ -170,7 +170,10 @@ class Node:
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                if parent == self.process.pid and b"coterie.cluster.guard" in (entry / "cmdline").read_bytes():
+                if (
+                    parent == self.process.pid
+                    and b"coterie.execution.cluster.guard" in (entry / "cmdline").read_bytes()
+                ):
                     return int(entry.name)
         return 0
 
@@ -335,7 +338,7 @@ def play(
         found = asyncio.run(main(url, nodes, suffering))
         wrong = [f"{run}: its agent is left" for run in names if any_alive(f"{run}/", ())]
     lines = [line.split() for line in ledger.read_text().splitlines()]
-    wrong += _repeated(lines)
+    wrong += repeated(lines)
     wrong += [f"{run} has not ended" for run in names if run not in found]
     for run, kind in names.items():
         if run not in found:
@@ -356,7 +359,7 @@ async def _notes(export: Export, home: Path, run: str, left: RunDone) -> str:
         return (at.cwd / "notes").read_text()
 
 
-def _repeated(lines: list[list[str]]) -> list[str]:
+def repeated(lines: list[list[str]]) -> list[str]:
     began = Counter(words[1] for words in lines if words[0] == "begin")
     wrong = [f"{name} began {count} times" for name, count in began.items() if count > 1]
     times: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))

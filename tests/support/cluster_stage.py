@@ -13,24 +13,25 @@ from typing import Any
 
 import preforked
 import pytest
+from elsewhere import IS_SIMULATED
 from free_ports import free_port
 from temporalio.client import Client
 from temporalio.converter import DataConverter
 
-from coterie.cluster.serve import node
-from coterie.cluster.wire import MsgspecConverter
-from coterie.journal.export import Export
-from coterie.journal.records import Record
-from coterie.journal.rules import root_of
-from coterie.journal.runs import RunRecord
-from coterie.kernel.turns import Turns
+from coterie.execution.cluster.serve import node
+from coterie.execution.cluster.wire import MsgspecConverter
+from coterie.execution.kernel.turns import Turns
+from coterie.history.journal.export import Export
+from coterie.history.journal.records import Record
+from coterie.history.journal.rules import root_of
+from coterie.history.journal.runs import RunRecord
 
 SOONER = {
-    "cluster.workflow.EXPORT_EVERY": 0.0,  # without a timer: those of the server are up to a second late
-    "cluster.activities.HEARTBEAT_EVERY": 0.05,
-    "cluster.activities.OUTPUT_EVERY": 0.05,
-    "cluster.serve.HEARTBEAT_EVERY": 0.05,
-    "kernel.retries.BACKOFF_FIRST": 0.05,
+    "execution.cluster.workflow.EXPORT_EVERY": 0.0,  # without a timer: those of the server are up to a second late
+    "execution.cluster.activities.HEARTBEAT_EVERY": 0.05,
+    "execution.cluster.activities.OUTPUT_EVERY": 0.05,
+    "execution.cluster.serve.HEARTBEAT_EVERY": 0.05,
+    "execution.kernel.retries.BACKOFF_FIRST": 0.05,
 }
 """Times that the tests do not wait for, in seconds."""
 WITHIN = 120.0
@@ -39,6 +40,8 @@ WITHIN = 120.0
 
 def temporal() -> str:
     """The server's program, or the reason to skip."""
+    if IS_SIMULATED:
+        pytest.skip("the temporal server here, a program of Linux, reads /proc")
     found = shutil.which("temporal", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     beside = Path(pytest.__file__).parents[4] / "bin" / "temporal"
     if found is None and not beside.exists():
@@ -106,6 +109,7 @@ class MemoryExport:
     def __init__(self) -> None:
         self.records: dict[tuple[str, int], Record] = {}
         self.printed: dict[str, bytes] = {}
+        self.claims: dict[str, bytes] = {}
 
     async def put(self, records: Sequence[RunRecord]) -> None:
         for run, record in records:
@@ -129,8 +133,8 @@ class MemoryExport:
     async def output(self, attempt: str, begin: int) -> bytes:
         return self.printed.get(attempt, b"")[begin:]
 
-    async def secret(self, root: str) -> bytes:
-        return f"the secret of {root}".encode()
+    async def claim(self, name: str, value: bytes) -> bytes:
+        return self.claims.setdefault(name, value)
 
     async def close(self) -> None:
         return
@@ -165,7 +169,13 @@ def serving(
 
 @asynccontextmanager
 async def node_of(
-    server: Server, export: Export, turns: Turns, home: Path, at: str = "", **options: Any
+    server: Server,
+    export: Export,
+    turns: Turns,
+    home: Path,
+    at: str = "",
+    queues: Sequence[str] = ("default",),
+    **options: Any,
 ) -> AsyncIterator[Client]:
     """A node in this process, which exports, hears of a cancellation and tries again sooner; its client.
 
@@ -176,7 +186,7 @@ async def node_of(
     with pytest.MonkeyPatch.context() as patch:
         for name, seconds in SOONER.items():
             patch.setattr(f"coterie.{name}", seconds)
-        async with node(client, export, ["default"], home, turns=turns, **options):
+        async with node(client, export, queues, home, turns=turns, **options):
             yield client
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import preforked
 
-from coterie.cli.app import main
+from coterie.interfaces.cli.app import main
 
 AGENT = r"""
 agent=$COTERIE_AGENT turn=$COTERIE_TURN verdict=approve heard=False

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-from coterie.engines.generator import AgentFailed, Question, Together
-from coterie.journal.records import TurnFinished
+from coterie.history.engines.questions import AgentFailed, Question, Together
+from coterie.history.journal.records import TurnFinished
 
 Answers = Callable[[Question], "TurnFinished | AgentFailed | str"]
 

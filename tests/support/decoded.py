@@ -6,8 +6,8 @@ from typing import BinaryIO
 
 import pytest
 
-from coterie.journal.codec import Decoder
-from coterie.journal.records import Record
+from coterie.history.journal.codec import Decoder
+from coterie.history.journal.records import Record
 
 
 def count_decoded(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, int]]:

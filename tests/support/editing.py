@@ -1,6 +1,6 @@
 """Texts with the cursor in them."""
 
-from coterie.lsp.document import Document
+from coterie.interfaces.lsp.document import Document
 
 CURSOR = "‸"
 

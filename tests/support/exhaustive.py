@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.engines.commands import Ask, Finish
-from coterie.engines.flow import Decision, FlowEngine
-from coterie.journal.records import Record, RunStarted, TurnFailed, TurnFinished
-from coterie.planning.plan import FlowPlan, Plan
+from coterie.history.engines.commands import Ask, Command, Finish, Note
+from coterie.history.engines.flow import Decision, FlowEngine
+from coterie.history.journal.records import Record, RunStarted, SetEnded, SetStarted, TurnFailed, TurnFinished
+from coterie.team.planning.plan import FlowPlan, Plan
 
 ANSWERS: dict[bool, list[dict[str, Any]]] = {
     True: [{"v": "x"}, {"v": "y"}],  # declared
@@ -49,14 +49,14 @@ class Everything:
     without: set[str] = field(default_factory=set)
 
 
-def everything(plan: Plan, most: int) -> Everything:
-    """All that *plan*, which holds no topology, can do; at most *most* steps are looked at.
+def everything(plan: Plan, most: int, given: dict[str, Any] | None = None) -> Everything:
+    """All that *plan*, which holds no topology, can do with the input *given*; at most *most* steps are looked at.
 
     Raises:
         TooMany: If there are more.
         Endless: If it can go on for ever.
     """
-    return _Walk(plan, most).walk()
+    return _Walk(plan, most).walk(given or {})
 
 
 @dataclass
@@ -75,11 +75,12 @@ class _Walk:
         self.known: dict[Any, _Rest | None] = {}
         self.found = Everything({}, 0.0)
 
-    def walk(self) -> Everything:
+    def walk(self, given: dict[str, Any]) -> Everything:
         engine = FlowEngine(self.flow, self.plan.agents)
-        commands = engine.step(RunStarted(run="r", engine="flow"))
+        commands = self.stepped(engine, RunStarted(run="r", engine="flow", input=given))
         asks = [command for command in commands if isinstance(command, Ask)]
-        rest = self.after(engine, asks)
+        over = next((command.outcome for command in commands if isinstance(command, Finish)), "")
+        rest = self.after(engine, asks, over)
         self.found.worst, self.found.best = rest.worst, rest.best
         nodes = set(self.flow.mentions)
         self.found.without = {name for name in nodes if any(name not in ran for ran in rest.without)}
@@ -115,8 +116,7 @@ class _Walk:
                 if self.left < 0:
                     raise TooMany
                 then = copied(engine)
-                commands = then.step(record)
-                self.note(then.decision)
+                commands = self.stepped(then, record)
                 over = next((command.outcome for command in commands if isinstance(command, Finish)), "")
                 rest = self.after(then, [command for command in commands if isinstance(command, Ask)], over)
                 for name, count in rest.worst.items():
@@ -126,12 +126,34 @@ class _Walk:
                     without |= rest.without
         return _Rest(worst, best, frozenset(without))
 
+    def stepped(self, engine: FlowEngine, record: Record) -> list[Command]:
+        """What follows from *record*; starts and ends of sets are heard at once."""
+        commands: list[Command] = []
+        heard = [record]
+        while heard:
+            new = engine.step(heard.pop(0))
+            self.note(engine.decision)
+            commands += new
+            heard += [one.record for one in new if isinstance(one, Note) and isinstance(one.record, _OF_SETS)]
+            self.found.ran |= {one.node for one in heard if isinstance(one, SetStarted)}
+        return commands
+
     def records(self, engine: FlowEngine, turn: str) -> Iterator[Record]:
         """Every way in which *turn* can end."""
         node = engine._turns[turn].node
-        for outputs in ANSWERS[any(wanted.declared for wanted in self.plan.agents[node].outputs)]:
-            yield TurnFinished(turn=turn, attempt=1, outputs=outputs)
+        for outputs in ANSWERS[
+            any(wanted.declared and wanted.name == "v" for wanted in self.plan.agents[node].outputs)
+        ]:
+            for more in self.lists(node):
+                yield TurnFinished(turn=turn, attempt=1, outputs={**outputs, **more})
         yield TurnFailed(turn=turn, kind="failed", reason="it fails")
+
+    def lists(self, node: str) -> list[dict[str, Any]]:
+        """The lists that *node* can give, if others are mapped over it."""
+        of_node = [one for one in self.flow.maps.values() if one.agent == node]
+        if not of_node or node in self.flow.maps:
+            return [{"l": []} if of_node else {}]
+        return [{"l": list(range(n))} for n in range(max(one.at_most for one in of_node) + 1)]
 
     def note(self, decision: Decision | None) -> None:
         if decision is None:
@@ -149,8 +171,16 @@ class _Walk:
             tuple((turn.node, turn.agent) for turn in engine._postponed),
             frozenset((node, frozenset(marks)) for node, marks in engine._ready._marks.items()),
             tuple(counters._firings(i) for i, group in enumerate(self.flow.groups) if group.max),
-            frozenset((node, outputs.get("v")) for node, outputs in engine._outputs.items()),
+            frozenset(
+                (node, repr(outputs.get("v")), repr(outputs.get("l"))) for node, outputs in engine._outputs.items()
+            ),
+            tuple(sorted((one.node, len(one.items), repr(one.given)) for one in engine._sets.values())),
+            frozenset((turn.node, turn.item, turn.agent) for turn in engine._turns.values() if turn.set),
+            tuple((turn.node, turn.item) for turn in engine._postponed if turn.set),
         )
+
+
+_OF_SETS = (SetStarted, SetEnded)
 
 
 def copied(engine: FlowEngine) -> FlowEngine:
@@ -167,4 +197,5 @@ def copied(engine: FlowEngine) -> FlowEngine:
     new._turns, new._busy = dict(engine._turns), set(engine._busy)
     new._postponed, new._outputs = list(engine._postponed), dict(engine._outputs)
     new._latest, new._ends = dict(engine._latest), set(engine._ends)
+    new._sets, new._set_counts = copy.deepcopy(engine._sets), copy.copy(engine._set_counts)
     return new

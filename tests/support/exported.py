@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from coterie.journal.background import BackgroundLoop
-from coterie.journal.export import Export, open_export
-from coterie.journal.memory import MemoryStore
-from coterie.journal.postgres import PostgresArchive
-from coterie.journal.records import Record
+from coterie.history.journal.background import BackgroundLoop
+from coterie.history.journal.export import Export, open_export
+from coterie.history.journal.memory import MemoryStore
+from coterie.history.journal.postgres import PostgresArchive
+from coterie.history.journal.records import Record
 
 
 class ExportedStore:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coterie.options.backends import CODING
+from coterie.team.options.backends import CODING
 
 LIBRARIES = {"acp": "acp", "claude": "claude_agent_sdk", "http3": "aioquic"}
 """The library of each extra that is not installed for development."""

@@ -9,9 +9,11 @@ import json
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from zlib import crc32
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,17 @@ class Refuse:
 
 @dataclass(frozen=True)
 class Send:
-    """An answer as it is, whatever the dialect: with status 200, unless *headers* say where else to go."""
+    """An answer as it is, whatever the dialect: with status 200, unless *headers* say where else to go.
+
+    Attributes:
+        size: The bytes that are written at once; 0: all.
+        missing: Bytes that are promised and never sent, since the connection breaks off.
+    """
 
     content: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
+    size: int = 0
+    missing: int = 0
 
 
 Reply = Say | Refuse | Send
@@ -132,7 +141,8 @@ def text_of(body: dict[str, Any]) -> str:
 def anthropic(say: Say, body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any] | None]]:
     """A streamed message."""
     usage = {"input_tokens": say.tokens[0] - say.cached, "output_tokens": 1, "cache_read_input_tokens": say.cached}
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": body["model"], "content": []}
+    number = crc32(json.dumps(body, sort_keys=True).encode())
+    message = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": body["model"], "content": []}
     yield "message_start", {"message": message | {"stop_reason": None, "stop_sequence": None, "usage": usage}}
     blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
     if say.thinking:
@@ -197,6 +207,10 @@ def _handler(models: FakeModels) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def handle(self) -> None:
+            with suppress(ConnectionResetError):  # by a client whose answer broke off
+                super().handle()
+
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             dialect = models.dialect(self.path)
@@ -209,7 +223,8 @@ def _handler(models: FakeModels) -> type[BaseHTTPRequestHandler]:
                     self._whole(reply)
                 case Send():
                     kind = {"content-type": "text/event-stream"}
-                    self._send(307 if "location" in reply.headers else 200, kind | dict(reply.headers), reply.content)
+                    status = 307 if "location" in reply.headers else 200
+                    self._send(status, kind | dict(reply.headers), reply.content, reply.size, reply.missing)
                 case Say():
                     try:
                         self._stream(dialect, reply, body)
@@ -222,13 +237,22 @@ def _handler(models: FakeModels) -> type[BaseHTTPRequestHandler]:
             content = json.dumps({"type": "error", "error": error}).encode()
             self._send(refuse.status, {"content-type": "application/json", **refuse.headers}, content)
 
-        def _send(self, status: int, headers: Mapping[str, str], content: bytes) -> None:
+        def _send(
+            self, status: int, headers: Mapping[str, str], content: bytes, size: int = 0, missing: int = 0
+        ) -> None:
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
-            self.send_header("content-length", str(len(content)))
+            self.send_header("content-length", str(len(content) + missing))
             self.end_headers()
-            self.wfile.write(content)
+            size = size or len(content) or 1
+            try:
+                for at in range(0, len(content), size):
+                    self.wfile.write(content[at : at + size])
+            except (BrokenPipeError, ConnectionResetError):
+                models.dropped.set()
+                self.close_connection = True
+            self.close_connection |= missing > 0
 
         def _stream(self, dialect: Dialect, say: Say, body: dict[str, Any]) -> None:
             self.send_response(200)

@@ -164,3 +164,11 @@ anonymous = lambda prompt: prompt  # noqa: E731
 
 def yields(prompt: str) -> Any:
     yield prompt
+
+
+async def cancels_its_task() -> str:
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().call_later(0.01, task.cancel)
+    await asyncio.sleep(3600)
+    return "never"

@@ -26,7 +26,7 @@ from loop_play import loop_plan, plan_of, waves
 from pattern_play import pattern
 from stage import flow
 
-from coterie.backends.base import (
+from coterie.agents.backends.base import (
     NO_ABILITIES,
     Abilities,
     Answer,
@@ -38,19 +38,19 @@ from coterie.backends.base import (
     Result,
     Unknown,
 )
-from coterie.journal.memory import MemoryStore
-from coterie.journal.records import AttemptLaunched, ConfigAnswer, ConfigKept, Record, RunNotified, TreeMade
-from coterie.kernel.attempt_files import AttemptFiles
-from coterie.kernel.external_reads import ExternalReads
-from coterie.kernel.owner import OwnerOptions, RunPorts
-from coterie.kernel.run_exit import Finalizers, RunExit, Step
-from coterie.kernel.run_tree import RunTree
-from coterie.kernel.shell import Shell
-from coterie.kinds import kind_of
-from coterie.planning.place import RunPlace
-from coterie.planning.plan import AgentPlan, Limits, Plan
-from coterie.workspace.base import Workspace
-from coterie.workspace.notes import Notes, NoteSettings, ShownNotes
+from coterie.agents.workspace.base import Workspace
+from coterie.agents.workspace.notes import Notes, NoteSettings, ShownNotes
+from coterie.execution.kernel.attempt_files import AttemptFiles
+from coterie.execution.kernel.event_queue import ExternalReads
+from coterie.execution.kernel.owner import OwnerOptions, RunPorts
+from coterie.execution.kernel.run_exit import Finalizers, RunExit, Step
+from coterie.execution.kernel.run_tree import RunTree
+from coterie.execution.kernel.shell import Shell
+from coterie.execution.kinds import kind_of
+from coterie.history.journal.memory import MemoryStore
+from coterie.history.journal.records import AttemptLaunched, ConfigAnswer, ConfigKept, Record, RunNotified, TreeMade
+from coterie.team.planning.place import RunPlace
+from coterie.team.planning.plan import AgentPlan, Limits, Plan
 
 T = TypeVar("T")
 
@@ -71,6 +71,9 @@ class ForeignLoop(asyncio.AbstractEventLoop):
 
     def now(self) -> float:
         return self._now
+
+    def slept(self) -> None:
+        """Return None: timers follow this clock."""
 
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
@@ -195,9 +198,9 @@ class Outside(AttemptFiles, Notes, Workspace, Finalizers):
     def __init__(self) -> None:
         self.calls = self.verdicts = 0
 
-    async def how_far(self, run: str, turn: str, attempt: int) -> str:
+    async def how_far(self, ref: AttemptRef) -> str:
         await asyncio.sleep(0.2)
-        return f"half of {turn}"
+        return f"half of {ref.turn}"
 
     async def shown(self, run: str, settings: NoteSettings | None) -> ShownNotes:
         await asyncio.sleep(0.3)
@@ -213,9 +216,9 @@ class Outside(AttemptFiles, Notes, Workspace, Finalizers):
         await asyncio.sleep(0.4)
         return None if name == "gone.md" else f"text of {name}"
 
-    async def begin_branch(self, run: str, plan: Plan) -> TreeMade | None:
+    async def begin_tree(self, place: str, agent: AgentPlan, plan: Plan) -> TreeMade | None:
         await asyncio.sleep(0.5)
-        return TreeMade(run=run, path=f"/trees/{run}", branch="b", base="0")
+        return TreeMade(run=place, path=f"/trees/{place}", branch="b", base="0")
 
     def closes(self, plan: Plan) -> bool:
         return True

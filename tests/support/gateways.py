@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 from http_clients import client, close_all
 
-from coterie.actors.declared import AgentNode, HTTPGateway, Supervisor
-from coterie.actors.message import Message
-from coterie.actors.process import AgentProcess
-from coterie.actors.runtime import Runtime
+from coterie.agents.actors.declared import AgentNode, HTTPGateway, Supervisor
+from coterie.agents.actors.message import Message
+from coterie.agents.actors.process import AgentProcess
+from coterie.agents.actors.runtime import Runtime
 
 
 class Echo(AgentProcess):

@@ -3,7 +3,7 @@
 import asyncio
 import datetime
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from coterie.actors.http.server import HttpServer, TlsFiles
+from coterie.agents.actors.http.server import HttpServer, TlsFiles
 
 
 @asynccontextmanager
@@ -95,8 +95,14 @@ def trusting(files: TlsFiles) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(files.cert))
 
 
-async def get_over_http3(port: int, path: str, files: TlsFiles) -> tuple[int, bytes]:
-    """The status and the body of a GET over HTTP/3; the certificate is verified."""
+async def get_over_http3(
+    port: int, path: str, files: TlsFiles, head: Sequence[tuple[bytes, bytes]] = (), body: bytes = b""
+) -> tuple[int, bytes]:
+    """The status and the body of a GET over HTTP/3; the certificate is verified. Status 0: there was no answer.
+
+    Args:
+        head: The whole head, as it is sent, in place of that of a GET of *path*.
+    """
     from aioquic.asyncio import connect as connect_quic
     from aioquic.asyncio.protocol import QuicConnectionProtocol
     from aioquic.h3.connection import H3Connection
@@ -123,10 +129,14 @@ async def get_over_http3(port: int, path: str, files: TlsFiles) -> tuple[int, by
     configuration.load_verify_locations(str(files.cert))
     async with connect_quic("127.0.0.1", port, configuration=configuration, create_protocol=Client) as client:
         stream = client._quic.get_next_available_stream_id()
-        head = [(b":method", b"GET"), (b":scheme", b"https"), (b":authority", b"localhost"), (b":path", path.encode())]
-        client.http.send_headers(stream, head, end_stream=True)
+        plain = [(b":method", b"GET"), (b":scheme", b"https"), (b":authority", b"localhost"), (b":path", path.encode())]
+        client.http.send_headers(stream, [*(head or plain)], end_stream=not body)
+        if body:
+            client.http.send_data(stream, body, end_stream=True)
         client.transmit()
-        await asyncio.wait_for(client.ended, 60)
+        closed = asyncio.ensure_future(client.wait_closed())
+        await asyncio.wait({client.ended, closed}, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+        closed.cancel()
         return client.status, client.body
 
 

@@ -1,8 +1,9 @@
 """A coterie that is killed: `python killed.py append:7 run team.at` dies right after its 7th append.
 
 `sync:N` dies right after its N-th sync instead, `begin:N` when its N-th commit was begun and not waited for: every
-other sector of that is lost; `clear:N` dies before the N-th removal of temporary files of attempts. Nothing is cleaned
-up, as with a power cut: SIGKILL, to itself.
+other sector of that is lost; `clear:N` dies before the N-th removal of temporary files of attempts, `file:N` before the
+N-th time that it makes, opens, renames or removes a file in the folder of a run. Nothing is cleaned up, as with a power
+cut: SIGKILL, to itself.
 """
 
 import os
@@ -13,6 +14,8 @@ from typing import Any
 
 SECTOR = 512
 ROOM = b"\t"
+FILE_EVENTS = {"open", "os.rename", "os.remove", "os.link", "os.symlink", "os.mkdir", "os.rmdir"}
+PATHS = str | bytes | os.PathLike
 
 
 def die() -> None:
@@ -28,9 +31,9 @@ def arm_at(place: str) -> None:
 
 def arm(where: str, n: int) -> None:
     """Have the process die after its *n*-th append or sync, or at its *n*-th commit or removal."""
-    from coterie.journal import writer
-    from coterie.journal.commits import CommitFile
-    from coterie.journal.writer import JsonlWriter
+    from coterie.history.journal import writer
+    from coterie.history.journal.commits import CommitFile
+    from coterie.history.journal.writer import JsonlWriter
 
     left = [n]
 
@@ -49,7 +52,7 @@ def arm(where: str, n: int) -> None:
 
         JsonlWriter.append = counted  # type: ignore[method-assign]
     elif where == "clear":
-        from coterie.runs.attempt_folders import AttemptFolders
+        from coterie.execution.runs.attempt_folders import AttemptFolders
 
         clear = AttemptFolders.clear_attempts
 
@@ -58,6 +61,13 @@ def arm(where: str, n: int) -> None:
             clear(self, run, attempts)
 
         AttemptFolders.clear_attempts = dying  # type: ignore[method-assign]
+    elif where == "file":
+
+        def touched(event: str, given: tuple[Any, ...]) -> None:
+            if event in FILE_EVENTS and any("runs/" in os.fsdecode(one) for one in given if isinstance(one, PATHS)):
+                count()
+
+        sys.addaudithook(touched)
     elif where == "begin":
 
         def torn(self: CommitFile) -> None:
@@ -69,13 +79,14 @@ def arm(where: str, n: int) -> None:
         CommitFile.start = torn  # type: ignore[method-assign]
         writer.QUICK = 1e9  # on a slow disk nothing is begun
     else:
-        fdatasync = os.fdatasync
+        name = "fdatasync" if hasattr(os, "fdatasync") else "fsync"  # as on macOS
+        sync = getattr(os, name)
 
         def synced(fd: int) -> None:
-            fdatasync(fd)
+            sync(fd)
             count()
 
-        os.fdatasync = synced
+        setattr(os, name, synced)
 
 
 if __name__ == "__main__":

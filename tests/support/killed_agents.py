@@ -22,13 +22,13 @@ import unsynced
 from killed_compound import in_a_fork, receipts
 from programs import program as as_program
 
-from coterie.backends.processes import any_alive
-from coterie.backends.sandbox.choice import working
+from coterie.agents.backends.processes import any_alive
+from coterie.agents.backends.sandbox.choice import working
 from coterie.errors import JournalUnreadable
-from coterie.journal.jsonl import JsonlStore
-from coterie.journal.records import AttemptFailed
-from coterie.planning.loops import plan_folder
-from coterie.runs import launch
+from coterie.execution.runs import launch
+from coterie.history.journal.jsonl import JsonlStore
+from coterie.history.journal.records import AttemptFailed
+from coterie.team.planning.loops import plan_folder
 
 FAKES = Path(__file__).parent / "fake_agents"
 ROLES = {"planner": ("pi", "pi"), "builder": ("acp", "acp"), "critic": ("claude-sdk", "claude")}
@@ -136,7 +136,7 @@ def main(folder: Path, step: int = 0) -> None:
     assert plan is not None, [each.render() for each in found]
     working()  # tried and loaded once, for all that are forked
     __import__("claude_agent_sdk")
-    __import__("coterie.backends.coding.acp_connection")
+    __import__("coterie.agents.backends.coding.acp_connection")
     print(json.dumps(play(plan, folder, "", 0)), flush=True)
     for k in count():
         who, n = (WHO[k % 3], FIRST_AT_WORK + k * step) if step else (WHO[k % 3], 1 + k // 3)

@@ -18,14 +18,14 @@ from typing import Any
 import killed
 import unsynced
 
-from coterie.backends.base import NO_ABILITIES, Abilities, Answer, AttemptRef, OnEvent, Request, Session, Unknown
+from coterie.agents.backends.base import NO_ABILITIES, Abilities, Answer, AttemptRef, OnEvent, Request, Session, Unknown
 from coterie.errors import JournalUnreadable
-from coterie.formats import read
-from coterie.journal.records import AttemptLaunched, Usage
-from coterie.kernel.turns import CompletedSession
-from coterie.planning import plan_or_raise
-from coterie.planning.plan import AgentPlan
-from coterie.runs import launch
+from coterie.execution.kernel.turns import CompletedSession
+from coterie.execution.runs import launch
+from coterie.history.journal.records import AttemptLaunched, Usage
+from coterie.team.formats import read
+from coterie.team.planning import plan_or_raise
+from coterie.team.planning.plan import AgentPlan
 
 TEAM = """
 pattern:

@@ -1,4 +1,4 @@
-"""Runs of every kind, killed at random until they end, against a ledger that their agents write.
+"""Runs of every kind, killed or stopped at random until they end, against a ledger that their agents write.
 
 `python killed_kinds.py FOLDER [RUNS]` plays that many runs, one kind after the other, and prints a line for each.
 """
@@ -32,6 +32,7 @@ case "$key" in
   */iteration#4) emit draft.passed ;;
   */iteration#5) emit task.complete ;;
 esac
+case "$key" in */iteration#*) sleep "0.$((${#key} % 7))" ;; esac  # it works on after it has emitted
 case "$COTERIE_TURN" in
   review#1) echo 'verdict: revise' ;;
   review#*) echo 'verdict: approve' ;;
@@ -145,7 +146,9 @@ TARGETS = {
     "system": "topology.yaml",
 }
 OWNERS = 40
-"""Owners of one run, of which all but the last are killed."""
+"""Owners of one run, of which all but the last are killed or stopped."""
+ENDINGS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
+"""What ends an owner at a random moment; to a system the other two are its normal end."""
 
 
 class KilledRun:
@@ -161,10 +164,18 @@ class KilledRun:
         self.kind, self.folder, self.random = kind, folder, random.Random(f"{kind} {seed}")
         self.kills = 0
         self.repeated: list[str] = []
-        self.result: Any = None
         folder.mkdir(parents=True)
+        self.target = TARGETS.get(kind, "")
+        for name, text in self.files(seed).items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(text.replace("{here}", str(folder)))
+        (folder / "agent.sh").chmod(0o755)
+        (folder / "ledger").touch()
+
+    def files(self, seed: int) -> dict[str, str]:
+        """What is in the folder, by name."""
         adopt = "on-interrupt: adopt"
-        files = {
+        return {
             "agent.sh": AGENT,
             "inner.at": FLOW.replace("{own}", ""),
             "adopt.at": FLOW.replace("{own}", adopt),
@@ -175,15 +186,10 @@ class KilledRun:
             "loop-project/topology.toml": LOOP,
             "loop-project/autoloops.toml": LOOP_SETTINGS,
         }
-        for name, text in files.items():
-            (folder / name).parent.mkdir(exist_ok=True)
-            (folder / name).write_text(text.replace("{here}", str(folder)))
-        (folder / "agent.sh").chmod(0o755)
-        (folder / "ledger").touch()
 
     def play(self, *, kills: bool) -> None:
         """Run it to its end."""
-        words: tuple[str, ...] = ("run", TARGETS[self.kind], "go")
+        words: tuple[str, ...] = ("run", self.target, "go")
         for number in range(OWNERS):
             if kills and number < OWNERS - 1:
                 if not self._is_killed(*words):
@@ -203,7 +209,7 @@ class KilledRun:
         return any(one.get("topic") == "run.started" for one in self.records())
 
     def _is_killed(self, *words: str) -> bool:
-        """Start an owner, and kill it at a random append, commit or moment."""
+        """Start an owner, and kill it at a random append or commit, or end it at some moment; whether it ended so."""
         before, at = self.finished(), len(self.ledger())
         where = self.random.choice(["append", "append", "sync", "begin", "moment"])
         edge = self._cut_off_twice()
@@ -214,20 +220,25 @@ class KilledRun:
         if where == "moment":
             until(lambda: len(self.records()) > known or owner.poll() is not None)
             time.sleep(self.random.uniform(0.0, 1.5))  # the moment of the kill is what is tried
+            self.meddle(owner)
             while edge & self._cut_off_twice() and owner.poll() is None:
                 time.sleep(0.05)
-            owner.send_signal(signal.SIGKILL)
+            owner.send_signal(self.random.choice(ENDINGS[: 1 if self.kind == "system" else None]))
         try:
             status = owner.wait(300)
         except subprocess.TimeoutExpired:
             owner.kill()
             raise
         self._count(before, at)
-        assert status in (0, 1, -9), (words, place, status)
+        ends = {130, *(-sign for sign in ENDINGS)}  # 130: it stopped its run; else it had no handler yet, or no more
+        assert status in {0, 1, *ends}, (words, place, status)
         if status == 1:  # it completed before its owner was killed
-            ends = [one["outcome"] for one in self.records() if one.get("topic") == "run.finished"]
-            assert "completed" in ends, (words, place, ends)
-        return status == -9
+            outcomes = [one["outcome"] for one in self.records() if one.get("topic") == "run.finished"]
+            assert "completed" in outcomes, (words, place, outcomes)
+        return status in ends
+
+    def meddle(self, owner: "subprocess.Popen[str]") -> None:
+        """Do something to the run before its *owner* is ended at a random moment."""
 
     def _cut_off_twice(self) -> set[str]:
         """The turns that would fail if this owner were killed during them, too."""
@@ -269,18 +280,21 @@ class KilledRun:
         return Counter(f"{one['run']}/{one['turn']}" for one in self.records() if one.get("topic") == "turn.finished")
 
     def summary(self) -> dict[str, Any]:
-        """What an unkilled run of the same kind has, too: its turns without the name of the run, and its result."""
+        """What an unkilled run of the same kind has, too: its turns without the name of the run, and its results."""
         records = self.records()
         root = min((one["run"] for one in records if one["run"]), key=len)
         texts = {one["hash"]: one["text"] for one in records if one.get("topic") == "text"}
         events = sorted({f"{one['turn']} {one['event']}" for one in records if one.get("topic") == "event.emitted"})
-        last = {one["turn"] for one in records if one.get("event") == "task.complete"}  # needs no end: the run has one
         finished = sorted(
             (f"{one['run'].removeprefix(root)}/{one['turn']}", str(texts.get(one.get("text"), one.get("text"))))
             for one in records
-            if one.get("topic") == "turn.finished" and one["turn"] not in last
+            if one.get("topic") == "turn.finished"
         )
-        ends = [(one["run"].removeprefix(root), one["outcome"]) for one in records if one["topic"] == "run.finished"]
+        ends = [
+            (one["run"].removeprefix(root), one["outcome"], str((one.get("result") or {}).get("text")))
+            for one in records
+            if one["topic"] == "run.finished"
+        ]
         return {"finished": finished, "events": events, "ends": sorted(ends)}
 
     def orphans(self) -> list[str]:

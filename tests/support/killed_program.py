@@ -16,13 +16,13 @@ from typing import Any
 import killed
 import unsynced
 
-import coterie.backends.processes
+import coterie.agents.backends.processes
 import coterie.patterns.builtin.compound
 import coterie.patterns.builtin.ensemble
 import coterie.patterns.reference.execution  # noqa: F401 - once, before anything is forked
-from coterie.journal.jsonl import JsonlStore
-from coterie.journal.records import TurnFinished
-from coterie.kernel import retries
+from coterie.execution.kernel import retries
+from coterie.history.journal.jsonl import JsonlStore
+from coterie.history.journal.records import TurnFinished
 from coterie.patterns import (
     AgentInvocationResult,
     AgentRole,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from killed_compound import Thinkers, at_every_append
 
-from coterie.backends.base import Emitted, OnEvent, Request
-from coterie.planning.loops import plan_folder
+from coterie.agents.backends.base import Emitted, OnEvent, Request
+from coterie.team.planning.loops import plan_folder
 
 FILES = {
     "topology.toml": """

@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 
-from coterie.engines.commands import Emit, Reply
-from coterie.engines.loop import LoopEngine
-from coterie.journal import records as r
-from coterie.journal.jsonl import JsonlStore
-from coterie.kernel.commands import Effect, ReadPlan, Start, Wait
-from coterie.kernel.core import Appending, Core
-from coterie.kernel.takeover_records import take_over
-from coterie.kinds import kind_of
-from coterie.planning.loop import LoopPlan, ParallelPlan, ReviewPlan, RolePlan
-from coterie.planning.plan import AgentPlan, Limits, Plan, to_json
+from coterie.execution.kernel.commands import Effect, ReadPlan, Start, Wait
+from coterie.execution.kernel.core import Appending, Core
+from coterie.execution.kernel.takeover_records import take_over
+from coterie.execution.kinds import kind_of
+from coterie.history.engines.commands import Emit, Reply
+from coterie.history.engines.loop import LoopEngine
+from coterie.history.journal import records as r
+from coterie.history.journal.jsonl import JsonlStore
+from coterie.team.planning.loop import LoopPlan, ParallelPlan, ReviewPlan, RolePlan
+from coterie.team.planning.plan import AgentPlan, Limits, Plan, to_json
 
 HANDOFF = (
     ("loop.start", ("planner",)),
@@ -113,6 +113,13 @@ class Play:
         else:
             failed = r.AttemptFailed(turn=name, attempt=attempt, kind=kind, reason=f"{kind}!", **more)
             self._said(self.core.accept(self.now, failed))
+
+    def end_owner(self, reason: str) -> None:
+        """The owner ends during an attempt for *reason*, by a `crash` or with a record; another takes over."""
+        if reason != "crash":
+            self.core.cut_off(self.now, self.turn, reason)
+            self.core.stop(self.now, reason)
+        self.crash()
 
     def does(self, *events: str) -> None:
         """Play a turn for each of *events*: it emits that, and ends."""

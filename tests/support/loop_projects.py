@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from coterie.cli.team_file import plan_for_a_run
-from coterie.planning.loop import LoopGiven
-from coterie.runs import launch
-from coterie.runs.outcome import Outcome
-from coterie.runs.repository import Runs
+from coterie.execution.runs import launch
+from coterie.execution.runs.outcome import Outcome
+from coterie.execution.runs.repository import Runs
+from coterie.interfaces.cli.team_file import plan_for_a_run
+from coterie.team.planning.loop import LoopGiven
 
 STATE = Path(".autoloop")
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from coterie.diagnostics import Diagnostic
-from coterie.planning.loop import LoopGiven, LoopPlan
-from coterie.planning.loops import plan_folder
-from coterie.planning.plan import Plan
+from coterie.base.diagnostics import Diagnostic
+from coterie.team.planning.loop import LoopGiven, LoopPlan
+from coterie.team.planning.loops import plan_folder
+from coterie.team.planning.plan import Plan
 
 TWO = """\
 name = "pair"

@@ -5,8 +5,8 @@ from typing import Any
 
 from stage import flow
 
-from coterie.journal.records import NO_USAGE, Record, RunFinished, RunStopped, Usage
-from coterie.planning.plan import AgentPlan, Plan
+from coterie.history.journal.records import NO_USAGE, Record, RunFinished, RunStopped, Usage
+from coterie.team.planning.plan import AgentPlan, Plan
 
 
 def nested(depth: int, leaf: Plan | None = None, **fields: Any) -> AgentPlan:

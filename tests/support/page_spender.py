@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from coterie.backends.base import NO_ABILITIES, Abilities, Answer, AttemptRef, OnEvent, Request, Unknown
-from coterie.clock import SystemClock
-from coterie.journal.jsonl import JsonlStore
-from coterie.journal.records import AttemptLaunched, Usage
-from coterie.kernel.owner import OwnerOptions, RunPorts
-from coterie.kernel.shell import Shell
-from coterie.kernel.turns import CompletedSession
-from coterie.kinds import kind_of
-from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
-from coterie.topology.model import ArrowGroup
+from coterie.agents.backends.base import NO_ABILITIES, Abilities, Answer, AttemptRef, OnEvent, Request, Unknown
+from coterie.base.clock import SystemClock
+from coterie.execution.kernel.owner import OwnerOptions, RunPorts
+from coterie.execution.kernel.shell import Shell
+from coterie.execution.kernel.turns import CompletedSession
+from coterie.execution.kinds import kind_of
+from coterie.history.journal.jsonl import JsonlStore
+from coterie.history.journal.records import AttemptLaunched, Usage
+from coterie.team.planning.plan import AgentPlan, FlowPlan, Limits, Plan
+from coterie.team.topology.model import ArrowGroup
 
 BIG = "many-turns"
 """The id of the run."""

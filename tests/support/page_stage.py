@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import msgspec
 
-from coterie.runs.repository import LocalRuns
-from coterie.ui.serve import PageOptions, PageServer
+from coterie.execution.runs.repository import LocalRuns
+from coterie.interfaces.ui.serve import PageOptions, PageServer
 
 ACTS = {"x-coterie": "1"}
 

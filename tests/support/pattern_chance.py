@@ -6,11 +6,11 @@ from typing import Any
 
 from pattern_play import Performance, Says
 
-from coterie.backends.base import Request, Result
-from coterie.engines.patterns.engine import calls_of
-from coterie.engines.patterns.registry import Calls
-from coterie.planning.pattern import PatternPlan
-from coterie.planning.plan import Plan
+from coterie.agents.backends.base import Request, Result
+from coterie.history.engines.patterns.engine import calls_of
+from coterie.history.engines.patterns.registry import Calls
+from coterie.team.planning.pattern import PatternPlan
+from coterie.team.planning.plan import Plan
 
 Drawn = Callable[[Random, Request], Result]
 """What an agent says to a request, drawn at random."""

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from pattern_chance import chance, told
 from pattern_play import Performance, pattern
 
-from coterie.backends.base import Answer, Failure, Request, Result
-from coterie.planning.plan import Plan
+from coterie.agents.backends.base import Answer, Failure, Request, Result
+from coterie.team.planning.plan import Plan
 
 SAID = (
     *("", " ", "{", "}", "[", "null", "true", "false", "42", '"x"', "[]", "{}", "[1, 2]", '{"a": 1}', "NaN", "1e999"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from pattern_cases import Call, Case, Played, script_of
 
-from coterie.backends.base import (
+from coterie.agents.backends.base import (
     NO_ABILITIES,
     Abilities,
     Answer,
@@ -18,21 +18,21 @@ from coterie.backends.base import (
     Result,
     Unknown,
 )
-from coterie.backends.scripted import path_of
-from coterie.clock import VirtualClock
-from coterie.diagnostics import Severity
-from coterie.engines.patterns.engine import team_of
-from coterie.engines.patterns.registry import Calls, definition
-from coterie.journal.memory import MemoryStore
-from coterie.journal.records import AttemptLaunched, Record, Usage
-from coterie.kernel.owner import OwnerOptions, RunPorts
-from coterie.kernel.run_exit import RunExit
-from coterie.kernel.shell import Shell
-from coterie.kinds import kind_of
+from coterie.agents.backends.scripted import path_of
+from coterie.base.clock import VirtualClock
+from coterie.base.diagnostics import Severity
+from coterie.execution.kernel.owner import OwnerOptions, RunPorts
+from coterie.execution.kernel.run_exit import RunExit
+from coterie.execution.kernel.shell import Shell
+from coterie.execution.kinds import kind_of
+from coterie.history.engines.patterns.engine import team_of
+from coterie.history.engines.patterns.registry import Calls, definition
+from coterie.history.journal.memory import MemoryStore
+from coterie.history.journal.records import AttemptLaunched, Record, Usage
 from coterie.patterns.builtin.pipeline import PipelineSettings
-from coterie.planning.pattern import PatternPlan, SlotPlan
-from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
-from coterie.topology.patterns.kinds import KINDS, faults, read_config
+from coterie.team.planning.pattern import PatternPlan, SlotPlan
+from coterie.team.planning.plan import AgentPlan, Limits, Plan, Wanted
+from coterie.team.topology.patterns.kinds import KINDS, faults, read_config
 
 Says = Callable[[str, Request], tuple[Result, float]]
 """What the agent at a path (`sub/slot`) says to a request, and how many seconds it takes."""

@@ -1,8 +1,8 @@
 """Run a team of patterns with simulated agents: only the engine, without journal, shell or time.
 
 The code that asks, judges, counts and stops is the one that a run executes: the generator of the pattern under
-`coterie.engines.patterns.engine`. Replies are processed in the order of the questions, and failed attempts are repeated
-as often as the agent's plan allows, as in a run.
+`coterie.history.engines.patterns.engine`. Replies are processed in the order of the questions, and failed attempts are
+repeated as often as the agent's plan allows, as in a run.
 """
 
 from collections import deque
@@ -10,16 +10,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from coterie.backends.base import Failure
-from coterie.engines.commands import Ask, Cancel, Finish, Reply
-from coterie.engines.patterns.engine import PatternEngine
-from coterie.engines.patterns.registry import definition
+from coterie.agents.backends.base import Failure
 from coterie.errors import UsageError
-from coterie.journal.records import AttemptFailed, Record, RunStarted, TurnFailed
-from coterie.kernel.children import reply_of
-from coterie.kinds import kind_of
-from coterie.planning.pattern import PatternPlan
-from coterie.planning.plan import AgentPlan, Plan
+from coterie.execution.kernel.children import reply_of
+from coterie.execution.kinds import kind_of
+from coterie.history.engines.commands import Ask, Cancel, Finish, Reply
+from coterie.history.engines.patterns.engine import PatternEngine
+from coterie.history.engines.patterns.registry import definition
+from coterie.history.journal.records import AttemptFailed, Record, RunStarted, TurnFailed
+from coterie.team.planning.pattern import PatternPlan
+from coterie.team.planning.plan import AgentPlan, Plan
 from coterie.testing.simulated_agents import Assumptions, SimulatedAgents, SimulatedTurn, is_right, turn_number
 
 

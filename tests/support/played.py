@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
-from coterie.engines.commands import Engine
-from coterie.kinds import Kind
-from coterie.planning.plan import AgentPlan, Plan
+from coterie.execution.kinds import Kind
+from coterie.history.engines.commands import Engine
+from coterie.team.planning.plan import AgentPlan, Plan
 
 MakeEngine = Callable[[Plan], tuple[Engine, Mapping[str, AgentPlan]]]
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from coterie.runs import control
-from coterie.runs.messages import RunMessage, Verdict
-from coterie.runs.repository import run_in
+from coterie.execution.runs import control
+from coterie.execution.runs.messages import RunMessage, Verdict
+from coterie.execution.runs.repository import run_in
 
 
 def send(folder: Path, message: RunMessage) -> Verdict:

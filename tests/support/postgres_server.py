@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from coterie.backends.processes import alive, started
+from coterie.agents.backends.processes import alive, started
 
 _QUICK = ("fsync=off", "max_connections=100", "shared_buffers=16MB")
 """It need not outlive a power cut; what it has committed does outlive its own kill."""

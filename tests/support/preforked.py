@@ -6,7 +6,7 @@ process like any: its own session, folder, environment, standard streams and exi
 
 What is about start-up or terminals starts a real process instead. So does everything here where the
 variable `COTERIE_TESTS_REAL` is set, where the system has no process descriptors (`os.pidfd_open`), and for a command
-whose environment tells Python how to start. `tests/cli/test_cli_preforked.py` holds the two to the same.
+whose environment tells Python how to start. `tests/interfaces/cli/test_cli_preforked.py` holds the two to the same.
 """
 
 import atexit
@@ -34,7 +34,7 @@ REAL = [sys.executable, "-m", "coterie"]
 _AFTER_START = {"PYTHONUNBUFFERED"}
 """What the environment can tell Python that a forked child can still do."""
 
-_SHIM = """import _signal, _socket, os
+_SHIM = """import _signal, _socket, os, select
 
 words = [os.fsencode(word) for word in __import__("sys").argv[1:]]
 lists = [[{path!r} or os.getcwdb(), os.getcwdb()], words, [name + b"=" + value for name, value in os.environb.items()]]
@@ -44,7 +44,20 @@ server.connect({address!r})
 streams = b"".join(number.to_bytes(4, {order!r}) for number in range(3))
 server.sendmsg([len(asked).to_bytes(8, {order!r})], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
 server.sendall(asked)
-told = lambda: int.from_bytes(server.recv(8, _socket.MSG_WAITALL), {order!r}, signed=True)
+signalled, wakeup = os.pipe()
+os.set_blocking(wakeup, False)
+_signal.set_wakeup_fd(wakeup)
+poller = select.poll()
+poller.register(server, select.POLLIN)
+poller.register(signalled, select.POLLIN)
+
+
+def told():
+    while server.fileno() not in dict(poller.poll()):  # a signal just before a `recv` would wait for its end
+        os.read(signalled, 99)
+    return int.from_bytes(server.recv(8, _socket.MSG_WAITALL), {order!r}, signed=True)
+
+
 child = told()
 for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP):
     _signal.signal(number, lambda number, frame: os.kill(child, number))

@@ -34,7 +34,13 @@ LIMITS = "COTERIE_TESTS_LIMITS"
 NUMBER = struct.Struct("=q")
 """How a length, a process id and an exit status are sent."""
 
-LEFT_OUT = ("coterie.__main__", "coterie.backends.models.", "coterie.lsp", "coterie.patterns.rows", "coterie.testing")
+LEFT_OUT = (
+    "coterie.__main__",
+    "coterie.agents.backends.models.",
+    "coterie.interfaces.lsp",
+    "coterie.patterns.rows",
+    "coterie.testing",
+)
 """What is loaded by the commands that want it: it needs more than coterie itself does, or is for tests."""
 
 
@@ -119,7 +125,7 @@ def _become(asked: bytes, streams: Sequence[int]) -> None:
             for kind, most in zip((resource.RLIMIT_AS, resource.RLIMIT_CPU), map(int, limits.split()), strict=True):
                 resource.setrlimit(kind, (most, most))
         if "simulate" not in words and not any(word.startswith("--rehearse") for word in words):
-            from coterie.kernel import retries
+            from coterie.execution.kernel import retries
 
             retries.BACKOFF_FIRST = 0.05  # a run in real time: the tests of retries are in virtual time
         status = __main__.main()
@@ -170,7 +176,7 @@ def load() -> None:
     """Load the command line, and all that its commands load later."""
     import coterie
 
-    for name in ("asyncio", "concurrent.futures.thread", "typer.main", "coterie.__main__"):
+    for name in ("asyncio", "concurrent.futures.thread", "argparse", "coterie.__main__"):
         importlib.import_module(name)
 
     def walk(path: Sequence[str], prefix: str) -> None:

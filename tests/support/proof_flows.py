@@ -4,10 +4,10 @@ import random
 
 from msgspec.structs import replace
 
-from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
-from coterie.topology.conditions import Condition, Operator
-from coterie.topology.loops import unbounded
-from coterie.topology.model import ArrowGroup, Flow
+from coterie.team.planning.plan import AgentPlan, FlowPlan, MappedFlowPlan, MapPlan, Plan, Wanted
+from coterie.team.topology.conditions import Condition, Operator
+from coterie.team.topology.loops import unbounded
+from coterie.team.topology.model import ArrowGroup, Flow
 
 VALUES = ("x", "y")
 
@@ -34,6 +34,41 @@ def nested_plan(seed: int, depth: int = 2) -> Plan:
             child = nested_plan(dice.randrange(1 << 30), depth - 1)
             agents[name] = replace(agents[name], kind="topology", child=child)
     return replace(plan, agents=agents)
+
+
+def mapped_proof_plan(seed: int) -> Plan:
+    """A flow of 2 to 4 nodes that ends whatever its agents answer, some of whose nodes are mapped over lists."""
+    dice = random.Random(f"mapped proof {seed}")
+    while True:
+        plan = proof_plan(dice.randrange(1 << 30), most=4)
+        flow = plan.coordination
+        assert isinstance(flow, FlowPlan)
+        names, agents = sorted(flow.mentions), dict(plan.agents)
+        maps = {name: _map(dice, name, names[:n]) for n, name in enumerate(names) if dice.random() < 0.4}
+        for giver in {one.agent for one in maps.values()} - {"input"}:
+            agents[giver] = replace(agents[giver], outputs=(*agents[giver].outputs, Wanted(name="l", type="list")))
+        for name, one in maps.items():
+            if one.tolerate is not None and agents[name].on_fail in ("skip", "continue"):
+                maps[name] = replace(one, tolerate=None)
+        groups = tuple(replace(group, when=_over(dice, group.when, maps)) for group in flow.groups)
+        if maps:
+            made = MappedFlowPlan(mentions=flow.mentions, groups=groups, maps=maps)
+            return replace(plan, agents=agents, coordination=made)
+
+
+def _map(dice: random.Random, name: str, earlier: list[str]) -> MapPlan:
+    return MapPlan(
+        agent=dice.choice([*earlier, *earlier, *earlier, "input"]),
+        field="l",
+        at_most=dice.choice([1, 2, 2]),
+        at_once=dice.choice([None, 1, 2]),
+        on_more=dice.choice(["fail", "first"]),
+        tolerate=dice.choice([None, None, 1, "50%"]),
+    )
+
+
+def _over(dice: random.Random, when: Condition | None, maps: dict[str, MapPlan]) -> Condition | None:
+    return replace(when, over=dice.choice(["any", "all"])) if when is not None and when.agent in maps else when
 
 
 def _plan(dice: random.Random, seed: int, size: int) -> Plan:

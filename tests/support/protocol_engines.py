@@ -5,10 +5,11 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from coterie.engines.commands import Ask, Command, Emit, Engine, Finish, Note, Reload, Reply, Stop
-from coterie.engines.generator import AgentFailed, Conversation, GeneratorEngine, Question, Together
-from coterie.engines.replies import judge_reply
-from coterie.journal.records import (
+from coterie.history.engines.commands import Ask, Command, Emit, Engine, Finish, Note, Reload, Reply, Stop
+from coterie.history.engines.generator import GeneratorEngine
+from coterie.history.engines.questions import AgentFailed, Conversation, Question, Together
+from coterie.history.engines.replies import judge_reply
+from coterie.history.journal.records import (
     ConfigChanged,
     ConfigRejected,
     EventEmitted,
@@ -20,7 +21,7 @@ from coterie.journal.records import (
     TurnFailed,
     TurnFinished,
 )
-from coterie.planning.plan import AgentPlan, Plan
+from coterie.team.planning.plan import AgentPlan, Plan
 
 
 def debate(given: dict[str, Any]) -> Conversation:

@@ -4,9 +4,9 @@ import random
 
 from msgspec.structs import replace
 
-from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
-from coterie.topology.conditions import Condition, Operator
-from coterie.topology.model import ArrowGroup
+from coterie.team.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
+from coterie.team.topology.conditions import Condition, Operator
+from coterie.team.topology.model import ArrowGroup
 
 VERDICTS = ("approve", "revise")
 

@@ -2,8 +2,8 @@
 
 import random
 
-from coterie.planning.loop import LoopPlan, ParallelPlan, ReviewPlan, RolePlan
-from coterie.planning.plan import AgentPlan, Plan
+from coterie.team.planning.loop import LoopPlan, ParallelPlan, ReviewPlan, RolePlan
+from coterie.team.planning.plan import AgentPlan, Plan
 
 EVENTS = ("a.ready", "b.ready", "c.ready", "d.failed", "task.complete")
 KEYS = ("loop.start", *EVENTS, "/.*\\.ready/", "a.ready.parallel.joined", "nobody.emits")

@@ -5,8 +5,8 @@ import random
 from pattern_play import pattern
 from stage import flow
 
-from coterie.planning.loop import LoopPlan, RolePlan
-from coterie.planning.plan import AgentPlan, Plan
+from coterie.team.planning.loop import LoopPlan, RolePlan
+from coterie.team.planning.plan import AgentPlan, Plan
 
 
 def random_nest(seed: int) -> Plan:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pattern_cases import Call, Case, Played, script_of
 
-from coterie.clock import VirtualClock
+from coterie.base.clock import VirtualClock
 from coterie.patterns import (
     AgentRole,
     AgentType,

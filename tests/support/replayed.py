@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from coterie.base.ids import child_run_id
 from coterie.errors import NoSuchRun
-from coterie.ids import child_run_id
-from coterie.journal.memory import MemoryStore
-from coterie.journal.records import TurnStarted
-from coterie.planning.plan import Plan
-from coterie.runs import rehearsal
+from coterie.execution.runs import rehearsal
+from coterie.history.journal.memory import MemoryStore
+from coterie.history.journal.records import TurnStarted
+from coterie.team.planning.plan import Plan
 
 
 def replay(plan: Plan, script: Any) -> tuple[Any, Counter[str]]:

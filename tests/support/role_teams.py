@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from coterie.backends.base import (
+from coterie.agents.backends.base import (
     NO_ABILITIES,
     Abilities,
     Answer,
@@ -17,12 +17,12 @@ from coterie.backends.base import (
     Result,
     Unknown,
 )
-from coterie.formats import read_text
-from coterie.journal.records import AttemptLaunched, Usage
-from coterie.planning import plan_or_raise
-from coterie.planning.loop import LoopPlan, RolePlan
-from coterie.planning.plan import AgentPlan, Plan
-from coterie.topology.conditions import Condition, comparison
+from coterie.history.journal.records import AttemptLaunched, Usage
+from coterie.team.formats import read_text
+from coterie.team.planning import plan_or_raise
+from coterie.team.planning.loop import LoopPlan, RolePlan
+from coterie.team.planning.plan import AgentPlan, Plan
+from coterie.team.topology.conditions import Condition, comparison
 
 JURY = """
 pattern: {type: crosscheck, name: jury, slots: {primary: a, checker_0: a, checker_1: a}}

@@ -8,20 +8,20 @@ import msgspec
 from sqlalchemy import URL, select
 from sqlmodel import SQLModel
 
-from coterie.backends.base import NO_ABILITIES, Abilities, Answer, AttemptRef, OnEvent, Request, Result, Unknown
-from coterie.clock import SystemClock
-from coterie.journal.base import Store
-from coterie.journal.memory import MemoryStore
-from coterie.journal.records import AttemptLaunched
-from coterie.kernel.owner import Observers, RunPorts
-from coterie.kernel.run_exit import RunExit
-from coterie.kernel.shell import Shell
-from coterie.kinds import Observe, kind_of
+from coterie.agents.backends.base import NO_ABILITIES, Abilities, Answer, AttemptRef, OnEvent, Request, Result, Unknown
+from coterie.base.clock import SystemClock
+from coterie.execution.kernel.owner import Observers, RunPorts
+from coterie.execution.kernel.run_exit import RunExit
+from coterie.execution.kernel.shell import Shell
+from coterie.execution.kinds import Observe, kind_of
+from coterie.history.journal.base import Store
+from coterie.history.journal.memory import MemoryStore
+from coterie.history.journal.records import AttemptLaunched
 from coterie.patterns.rows import models
 from coterie.patterns.rows.engine import READS, open_engine
-from coterie.planning.pattern import PatternPlan, SlotPlan
-from coterie.planning.plan import AgentPlan, Plan
-from coterie.topology.patterns.kinds import KINDS, read_config
+from coterie.team.planning.pattern import PatternPlan, SlotPlan
+from coterie.team.planning.plan import AgentPlan, Plan
+from coterie.team.topology.patterns.kinds import KINDS, read_config
 
 Says = Callable[[Request], Awaitable[Result]]
 
@@ -65,7 +65,7 @@ async def play(
     """Start *run*, or take it over *again*, with agents that say what *says* says."""
     shell = Shell(
         RunPorts(store=store or MemoryStore(), turns=_Troupe(says), clock=SystemClock(), make_kind=kind_of),
-        observers=Observers(observe=observe),
+        observers=Observers(observe=[observe] if observe is not None else []),
     )
     return await (shell.resume(run, plan) if again else shell.start(run, plan, dict(given)))
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from asking import RUN
 
-from coterie.backends.attempt import prepared
-from coterie.backends.base import Request
-from coterie.planning.plan import AgentPlan
+from coterie.agents.backends.attempt import prepared
+from coterie.agents.backends.base import Request
+from coterie.team.planning.plan import AgentPlan
 
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
 

@@ -1,14 +1,20 @@
 """Runs whose agents report what they cost, and whose owners are killed after any record."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 from stage import Cast, Stage, Streamed
 
-from coterie.backends.base import Answer, Emitted, Event, Request, Used
-from coterie.journal.memory import MemoryStore, MemoryWriter
-from coterie.journal.records import (
+from coterie.agents.backends.base import Answer, AttemptRef, Emitted, Event, Request, Used
+from coterie.execution.kernel.attempt_files import AttemptFiles, AttemptPlace
+from coterie.execution.kernel.run_exit import RunExit
+from coterie.execution.kernel.turns import TurnEvent
+from coterie.execution.runs.messages import RunMessage
+from coterie.execution.runs.messages.verdicts import Sender, take
+from coterie.history.journal.memory import MemoryStore, MemoryWriter
+from coterie.history.journal.records import (
     AttemptFailed,
     AttemptInterrupted,
     Record,
@@ -17,11 +23,7 @@ from coterie.journal.records import (
     TurnStarted,
     Usage,
 )
-from coterie.kernel.attempt_files import AttemptFiles
-from coterie.kernel.run_exit import RunExit
-from coterie.planning.plan import Limits, Plan
-from coterie.runs.messages import RunMessage
-from coterie.runs.messages.verdicts import Sender, take
+from coterie.team.planning.plan import Limits, Plan
 
 Attempt = tuple[str, str, int]
 """Its run, its turn, its number."""
@@ -52,13 +54,18 @@ class ReportedUsage(AttemptFiles):
     def __init__(self, store: OrderedStore) -> None:
         self.store = store
         self.reports: list[tuple[int, Attempt, Usage]] = []
+        self.attempts: dict[Path, Attempt] = {}
 
-    def stream(self, run: str, turn: str, attempt: int, event: Event) -> None:
+    def place(self, ref: AttemptRef, transcript: Callable[[str, str], str]) -> AttemptPlace:
+        self.attempts[folder := Path(ref.marker)] = (ref.run, ref.turn, ref.attempt)
+        return AttemptPlace(folder=folder)
+
+    def stream(self, folder: Path, event: TurnEvent) -> None:
         if isinstance(event, Used):
-            self.reports.append((len(self.store.log), (run, turn, attempt), event.usage))
+            self.reports.append((len(self.store.log), self.attempts[folder], event.usage))
 
-    def used(self, run: str, turn: str, attempt: int) -> list[Usage]:
-        return [one for _, key, one in self.reports if key == (run, turn, attempt)]
+    def used(self, ref: AttemptRef) -> list[Usage]:
+        return [one for _, key, one in self.reports if key == (ref.run, ref.turn, ref.attempt)]
 
 
 class Costs:
@@ -180,4 +187,5 @@ class Spending:
         for run, one in self.store.log:
             if isinstance(one, TurnFinished) and (run, one.turn, one.attempt) == attempt:
                 return one.usage.cost
-        return max((one.cost for one in self.files.used(*attempt)), default=0.0)
+        run, turn, n = attempt
+        return max((one.cost for one in self.files.used(AttemptRef(run=run, turn=turn, attempt=n))), default=0.0)

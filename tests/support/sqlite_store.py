@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from coterie.errors import JournalFailed, NoSuchRun
-from coterie.journal.codec import Decoder, Encoder
-from coterie.journal.jsonl import folder_of
-from coterie.journal.lock import RunLock, is_held
-from coterie.journal.records import Record, RunFinished, RunStopped
-from coterie.journal.rules import Claims, at_rest, check_claim, check_next, root_of
-from coterie.journal.status import RunStatus
+from coterie.history.journal.codec import Decoder, Encoder
+from coterie.history.journal.jsonl import folder_of
+from coterie.history.journal.lock import RunLock, is_held
+from coterie.history.journal.records import Record, RunFinished, RunStopped
+from coterie.history.journal.rules import Claims, at_rest, check_claim, check_next, root_of
+from coterie.history.journal.status import RunStatus
 
 
 class SqliteStore:

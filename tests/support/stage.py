@@ -1,7 +1,6 @@
 """A stage for runs: agents that do as told, in virtual time, on a journal in memory."""
 
 import asyncio
-import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -9,16 +8,27 @@ from typing import Any
 
 from msgspec import Struct
 
-from coterie.backends.base import Abilities, Answer, AttemptRef, Event, Failure, OnEvent, Request, Result, Unknown, Used
-from coterie.clock import VirtualClock
-from coterie.journal.memory import MemoryStore
-from coterie.journal.records import NO_USAGE, AttemptLaunched, Record
-from coterie.kernel.owner import Observers, OwnerOptions, RunPorts
-from coterie.kernel.run_exit import RunExit
-from coterie.kernel.shell import Shell
-from coterie.kinds import kind_of
-from coterie.planning.plan import AgentPlan, FlowPlan, Limits, Plan
-from coterie.topology.model import ArrowGroup
+from coterie.agents.backends.base import (
+    Abilities,
+    Answer,
+    AttemptRef,
+    Event,
+    Failure,
+    OnEvent,
+    Request,
+    Result,
+    Unknown,
+    Used,
+)
+from coterie.base.clock import VirtualClock
+from coterie.execution.kernel.owner import Observers, OwnerOptions, RunPorts
+from coterie.execution.kernel.run_exit import RunExit
+from coterie.execution.kernel.shell import Shell
+from coterie.execution.kinds import kind_of
+from coterie.history.journal.memory import MemoryStore
+from coterie.history.journal.records import NO_USAGE, AttemptLaunched, Record
+from coterie.team.planning.plan import AgentPlan, FlowPlan, Limits, Plan
+from coterie.team.topology.model import ArrowGroup
 
 
 class Streamed(Struct, frozen=True):
@@ -114,7 +124,7 @@ class Part:
         return False
 
 
-_OF_OWNERS = [{field.name for field in dataclasses.fields(one)} for one in (OwnerOptions, Observers)]
+_OF_OWNERS = [{*one.__struct_fields__} for one in (OwnerOptions, Observers)]
 
 
 class Stage:

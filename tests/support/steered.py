@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from stage import Behaviour, Cast, Part, Stage
 
-from coterie.backends.base import OnEvent, Request
-from coterie.planning.plan import Plan
-from coterie.runs.messages import RunMessage, Verdict
-from coterie.runs.messages.verdicts import Sender, take
+from coterie.agents.backends.base import OnEvent, Request
+from coterie.execution.runs.messages import RunMessage, Verdict
+from coterie.execution.runs.messages.verdicts import Sender, take
+from coterie.team.planning.plan import Plan
 
 
 class Steered(Cast):

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from coterie.actors.exits import Down, Exit
-from coterie.actors.supervision.spec import ChildSpec
-from coterie.actors.supervision.supervisor import SupervisorActor
-from coterie.journal.records.actor import SupervisorFailed
-from coterie.journal.records.base import Record
+from coterie.agents.actors.exits import Down, Exit
+from coterie.agents.actors.supervision.spec import ChildSpec
+from coterie.agents.actors.supervision.supervisor import SupervisorActor
+from coterie.history.journal.records.actor import SupervisorFailed
+from coterie.history.journal.records.base import Record
 
 
 class Boom(Exception):

@@ -29,10 +29,12 @@ class TcpGate:
         self.place = "{}:{}".format(*server.sockets[0].getsockname())
         started.set()
         self._loop.run_forever()
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
         server.close()
-        self._loop.run_until_complete(asyncio.sleep(0.01))
+        forwarding = asyncio.all_tasks(self._loop)
+        for task in forwarding:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*forwarding, return_exceptions=True))
+        self._loop.run_until_complete(asyncio.sleep(0.01))  # transports close their sockets
         self._loop.close()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

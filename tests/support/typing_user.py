@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
-from coterie.cli.app import main
+from coterie.interfaces.cli.app import main
 
 
 class Shown(NamedTuple):
@@ -54,7 +54,7 @@ def _streams(line: int) -> Iterator[None]:
         open(os.dup(line), encoding="utf-8") as keys,
         open(os.dup(line), "w", encoding="utf-8") as screen,
         patch.object(sys, "stdin", keys),
-        patch("coterie.waits.SILENCE", inf),  # a busy machine would show what it waits for
+        patch("coterie.base.waits.SILENCE", inf),  # a busy machine would show what it waits for
         patch.object(sys, "stderr", screen),
         patch.dict(os.environ, {"COLUMNS": "80", "LINES": "24", "TERM": "xterm"}),
     ):

@@ -10,7 +10,9 @@ import os
 def apply() -> None:
     """Have `os.fsync` and `os.fdatasync` of this process do no more than check the descriptor."""
     if not os.environ.get("COTERIE_TESTS_REAL"):
-        os.fsync = os.fdatasync = _checked
+        os.fsync = _checked
+        if hasattr(os, "fdatasync"):
+            os.fdatasync = _checked
 
 
 def _checked(fd: int) -> None:

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from coterie.actors.child import AgentChild
-from coterie.actors.message import Message
-from coterie.actors.node import ActorNode
-from coterie.actors.process import AgentProcess
-from coterie.actors.supervision.spec import ChildSpec
-from coterie.actors.transports.choose import transport_for
-from coterie.planning.system import TransportPlan
+from coterie.agents.actors.child import AgentChild
+from coterie.agents.actors.message import Message
+from coterie.agents.actors.node import ActorNode
+from coterie.agents.actors.process import AgentProcess
+from coterie.agents.actors.supervision.spec import ChildSpec
+from coterie.agents.actors.transports.choose import transport_for
+from coterie.team.planning.system import TransportPlan
 
 
 class Noting(AgentProcess):
@@ -84,6 +84,10 @@ class Worker:
     def wait_until_ready(self) -> None:
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == b"ready\n"
+
+    def written(self) -> int:
+        """Bytes of the log."""
+        return self.log.stat().st_size if self.log.exists() else 0
 
     def handled(self) -> list[Handled]:
         lines = self.log.read_text().splitlines() if self.log.exists() else []

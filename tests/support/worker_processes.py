@@ -15,7 +15,7 @@ import preforked
 import preforking
 from until import soon
 
-from coterie.actors.runtime import Runtime
+from coterie.agents.actors.runtime import Runtime
 
 AGENTS = '''
 import asyncio

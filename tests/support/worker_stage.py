@@ -7,19 +7,19 @@ from typing import Any
 from memory_carrier import MemoryHub
 from until import soon
 
-from coterie.actors.hosted import SystemPorts
-from coterie.actors.message import Message
-from coterie.actors.plugins.base import ModelResponse
-from coterie.actors.plugins.plugins import Plugins
-from coterie.actors.process import AgentProcess
-from coterie.actors.state.in_memory import InMemoryStateStore
-from coterie.actors.system import ActorSystem
-from coterie.actors.transports.peer_transport import PeerTransport
-from coterie.actors.workers.host import WorkerSystem
-from coterie.actors.workers.requests import fingerprint
-from coterie.clock import VirtualClock
-from coterie.journal.records import Record
-from coterie.planning.system import ActorPlan, ChildPlan, SupervisorPlan, SystemPlan
+from coterie.agents.actors.hosted import SystemPorts
+from coterie.agents.actors.message import Message
+from coterie.agents.actors.plugins.base import ModelResponse
+from coterie.agents.actors.plugins.plugins import Plugins
+from coterie.agents.actors.process import AgentProcess
+from coterie.agents.actors.state.in_memory import InMemoryStateStore
+from coterie.agents.actors.system import ActorSystem
+from coterie.agents.actors.transports.peer_transport import PeerTransport
+from coterie.agents.actors.workers.host import WorkerSystem
+from coterie.agents.actors.workers.requests import fingerprint
+from coterie.base.clock import VirtualClock
+from coterie.history.journal.records import Record
+from coterie.team.planning.system import ActorPlan, ChildPlan, SupervisorPlan, SystemPlan
 
 
 class Worker(AgentProcess):

@@ -8,12 +8,12 @@ import pytest
 from pattern_play import pattern
 from pattern_trials import measure, play
 
-from coterie.engines.patterns.aggregation import Candidate, weighted
-from coterie.engines.patterns.consensus import CheckVerdict, decide
-from coterie.planning.pattern import PatternPlan
-from coterie.planning.plan import AgentPlan, Plan
+from coterie.history.engines.patterns.aggregation import Candidate, weighted
+from coterie.history.engines.patterns.consensus import CheckVerdict, ConsensusRules, decide
+from coterie.team.planning.pattern import PatternPlan
+from coterie.team.planning.plan import AgentPlan, Plan
+from coterie.team.topology.patterns.configs import Weights
 from coterie.testing.simulated_agents import RIGHT, Assumptions, SimulatedAgents, Skill, is_right
-from coterie.topology.patterns.configs import Weights
 
 pytestmark = pytest.mark.once
 
@@ -194,7 +194,7 @@ def test_a_weighted_consensus_errs_to_neither_side() -> None:
                 CheckVerdict(f"c{n}", truth if one else not truth, p)
                 for n, (p, one) in enumerate(zip(EXPERT, right, strict=True))
             ]
-            wrong[truth] += chance * (decide(said, "weighted").approved is not truth)
+            wrong[truth] += chance * (decide(said, ConsensusRules(method="weighted")).approved is not truth)
 
     assert wrong[True] == pytest.approx(wrong[False])
     assert wrong[True] == pytest.approx(0.05, abs=0.005)

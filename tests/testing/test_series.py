@@ -6,13 +6,13 @@ from bundles import bundle
 from protocol_engines import agents
 from random_flows import random_flow_plan
 
-from coterie.kernel.driven_run import DrivenRun
-from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
+from coterie.team.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
+from coterie.team.topology.conditions import Condition, Operator
+from coterie.team.topology.model import ArrowGroup
 from coterie.testing import simulate
 from coterie.testing.random_replies import choices
 from coterie.testing.series import CHUNK, Series, simulate_many
-from coterie.topology.conditions import Condition, Operator
-from coterie.topology.model import ArrowGroup
+from coterie.testing.simulated import SimulatedWriter
 
 pytestmark = pytest.mark.once
 
@@ -108,7 +108,7 @@ def test_the_first_broken_promise_ends_a_series(jobs: int, monkeypatch: pytest.M
     """It says which seed, and holds the records; the schedules before it are counted."""
     plan = review()
     if jobs == 1:
-        monkeypatch.setattr(DrivenRun, "is_durable", True)
+        monkeypatch.setattr(SimulatedWriter, "is_durable", lambda writer, seq: True)
     else:  # a patch does not reach other processes; a flow that begins at a node it does not have breaks there too
         plan = msgspec.structs.replace(plan, coordination=FlowPlan(mentions=(), groups=(), entries=("nobody",)))
     told: list[int] = []

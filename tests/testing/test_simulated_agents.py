@@ -7,7 +7,7 @@ import pytest
 from pattern_play import pattern
 from pattern_trials import given_to, play
 
-from coterie.backends.base import (
+from coterie.agents.backends.base import (
     NO_ABILITIES,
     Abilities,
     Answer,
@@ -19,15 +19,15 @@ from coterie.backends.base import (
     Session,
     Unknown,
 )
-from coterie.clock import VirtualClock
+from coterie.base.clock import VirtualClock
 from coterie.errors import UsageError
-from coterie.journal.memory import MemoryStore
-from coterie.journal.records import AttemptLaunched, TurnFinished
-from coterie.kernel.owner import OwnerOptions, RunPorts
-from coterie.kernel.shell import Shell
-from coterie.kinds import kind_of
+from coterie.execution.kernel.owner import OwnerOptions, RunPorts
+from coterie.execution.kernel.shell import Shell
+from coterie.execution.kinds import kind_of
+from coterie.history.journal.memory import MemoryStore
+from coterie.history.journal.records import AttemptLaunched, TurnFinished
 from coterie.patterns.builtin.stance import agreement
-from coterie.planning.plan import AgentPlan, Limits, Plan, Wanted
+from coterie.team.planning.plan import AgentPlan, Limits, Plan, Wanted
 from coterie.testing.simulated_agents import RIGHT, Assumptions, SimulatedAgents, SimulatedTurn, Skill, is_right
 
 pytestmark = pytest.mark.once

@@ -3,24 +3,27 @@
 import random
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from mapped_flows import mapped_plan
 from played import played
 from protocol_engines import DEBATE, LOOP, LOOPING, NESTED, engines, reload
 from random_flows import random_flow_plan
 from sampling import sampled
 
-from coterie.backends.base import Request
-from coterie.journal.records import AttemptFailed, AttemptInterrupted, Record
-from coterie.kernel import opening, takeover_records
-from coterie.kernel.core import Core
-from coterie.kernel.driven_run import DrivenRun
-from coterie.kernel.fold import Fold
-from coterie.planning.plan import Plan
+from coterie import load
+from coterie.agents.backends.base import Request
+from coterie.execution.kernel import opening, takeover_records
+from coterie.execution.kernel.core import Core
+from coterie.execution.kernel.fold import Fold
+from coterie.history.journal.records import AttemptFailed, AttemptInterrupted, Record
+from coterie.team.planning.plan import Plan
 from coterie.testing import SimulationFailed, simulate
 from coterie.testing.simulated import SimulatedWriter
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = pytest.mark.once
 
 
@@ -43,6 +46,18 @@ def test_random_flows_survive(seeds: range) -> None:
         seen[survived.outcome] += 1
         seen["crashed"] += survived.crashes > 0
     assert min(seen["completed"], seen["crashed"]) > len(seeds) / 4, seen
+
+
+@pytest.mark.parametrize("seeds", sampled(3_000, 50))
+def test_random_flows_with_maps_survive(seeds: range) -> None:
+    """3,000 schedules, in which lists have 0 to as many items as are allowed, and sometimes one more."""
+    seen: Counter[str] = Counter()
+    for seed in seeds:
+        survived = simulate(mapped_plan(seed // 5), seed)
+        seen[survived.outcome] += 1
+        seen["crashed"] += survived.crashes > 0
+        seen["several"] += any(load.turns > 1 for load in survived.agents.values())
+    assert min(seen["completed"], seen["crashed"], seen["several"]) > len(seeds) / 6, seen
 
 
 @pytest.mark.parametrize("seeds", sampled(3_000, 60))
@@ -69,7 +84,7 @@ def test_equal_seeds_give_equal_schedules() -> None:
 
 def no_flush(patch: pytest.MonkeyPatch) -> None:
     """Effects leave before the records behind them are durable."""
-    patch.setattr(DrivenRun, "is_durable", True)
+    patch.setattr(SimulatedWriter, "is_durable", lambda writer, seq: True)
 
 
 def sync_not_awaited(patch: pytest.MonkeyPatch) -> None:
@@ -106,12 +121,13 @@ def waiting_retry_kept(patch: pytest.MonkeyPatch) -> None:
     """A turn that ended is still tried again when its retry is due."""
 
     def end(core: Core, record: Any) -> None:
-        waiting = core._waiting.get(record.turn)
+        known = core._asked.get(record.turn) or core.turns[record.turn]
+        waiting = known.waiting
         kept = core.todo.get(waiting) if waiting is not None else None
         real(core, record)
         if waiting is not None and kept is not None and type(kept).__name__ == "NextAttempt":
             core.todo[waiting] = kept
-            core._waiting[record.turn] = waiting
+            known.waiting = waiting
 
     real = Fold._end_turn
     patch.setattr(Fold, "_end_turn", end)
@@ -170,3 +186,8 @@ def test_a_broken_core_is_caught(mutant: Callable[[pytest.MonkeyPatch], None], m
     assert caught is not None
     assert str(caught).startswith(f"seed {caught.seed}: ")
     assert '"topic":"run.started"' in str(caught)
+
+
+def test_turns_that_one_crash_cut_off_together_may_end_in_two_ways() -> None:
+    """Which of them is the first to fail for the third crash, and cancels the others, is the owner's choice."""
+    simulate(load(EXAMPLES / "repo-review" / "review.at"), 67)

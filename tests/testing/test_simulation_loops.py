@@ -9,15 +9,15 @@ import pytest
 from random_loops import random_loop_plan
 from sampling import sampled
 
-from coterie.engines.loop import LoopEngine
-from coterie.journal import records
-from coterie.kernel.core import Core
-from coterie.kinds.loop.reload import compared
-from coterie.planning.loop import LoopPlan
-from coterie.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
+from coterie.execution.kernel.core import Core
+from coterie.execution.kinds.loop.reload import compared
+from coterie.history.engines.loop import LoopEngine
+from coterie.history.journal import records
+from coterie.team.planning.loop import LoopPlan
+from coterie.team.planning.plan import AgentPlan, FlowPlan, Plan, Wanted
+from coterie.team.topology.conditions import Condition, Operator
+from coterie.team.topology.model import ArrowGroup
 from coterie.testing import SimulationFailed, simulate
-from coterie.topology.conditions import Condition, Operator
-from coterie.topology.model import ArrowGroup
 
 pytestmark = pytest.mark.once
 
@@ -32,7 +32,9 @@ def test_random_loops_survive(seeds: range) -> None:
         seen["crashed"] += survived.crashes > 0
         seen["waves"] += "@branch/iteration" in survived.agents
         seen["reviews"] += "review" in survived.agents
-    assert min(seen["completed"], seen["stopped"], seen["crashed"], seen["reviews"]) > len(seeds) / 10, seen
+        seen["interrupted"] += survived.interrupted > 0
+    wanted = ("completed", "stopped", "crashed", "reviews", "interrupted")
+    assert min(seen[what] for what in wanted) > len(seeds) / 10, seen
     assert seen["failed"] > len(seeds) / 40, seen
     assert seen["waves"] > len(seeds) / 10, seen
 
@@ -122,6 +124,32 @@ def accepted_lost(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LoopEngine, "_cut_off", forget)
 
 
+def ended_by_its_event(patch: pytest.MonkeyPatch) -> None:
+    """A turn that a crash cuts off behind the completion is not retried."""
+    cut_off = LoopEngine._cut_off
+
+    def end(loop: LoopEngine, record: records.AttemptInterrupted) -> None:
+        turn = loop.state.turns.get(record.turn)
+        if turn is not None and turn.completes:
+            loop._finish("completed", "completion_event")
+        else:
+            cut_off(loop, record)
+
+    patch.setattr(LoopEngine, "_cut_off", end)
+
+
+def stopped_by_ctrl_c(patch: pytest.MonkeyPatch) -> None:
+    """A turn that Ctrl-C cuts off is cancelled if it had emitted."""
+    cut_off = LoopEngine._cut_off
+
+    def keep(loop: LoopEngine, record: records.AttemptInterrupted) -> None:
+        cut_off(loop, record)
+        if record.reason == "interrupted" and not loop._commands:
+            loop._keep_events(record.turn, "it was interrupted")
+
+    patch.setattr(LoopEngine, "_cut_off", keep)
+
+
 def crash_is_a_failure(patch: pytest.MonkeyPatch) -> None:
     """A crash counts among the failures in a row."""
     cut_off = LoopEngine._cut_off
@@ -163,6 +191,8 @@ def memory_outside_the_journal(patch: pytest.MonkeyPatch) -> None:
 
 MUTANTS = [
     pytest.param(accepted_lost, marks=pytest.mark.slow),
+    ended_by_its_event,
+    stopped_by_ctrl_c,
     crash_is_a_failure,
     decided_twice,
     branch_started_anew,

@@ -10,13 +10,12 @@ from random_loops import random_loop_plan
 from random_nests import random_nest
 from sampling import sampled
 
-from coterie.engines.generator import GeneratorEngine
-from coterie.journal import records as r
-from coterie.journal.records import Record, RunReopened, TurnCancelled
-from coterie.kernel import opening, reopening
-from coterie.kernel.commands import Turn
-from coterie.kernel.fold import Fold
-from coterie.kernel.reopening import Reopenable
+from coterie.execution.kernel import opening
+from coterie.execution.kernel.commands import Turn
+from coterie.execution.kernel.fold import Fold
+from coterie.history.engines.generator import GeneratorEngine
+from coterie.history.journal import records as r
+from coterie.history.journal.records import Record, RunReopened, TurnCancelled
 from coterie.testing import SimulationFailed, simulate
 
 pytestmark = pytest.mark.once
@@ -58,16 +57,16 @@ def usage_counted_twice(patch: pytest.MonkeyPatch) -> None:
 
 def usage_of_the_cancelled_forgotten(patch: pytest.MonkeyPatch) -> None:
     """What a turn used that the failure cancelled is not counted."""
-    real = Reopenable._take_void
+    real = Fold._take_void
 
-    def take(fold: Reopenable, record: Record, how: RunReopened) -> Any:
+    def take(fold: Fold, record: Record, how: RunReopened) -> Any:
         if isinstance(record, TurnCancelled):
             record = TurnCancelled(
                 seq=record.seq, at=record.at, cause=record.cause, turn=record.turn, reason=record.reason
             )
         return real(fold, record, how)
 
-    patch.setattr(Reopenable, "_take_void", take)
+    patch.setattr(Fold, "_take_void", take)
 
 
 def child_not_reopened(patch: pytest.MonkeyPatch) -> None:
@@ -77,7 +76,7 @@ def child_not_reopened(patch: pytest.MonkeyPatch) -> None:
 
 def child_reopened_each_time(patch: pytest.MonkeyPatch) -> None:
     """A child run is reopened at each takeover, not once for each reopening of its parent."""
-    real = reopening.reopened_below
+    real = opening.reopened_below
 
     def below(above: Turn, records: Sequence[Record], now: float) -> RunReopened | None:
         return real(above, [one for one in records if not isinstance(one, RunReopened)], now)
@@ -90,7 +89,7 @@ def failure_still_decides(patch: pytest.MonkeyPatch) -> None:
 
     def step(fold: Fold, record: Record, how: RunReopened) -> Any:
         fold.engine.step(record)
-        return Reopenable._take_void(fold, record, how)
+        return Fold._take_void(fold, record, how)
 
     patch.setattr(Fold, "_take_void", step)
 
@@ -103,13 +102,13 @@ def cancelled_left_running(patch: pytest.MonkeyPatch) -> None:
 
 def late_replies_lost(patch: pytest.MonkeyPatch) -> None:
     """What came with the failure, such as a reply, is kept from the engine."""
-    real = Reopenable._reopen
+    real = Fold._reopen
 
-    def reopen(fold: Reopenable, record: RunReopened) -> Any:
+    def reopen(fold: Fold, record: RunReopened) -> Any:
         fold._late.clear()
         return real(fold, record)
 
-    patch.setattr(Reopenable, "_reopen", reopen)
+    patch.setattr(Fold, "_reopen", reopen)
 
 
 def pattern_does_not_wait(patch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, assert_type
 
 import coterie
+from coterie.execution.runs.outcome import RunResult
 from coterie.patterns import (
     AgentRole,
     AgentType,
@@ -21,7 +22,6 @@ from coterie.patterns import (
     pipeline,
 )
 from coterie.patterns import Topology as TopologyRow
-from coterie.runs.outcome import RunResult
 from coterie.testing import (
     Assumptions,
     Series,

@@ -5,7 +5,7 @@ from typing import Literal, assert_type
 
 import coterie
 from coterie import agent, flow, gate, human
-from coterie.runs.outcome import RunResult
+from coterie.execution.runs.outcome import RunResult
 
 
 @dataclass
@@ -47,6 +47,8 @@ named, classed = agent("named", judge), agent("classed", coterie.AgentProcess)
 assert_type(flow("t", [named], result=named), coterie.TypedFlow[Review])
 assert_type(flow("t", [classed], result=classed), coterie.TypedFlow[RunResult])
 assert_type(flow("t", [plain], result=plain), coterie.TypedFlow[RunResult])
+mapped = flow("t", [first], [first.each("files", at_most=9)], result=[first])
+assert_type(mapped, coterie.TypedFlow[list[str | None]])
 
 
 async def use() -> None:
@@ -55,11 +57,15 @@ async def use() -> None:
     assert_type(outcome, coterie.Outcome[Review])
     assert_type(outcome.result, Review)
     assert_type((await coterie.run("team.at")).result, RunResult)
+    assert_type((await coterie.run(mapped, {"files": ["a"]})).result, list[str | None])
     run = coterie.start(typed, "tea")
     assert_type(run, coterie.StartedRun[Review])
     async for event in run:
         assert_type(event, coterie.RunEvent)
         assert_type(event.topic, str)
+    async for each in coterie.get(run.id).events(text=True, after=""):
+        assert_type(each, coterie.RunEvent | coterie.RunText)
+        assert_type(each.position, str)
     assert_type((await run).result, Review)
     assert_type(await run.cancel(), coterie.Outcome[Review])
     assert_type((await coterie.start("team.at", "tea")).result, RunResult)
@@ -67,3 +73,24 @@ async def use() -> None:
     assert_type((await coterie.resume("last")).result, RunResult)
     assert_type(await coterie.fork("last", team=typed, at=3), coterie.Outcome[Review])
     assert_type((await coterie.fork("last")).result, RunResult)
+
+
+counter = agent("counter", command=["count"], outputs=int)
+
+
+@coterie.program(agents=[counter], max_turns=9)
+async def counted(text: str) -> list[int]:
+    assert_type(await counter(text), int)
+    assert_type(await coterie.together([counter(text)]), list[int])
+    assert_type(await coterie.together([counter(text)], until=lambda known: len(known) > 1), list[int | None])
+    assert_type(await coterie.first([counter(text)]), int)
+    assert_type(await coterie.first([counter(text), coterie.sleep(3)]), int | None)
+    assert_type(coterie.now(), float)
+    return [await counter(text)]
+
+
+assert_type(counted, coterie.TypedProgram[list[int]])
+
+
+async def run_counted() -> None:
+    assert_type((await coterie.run(counted, "a")).result, list[int])

@@ -10,34 +10,35 @@ An agent without a name fills the slot of a pattern.
 import builtins
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, overload
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from coterie.diagnostics import did_you_mean, error
+from coterie.base.diagnostics import did_you_mean, error
 from coterie.errors import TopologyError, UsageError
 from coterie.flows.arrows import ArrowEnd
-from coterie.formats.yaml.agents import BACKENDS, EXTENSION
-from coterie.options.backends import CODING
-from coterie.options.models import MODEL_SETTINGS
-from coterie.topology.model import Action, Agent, Gate, Human, Topology
-from coterie.topology.patterns.configs import Config, Natural
-from coterie.topology.patterns.kinds import read_config
-from coterie.topology.typed.functions import Signature, folder_of, path_of, signature_of
-from coterie.topology.typed.values import TypedOutputs, outputs_of
+from coterie.flows.calls import Callee
+from coterie.team.formats.yaml.agents import BACKENDS, EXTENSION
+from coterie.team.options.backends import CODING
+from coterie.team.options.models import MODEL_SETTINGS
+from coterie.team.topology.model import Action, Agent, Gate, Human, Topology
+from coterie.team.topology.patterns.configs import Config, Natural
+from coterie.team.topology.patterns.kinds import read_config
+from coterie.team.topology.typed.flow import TypedFlow
+from coterie.team.topology.typed.functions import Signature, folder_of, path_of, signature_of
+from coterie.team.topology.typed.values import RESULT, TypedOutputs, as_outputs, outputs_of
 
 if TYPE_CHECKING:
-    from coterie.runs.outcome import RunResult
+    from coterie.execution.runs.outcome import RunResult
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MemberDefinition:
+class MemberDefinition(Struct, frozen=True, kw_only=True):
     """What `agent` was given.
 
     Attributes:
@@ -69,7 +70,7 @@ class MemberDefinition:
             name, current = stands_in, current.fallback
 
 
-class Filling(ArrowEnd, Generic[T_co]):
+class Filling(ArrowEnd, Callee[T_co], Generic[T_co]):
     """An agent: of a slot, or with a name of a flow; `agent` makes one. Its outputs are its attributes."""
 
     def __init__(self, definition: MemberDefinition) -> None:
@@ -80,7 +81,7 @@ class Filling(ArrowEnd, Generic[T_co]):
         return f"<agent {self.flow_name or 'without a name'}>"
 
 
-class FlowStep(ArrowEnd):
+class FlowStep(ArrowEnd, Callee[Any]):
     """A node that is no agent: a person, a gate or an action."""
 
     def __init__(self, definition: Human | Gate | Action) -> None:
@@ -102,6 +103,8 @@ Outputs = type[Any] | Mapping[str, Any]
 def agent(function: Callable[..., Awaitable[T]], /, **settings: Any) -> Filling[T]: ...
 @overload
 def agent(name: str, does: Callable[..., Awaitable[T]], /, **settings: Any) -> Filling[T]: ...
+@overload
+def agent(name: str, does: TypedFlow[T], /, **settings: Any) -> Filling[T]: ...
 @overload
 def agent(name: str = "", does: Any = None, /, *, outputs: type[T], **settings: Any) -> Filling[T]: ...
 @overload
@@ -141,6 +144,7 @@ def agent(
     cost: float | None = None,
     cwd: str = "",
     env: Mapping[str, str] | None = None,
+    with_: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Filling[Any]:
     """Define an agent: a function, a model, a program, a team, or with *type* a person or a coding agent.
@@ -160,6 +164,7 @@ def agent(
         on_fail: What follows the last failed attempt in a flow: `halt`, `skip` or `continue`.
         fallback: The agent that is called after the last failed attempt.
         phase: Its phase, for arrows with `per("phase")`.
+        with_: Values of the input of a team, by name; its functions and typed inputs get them as they are.
         calls: The most turns in a run; *cost*: the most US dollars for them.
         settings: Of a model: `temperature`, `max_tokens`, `provider`, `base_url`, `api_key`, …; of a coding agent:
             `provider`, `mode`, `trust_all_tools`, `attention`, `sandbox`, `gates`, …
@@ -175,7 +180,8 @@ def agent(
         raise UsageError(f'agent() begins with a name or a function, agent("writer", …), not {shorten(name)}')
     if not isinstance(name, str):
         does, name = name, getattr(name, "__name__", "")
-    function = does if callable(does) and not isinstance(does, builtins.type) else None
+    is_function = callable(does) and not isinstance(does, builtins.type | ArrowEnd | Topology)
+    function: Any = does if is_function else None
     if function is not None:
         given = {"prompt": prompt, "tools": tools, "cwd": cwd, "env": env}
         if idle := [key for key, value in given.items() if value]:
@@ -214,6 +220,8 @@ def agent(
         team = filling(name or "agent", does).definition.node.topology if isinstance(does, Topology | Path) else None
         if team is None:
             raise UsageError(f"agent({name!r}, …) takes a function, a class, a team or its path as second argument")
+    if with_ is not None:
+        extension["with"] = _values(name or "agent", with_, team is not None)
     if command:
         extension["command"] = list(command)
     for key, value in (("cwd", cwd), ("env", dict(env or {}))):
@@ -228,6 +236,8 @@ def agent(
         extension["tools"] = functions
     signature = signature_of(function) if function is not None else None
     typed, result = _typed(name or "an agent", outputs, signature)
+    if isinstance(does, TypedFlow) and outputs is None:
+        result = does.result
     if typed.schemas:
         extension["schemas"] = {key: _json(schema) for key, schema in typed.schemas.items()}
     return Filling(
@@ -256,6 +266,24 @@ def agent(
             folder=folder_of(function) if function is not None else "",
         )
     )
+
+
+def _values(name: str, given: object, of_team: bool) -> dict[str, Any]:
+    """The values *given* to the team *name*, as its journal has them.
+
+    Raises:
+        UsageError: If it is no team, or JSON has no word for a value.
+    """
+    if not of_team:
+        raise UsageError(
+            f"with_=… gives a team its input, and {name} is none: a function has defaults for its parameters"
+        )
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        raise UsageError(f'with_={{"depth": 3}} of {name} is a mapping of names to values, not {shorten(given)}')
+    try:
+        return {key: as_outputs(value, whole=True)[RESULT] for key, value in given.items()}
+    except (TypeError, ValueError) as wrong:
+        raise UsageError(f"with_=… of {name}: {wrong}") from None
 
 
 def human(
@@ -395,7 +423,7 @@ def _check(said: Mapping[str, Any]) -> None:
 
 def _check_policy(block: str, name: str, field: str, said: object) -> None:
     """Raise if *said* is no word for *field* of the *block* called *name*, by the table of the notation."""
-    from coterie.formats.at.language import BLOCKS
+    from coterie.team.formats.at.language import BLOCKS
 
     kind = BLOCKS[block].by_name[field].kind
     names_one = kind.name == "policy" and isinstance(said, str) and re.fullmatch(r"fallback \S+", said)
@@ -452,7 +480,7 @@ def filling(slot: str, filler: Filler) -> Filling[Any]:
         case Topology():
             return Filling(MemberDefinition(node=Agent(name="", topology=filler)))
         case Path():
-            from coterie.runs.api import load
+            from coterie.execution.runs.api import load
 
             return Filling(MemberDefinition(node=Agent(name="", topology=load(filler))))
         case str() if filler:

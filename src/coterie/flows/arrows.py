@@ -4,25 +4,28 @@ Each operator returns a new value; nothing is registered anywhere. `Arrows` is o
 and lists of nodes, whose attributes belong to its last arrow, as in the `.at` notation.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from coterie.errors import UsageError
-from coterie.topology.conditions import Condition, Operator, Scalar
-from coterie.topology.model import ArrowGroup
+from coterie.team.topology.conditions import Condition, Operator, Scalar
+from coterie.team.topology.model import RUN_INPUT, ArrowGroup, Each
 
-_ATTRIBUTES = ("when", "max", "per", "on_max")
+_ATTRIBUTES = ("when", "max", "per", "on_max", "each")
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """A comparison of an agent's output with a constant, for `Arrows.when`."""
 
     node: "ArrowEnd"
     output: str
     op: Operator
     value: Scalar
+    over: str = ""
 
     def __bool__(self) -> NoReturn:
         """Refuse `and`, `or` and `not`, which would silently drop a comparison."""
@@ -36,16 +39,29 @@ class Comparison:
 
     def condition(self, name: str = "") -> Condition:
         """It as the condition of an arrow; *name* replaces a missing name of the node."""
-        return Condition(self.node.flow_name or name, self.output, self.op, self.value)
+        return Condition(self.node.flow_name or name, self.output, self.op, self.value, self.over)
 
 
 class OutputRef:
-    """An output of an agent, `reviewer.verdict`; comparing it gives a condition."""
+    """An output of an agent, `reviewer.verdict`; comparing it gives a condition.
 
-    __slots__ = ("node", "output")
+    Of an agent that works on each item of a list, `reader.verdict.any == "revise"` or `reader.verdict.all == "ok"`.
+    """
 
-    def __init__(self, node: "ArrowEnd", output: str) -> None:
-        self.node, self.output = node, output
+    __slots__ = ("node", "output", "over")
+
+    def __init__(self, node: "ArrowEnd", output: str, over: str = "") -> None:
+        self.node, self.output, self.over = node, output, over
+
+    @property
+    def any(self) -> "OutputRef":
+        """It for any item, in a comparison."""
+        return OutputRef(self.node, self.output, "any")
+
+    @property
+    def all(self) -> "OutputRef":
+        """It for all items, in a comparison; over no items it is true."""
+        return OutputRef(self.node, self.output, "all")
 
     def __eq__(self, value: object) -> Comparison:  # type: ignore[override]  # a condition, as in SQLAlchemy
         return self._compare(Operator.EQ, value)
@@ -78,7 +94,7 @@ class OutputRef:
         raise UsageError(f"{self} is an output, and cannot be called")
 
     def __str__(self) -> str:
-        return f"{self.node.flow_name or '…'}.{self.output}"
+        return f"{self.node.flow_name or '…'}.{self.output}{f'.{self.over}' if self.over else ''}"
 
     __repr__ = __str__
 
@@ -87,7 +103,7 @@ class OutputRef:
             raise UsageError(f"{self} {op.value} {value}: an output is compared with a constant, not with an output")
         if not isinstance(value, str | int | float):
             raise UsageError(f"{self} is compared with a text, a number, True or False, not with {value!r}")
-        return Comparison(self.node, self.output, op, value)
+        return Comparison(self.node, self.output, op, value, self.over)
 
 
 class ArrowEnd:
@@ -105,6 +121,12 @@ class ArrowEnd:
     def __rrshift__(self, source: "Target") -> "Arrows":
         return Arrows((_side(source), _side(self)))
 
+    def each(self, items: "OutputRef | str", **how: Any) -> "Arrows":
+        """Start the flow with this agent, once for each of *items* of the run's input; see `Arrows.each`."""
+        if isinstance(items, OutputRef):
+            raise UsageError(f"no arrow leads from {items.node.flow_name or '…'} here: write (… >> …).each({items}, …)")
+        return Arrows((_side(self),)).each(items, **how)
+
     def __getattr__(self, name: str) -> OutputRef:
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -120,8 +142,7 @@ Target = ArrowEnd | Sequence[ArrowEnd]
 """A node, or several."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arrows:
+class Arrows(Struct, frozen=True):
     """A chain of arrows; each method returns a new one.
 
     Args:
@@ -133,6 +154,7 @@ class Arrows:
     most: int | None = None
     scope: "ArrowEnd | str" = "run"
     exhausted: str = "forward"
+    mapped: Mapping[str, Any] | None = None
 
     def __rshift__(self, target: Target) -> "Arrows":
         if self._given:
@@ -179,6 +201,44 @@ class Arrows:
             raise UsageError(f"on_max() takes 'forward', 'end', 'fail' or 'human', not {policy!r}")
         return replace(self, exhausted=policy)
 
+    def each(
+        self,
+        items: OutputRef | str,
+        *,
+        at_most: int,
+        at_once: int | None = None,
+        on_more: str = "fail",
+        tolerate: int | str | None = None,
+        until: Comparison | None = None,
+    ) -> "Arrows":
+        """Run the target once for each of *items*: `(scout >> reader).each(scout.files, at_most=50, at_once=4)`.
+
+        Its outputs are lists, in the items' order. A function gets the item as `item`, or as the singular of its list.
+
+        Args:
+            items: A list output of an agent, or the name of a list in the run's input.
+            at_most: How many items there may be.
+            at_once: How many run at once; None: as many as the run allows.
+            on_more: What happens with a longer list: `fail`, or `first` to take its first items.
+            tolerate: How many items may fail, as a number or a share, `"10%"`.
+            until: A comparison with `any` on the target; an item for which it holds ends the others.
+        """
+        counts = (at_most, 1 if at_once is None else at_once)
+        if any(not isinstance(n, int) or isinstance(n, bool) or n < 1 for n in counts):
+            raise UsageError("at_most and at_once of each() are whole numbers from 1")
+        if on_more not in ("fail", "first"):
+            raise UsageError(f"on_more of each() is 'fail' or 'first', not {on_more!r}")
+        is_share = isinstance(tolerate, str) and re.fullmatch(r"(\d{1,2}|100)%", tolerate) is not None
+        is_count = isinstance(tolerate, int) and not isinstance(tolerate, bool) and tolerate >= 0
+        if tolerate is not None and not is_share and not is_count:
+            raise UsageError(f"tolerate of each() is a number of items or a share like '10%', not {tolerate!r}")
+        if until is not None and not isinstance(until, Comparison):
+            raise UsageError("until of each() is a comparison of the target's items: reader.found.any == True")
+        if not isinstance(items, OutputRef | str):
+            raise UsageError(f"each() takes an output, scout.files, or the name of a list in the input, not {items!r}")
+        how = {"at_most": at_most, "at_once": at_once, "on_more": on_more, "tolerate": tolerate, "until": until}
+        return replace(self, mapped={"items": items, **how})
+
     def __bool__(self) -> NoReturn:
         raise UsageError("an arrow has no truth value: separate the statements of a flow by commas")
 
@@ -187,12 +247,25 @@ class Arrows:
 
     @property
     def _given(self) -> bool:
-        return self.condition is not None or (self.most, self.scope, self.exhausted) != (None, "run", "forward")
+        bounded = (self.most, self.scope, self.exhausted) != (None, "run", "forward")
+        return self.condition is not None or self.mapped is not None or bounded
 
     def nodes(self) -> Iterator[ArrowEnd]:
         """Its nodes in order of mention."""
         for side in self.sides:
             yield from side
+
+    def maps(self, group: int) -> Iterator[Each]:
+        """How its last nodes are mapped; *group* is the place of its first group in the flow."""
+        if self.mapped is None:
+            return
+        own = dict(self.mapped)
+        items, until = own.pop("items"), own.pop("until")
+        agent, field = (items.node.flow_name, items.output) if isinstance(items, OutputRef) else (RUN_INPUT, items)
+        last = group + sum(map(len, self.sides[:-2])) if len(self.sides) > 1 else -1
+        for node in self.sides[-1]:
+            condition = until.condition() if until is not None else None
+            yield Each(node=node.flow_name, agent=agent, field=field, until=condition, group=last, **own)
 
     def groups(self) -> Iterator[ArrowGroup]:
         """Its arrows as the groups of a flow, in source order."""

@@ -9,20 +9,23 @@ outcome = await coterie.run(team, "Why we drink tea")
 
 import warnings
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
-from coterie.diagnostics import did_you_mean
+from msgspec.structs import replace
+
+from coterie.base.diagnostics import did_you_mean
 from coterie.errors import TopologyError, UsageError
 from coterie.flows.agents import Filling, FlowStep, shorten
 from coterie.flows.arrows import ArrowEnd, Arrows
-from coterie.topology.checks import check
-from coterie.topology.composition import Interface
-from coterie.topology.model import Agent, AnyNode, ArrowGroup, Flow, Gate, Human, Topology
-from coterie.topology.typed.flow import TypedFlow
-from coterie.topology.typed.functions import PROMPT
+from coterie.team.topology.checks import check
+from coterie.team.topology.composition import Interface
+from coterie.team.topology.model import Agent, AnyNode, ArrowGroup, Each, Flow, Gate, Human, Output, Topology
+from coterie.team.topology.typed.fits import misfit, named
+from coterie.team.topology.typed.flow import TypedFlow
+from coterie.team.topology.typed.functions import PROMPT, QUESTION, TASK, is_context, singular
+from coterie.team.topology.typed.values import RESULT, fields_of, is_text, outputs_of
 
 T = TypeVar("T")
 _SINGLE: dict[str, frozenset[Any]] = {
@@ -32,6 +35,7 @@ _SINGLE: dict[str, frozenset[Any]] = {
     "boolean": frozenset({bool}),
 }
 """The types of Python that fit an output of one of the notation's types."""
+_TYPES = {"text": str, "integer": int, "number": float, "boolean": bool}
 
 
 @overload
@@ -51,6 +55,16 @@ def flow(
     arrows: "Sequence[Arrows | ArrowEnd]" = (),
     /,
     *,
+    result: list[Filling[T]],
+    description: str = "",
+) -> TypedFlow[list[T | None]]: ...
+@overload
+def flow(
+    name: str,
+    agents: Sequence[ArrowEnd],
+    arrows: "Sequence[Arrows | ArrowEnd]" = (),
+    /,
+    *,
     description: str = "",
     folder: str | Path = "",
 ) -> Topology: ...
@@ -60,7 +74,7 @@ def flow(
     arrows: "Sequence[Arrows | ArrowEnd]" = (),
     /,
     *,
-    result: Filling[Any] | None = None,
+    result: Filling[Any] | list[Filling[Any]] | None = None,
     description: str = "",
     folder: str | Path = "",
 ) -> Topology:
@@ -71,7 +85,8 @@ def flow(
         arrows: `a >> b`, `a >> [b, c] >> d`, `(b >> a).when(b.verdict == "revise").max(2)`; a node alone has no arrows.
             Without any, all agents start at once.
         result: The agent whose latest answer is the result of a run, with its type; by default the result is that of
-            all nodes where the flow ended.
+            all nodes where the flow ended. Of an agent that `each` maps write `[reader]`: the result is the list of
+            its answers, in the order of the items, with None where an item has none.
         folder: Where it finds files and `{here}` is; by default where its functions are imported from.
 
     Raises:
@@ -81,6 +96,8 @@ def flow(
     for what, text, kinds in (("name", name, str), ("description", description, str), ("folder", folder, str | Path)):
         if not isinstance(text, kinds):
             raise UsageError(f"the {what} of a flow is a text, not {shorten(text)}")
+    is_list = isinstance(result, list) and len(result) == 1
+    result = result[0] if isinstance(result, list) and is_list else result
     if result is not None and not isinstance(result, Filling):
         raise UsageError(f"the result of a flow is one of its agents, result=writer, not {shorten(result)}")
     members = _listed("agents", agents, (Filling, FlowStep), "what agent(…), human(…), gate(…) or action(…) returned")
@@ -95,14 +112,31 @@ def flow(
             hint = did_you_mean(node.flow_name, known) or "add it to the list of agents"
             mentioned_name = node.flow_name or "an agent without a name"
             raise UsageError(f"the flow mentions {mentioned_name}, which is not among the agents; {hint}")
-    readers = {one.flow_name: reads for one in members if isinstance(one, Filling) for reads in [_reads(one, members)]}
+    groups: tuple[ArrowGroup, ...] = ()
+    each: tuple[Each, ...] = ()
+    for one in statements:
+        if isinstance(one, Arrows):
+            each += tuple(one.maps(len(groups)))
+            groups += tuple(one.groups())
+    items = {one.node: ("item", singular(_word(one.field))) for one in each}
+    if result is not None and is_list != (result.flow_name in items):
+        exit = result.flow_name
+        why = "works once" if is_list else "works on each item of a list, and gives a list"
+        raise UsageError(f"{exit} {why}: write result={exit if is_list else f'[{exit}]'}")
+    if result is not None and is_list and fields_of(result.definition.result) is not None:
+        raise UsageError(
+            f"the result of this flow is one for each item, and has fields: leave out result=[{result.flow_name}], and "
+            "read its outputs, or lead an arrow to an agent that sums them up"
+        )
+    readers = {
+        one.flow_name: reads for one in members if isinstance(one, Filling) for reads in [_reads(one, members, items)]
+    }
     nodes: list[AnyNode] = []
     for member in members:
         own: list[AnyNode] = list(member.definition.nodes()) if isinstance(member, Filling) else [member.definition]
         if (reads := readers.get(member.flow_name)) and isinstance(own[0], Agent):
             own[0] = replace(own[0], reads=tuple(dict.fromkeys((*own[0].reads, *reads))))
         nodes += own
-    groups = tuple(group for one in statements if isinstance(one, Arrows) for group in one.groups())
     mentions = [node.flow_name for node in mentioned] or [
         one.flow_name for one in members if not isinstance(one.definition, Gate)
     ]
@@ -110,7 +144,7 @@ def flow(
         "name": name,
         "patterns": _tags(nodes, groups, mentions),
         "nodes": tuple(nodes),
-        "flow": Flow(groups=groups, mentions=tuple(dict.fromkeys(mentions))),
+        "flow": Flow(groups=groups, mentions=tuple(dict.fromkeys(mentions)), each=each),
         "meta": {"description": description} if description else {},
         "folder": next(
             (one.definition.folder for one in members if isinstance(one, Filling) and one.definition.folder), ""
@@ -119,9 +153,10 @@ def flow(
     silent = () if statements else ("unconnected-parts",)
     if result is None:
         return checked(Topology(**words), 1, silent)
-    return checked(
-        TypedFlow(**words, interface=Interface(exit=result.flow_name), result=result.definition.result), 1, silent
-    )
+    typed: Any = result.definition.result
+    if is_list:
+        typed = list[typed | None]  # an item may have no result
+    return checked(TypedFlow(**words, interface=Interface(exit=result.flow_name), result=typed), 1, silent)
 
 
 Team = TypeVar("Team", bound=Topology)
@@ -142,7 +177,7 @@ def checked(
     """
     found = [replace(one, hint=hints.get(one.hint, one.hint)) for one in check(team)]
     if wrong := tuple(one for one in found if one.is_error):
-        from coterie.runs.python_hints import for_python
+        from coterie.execution.runs.python_hints import for_python
 
         raise TopologyError(for_python(wrong, built=True))
     for one in found:
@@ -178,51 +213,91 @@ def _tags(nodes: Iterable[AnyNode], groups: Iterable[ArrowGroup], mentions: Sequ
     return tuple(tags)
 
 
-def _reads(reader: Filling[Any], members: Sequence[Any]) -> tuple[str, ...]:
-    """The agents whose outputs the function of *reader* reads.
+def _reads(reader: Filling[Any], members: Sequence[Any], items: Mapping[str, tuple[str, str]]) -> tuple[str, ...]:
+    """The agents whose outputs the function of *reader* reads; a mapped one gets its item by one of the names *items*.
 
     Raises:
         UsageError: If two agents give an output that it reads, or it is read with another type than it is given.
     """
     if reader.definition.signature is None:
         return ()
-    givers = [one for one in members if one is not reader and isinstance(one, Filling | FlowStep)]
+    signature = reader.definition.signature
+    givers = [one for one in members if one is not reader]
     by_name = {_word(one.flow_name): one for one in givers}
     outputs: dict[str, list[Any]] = {}
     for one in givers:
-        for output in _node(one).outputs:
+        for output in _outputs(one):
             outputs.setdefault(_word(output.name), []).append(one)
     found = []
-    for name, type_ in reader.definition.signature.parameters.items():
-        if (giver := by_name.get(name)) is not None:
+    for name, type_ in signature.parameters.items():
+        several = outputs.get(name, [])
+        if is_context(type_) or name in items.get(reader.flow_name, ()):
+            continue
+        if name == PROMPT:
+            if giver := next(iter([*several, *filter(None, [by_name.get(name)])]), None):
+                other = "another name" if giver.flow_name == PROMPT else f"the parameter {_word(giver.flow_name)}"
+                raise UsageError(
+                    f"{reader.flow_name}() reads 'prompt', which is its own question, and {giver.flow_name} gives "
+                    f"'prompt' too: to read that, use {other}"
+                )
+        elif (giver := by_name.get(name)) is not None:
+            if giver.flow_name not in items:  # of a mapped agent, all answers are read
+                _check_fits(reader, name, type_, giver)
             found.append(giver.flow_name)
-        elif len(several := outputs.get(name, [])) > 1:
+        elif len(several) > 1:
             names = ", ".join(one.flow_name for one in several)
             raise UsageError(
                 f"{reader.flow_name}() reads {name!r}, which several agents give: {names}; name the parameter after "
                 f"one of them, {_word(several[0].flow_name)}, and read its {name}"
             )
         elif several:
-            _check_type(reader, name, type_, several[0])
+            if several[0].flow_name not in items:
+                _check_type(reader, name, type_, several[0])
             found.append(several[0].flow_name)
-        elif name != PROMPT and name not in reader.definition.signature.optional:
+        elif name not in (TASK, QUESTION) and name not in signature.optional:
             known = (*by_name, *outputs, PROMPT)
             if hint := did_you_mean(name, known):
                 raise UsageError(f"{reader.flow_name}() reads {name!r}, which no agent gives; {hint}")
     return tuple(found)
 
 
+def _outputs(member: Any) -> Sequence[Output]:
+    """The outputs of *member*; those of a team with a result are the fields of its type."""
+    outputs = _node(member).outputs
+    if not outputs and isinstance(member, Filling) and member.definition.result not in (None, Any):
+        return outputs_of(member.definition.result, member.flow_name).outputs
+    return outputs
+
+
+def _check_fits(reader: Filling[Any], name: str, type_: Any, giver: Any) -> None:
+    """Check that the whole answer of *giver* can be read as *type_*; as a text, any can."""
+    gives = giver.definition.result if isinstance(giver, Filling) else None
+    if gives is None or (fields_of(gives) is None and gives in (Any, object)) or is_text(type_):
+        return
+    if why := misfit(gives, type_):
+        raise UsageError(
+            f"{reader.flow_name}() reads {name!r} as {named(type_)}, and {giver.flow_name} gives it: {why}"
+        )
+
+
 def _check_type(reader: Filling[Any], name: str, type_: Any, giver: Any) -> None:
-    output = next(one for one in _node(giver).outputs if _word(one.name) == name)
+    output = next(one for one in _outputs(giver) if _word(one.name) == name)
     singles = _SINGLE.get(output.type)
     if singles is not None and type_ in (str, int, float, bool) and type_ not in singles:
         raise UsageError(
             f"{reader.flow_name}() reads {name!r} as {type_.__name__}, and {giver.flow_name} gives it as {output.type}"
         )
+    gives = giver.definition.result if isinstance(giver, Filling) else None
+    each = (fields_of(gives) or {RESULT: gives}).get(output.name, Any) if gives is not None else _TYPES.get(output.type)
+    if each is not None and (why := misfit(each, type_)):
+        raise UsageError(
+            f"{reader.flow_name}() reads {name!r} as {named(type_)}, and {giver.flow_name} gives it: {why}"
+        )
 
 
 def _node(member: Filling[Any] | FlowStep) -> AnyNode:
-    return member.definition.node if isinstance(member, Filling) else member.definition
+    node: AnyNode = member.definition.node if isinstance(member, Filling) else member.definition
+    return node
 
 
 def _word(name: str) -> str:

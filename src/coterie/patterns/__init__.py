@@ -6,29 +6,25 @@
     execution = await debate.execute({"question": "Will it rain?"})
 
 Every name loads on first use; those of rows need the extra `sql`.
+
+Other packages import `builtin`; the rest is internal.
 """
+
+from coterie.team.topology.patterns.names import TopologyType as TopologyType
 
 TYPE_CHECKING = False  # as in `typing`, whose import would cost more than this module
 if TYPE_CHECKING:
-    from coterie.engines.generator import AgentFailed as AgentFailed
-    from coterie.engines.generator import PatternFailed as PatternFailed
-    from coterie.engines.generator import Question as Question
-    from coterie.engines.generator import Tell as Tell
-    from coterie.engines.generator import Together as Together
-    from coterie.engines.patterns.registry import Calls as Calls
-    from coterie.engines.patterns.registry import Team as Team
-    from coterie.engines.patterns.registry import pattern as pattern
     from coterie.errors import CallFailed as CallFailed
     from coterie.errors import CollaborationFailed as CollaborationFailed
     from coterie.errors import PatternRefused as PatternRefused
-    from coterie.formats.yaml.writer import to_yaml as to_yaml
-    from coterie.patterns.builtin.chain import chain_of_command as chain_of_command
-    from coterie.patterns.builtin.compound import compound as compound
-    from coterie.patterns.builtin.crosscheck import cross_check as cross_check
-    from coterie.patterns.builtin.debate import debate as debate
-    from coterie.patterns.builtin.delegation import delegation as delegation
-    from coterie.patterns.builtin.ensemble import ensemble as ensemble
-    from coterie.patterns.builtin.pipeline import pipeline as pipeline
+    from coterie.history.engines.patterns.registry import Calls as Calls
+    from coterie.history.engines.patterns.registry import Team as Team
+    from coterie.history.engines.patterns.registry import pattern as pattern
+    from coterie.history.engines.questions import AgentFailed as AgentFailed
+    from coterie.history.engines.questions import PatternFailed as PatternFailed
+    from coterie.history.engines.questions import Question as Question
+    from coterie.history.engines.questions import Tell as Tell
+    from coterie.history.engines.questions import Together as Together
     from coterie.patterns.constructors import agent as agent
     from coterie.patterns.constructors import collaboration as collaboration
     from coterie.patterns.reference.base import BaseTopology as BaseTopology
@@ -47,11 +43,9 @@ if TYPE_CHECKING:
     from coterie.patterns.reference.mixins.tools import ToolUseMixin as ToolUseMixin
     from coterie.patterns.reference.registry import TopologyRegistry as TopologyRegistry
     from coterie.patterns.reference.registry import topology as topology
-    from coterie.patterns.reference.topologies import CompoundTopology as CompoundTopology
-    from coterie.patterns.reference.topologies import PatternTopology
+    from coterie.patterns.reference.topologies import *  # noqa: F403  # the names of the built-in patterns
     from coterie.patterns.rows.configs import AgentCapability as AgentCapability
     from coterie.patterns.rows.configs import AgentConfig as AgentConfig
-    from coterie.patterns.rows.configs import StrictConfig
     from coterie.patterns.rows.enums import AgentRole as AgentRole
     from coterie.patterns.rows.enums import AggregationMethod as AggregationMethod
     from coterie.patterns.rows.enums import ConsensusMethod as ConsensusMethod
@@ -77,49 +71,15 @@ if TYPE_CHECKING:
     from coterie.patterns.rows.schemas import TopologyRead as TopologyRead
     from coterie.patterns.rows.schemas import TopologyUpdate as TopologyUpdate
     from coterie.patterns.rows.tables import upgrade as upgrade
-    from coterie.topology.patterns.names import TopologyType as TopologyType
-
-    # As they are derived from the patterns.
-    class ChainOfCommandConfig(StrictConfig): ...
-
-    class CompoundConfig(StrictConfig): ...
-
-    class CrossCheckConfig(StrictConfig): ...
-
-    class DebateConfig(StrictConfig): ...
-
-    class DelegationConfig(StrictConfig): ...
-
-    class EnsembleConfig(StrictConfig): ...
-
-    class PipelineConfig(StrictConfig): ...
-
-    class ChainOfCommandTopology(PatternTopology): ...
-
-    class CrossCheckTopology(PatternTopology): ...
-
-    class DebateTopology(PatternTopology): ...
-
-    class DelegationTopology(PatternTopology): ...
-
-    class EnsembleTopology(PatternTopology): ...
-
-    class PipelineTopology(PatternTopology): ...
+    from coterie.team.formats.yaml.writer import to_yaml as to_yaml
 
 
 _EXPORTS = {
-    "coterie.engines.generator": "AgentFailed PatternFailed Question Tell Together",
-    "coterie.engines.patterns.registry": "Calls Team pattern",
+    "coterie.history.engines.questions": "AgentFailed PatternFailed Question Tell Together",
+    "coterie.history.engines.patterns.registry": "Calls Team pattern",
     "coterie.errors": "CallFailed CollaborationFailed PatternRefused",
-    "coterie.formats.yaml.writer": "to_yaml",
+    "coterie.team.formats.yaml.writer": "to_yaml",
     "coterie.patterns.constructors": "agent collaboration",
-    "coterie.patterns.builtin.chain": "chain_of_command",
-    "coterie.patterns.builtin.compound": "compound",
-    "coterie.patterns.builtin.crosscheck": "cross_check",
-    "coterie.patterns.builtin.debate": "debate",
-    "coterie.patterns.builtin.delegation": "delegation",
-    "coterie.patterns.builtin.ensemble": "ensemble",
-    "coterie.patterns.builtin.pipeline": "pipeline",
     "coterie.patterns.reference.base": "BaseTopology",
     "coterie.patterns.reference.calls": "current_call",
     "coterie.patterns.reference.invocation": "AgentInvocationResult ExecutionContext",
@@ -131,17 +91,10 @@ _EXPORTS = {
     "coterie.patterns.reference.mixins.structured": "StructuredOutputMixin",
     "coterie.patterns.reference.mixins.tools": "ToolUseMixin",
     "coterie.patterns.reference.registry": "TopologyRegistry topology",
-    "coterie.patterns.reference.topologies": (
-        "ChainOfCommandTopology CompoundTopology CrossCheckTopology DebateTopology DelegationTopology "
-        "EnsembleTopology PipelineTopology"
-    ),
-    "coterie.patterns.rows.configs": (
-        "AgentCapability AgentConfig ChainOfCommandConfig CompoundConfig CrossCheckConfig DebateConfig "
-        "DelegationConfig EnsembleConfig PipelineConfig"
-    ),
-    "coterie.patterns.rows.enums": ("AgentRole AggregationMethod ConsensusMethod ExecutionStatus MessageType"),
+    "coterie.patterns.rows.configs": "AgentCapability AgentConfig",
+    "coterie.patterns.rows.enums": "AgentRole AggregationMethod ConsensusMethod ExecutionStatus MessageType",
     "coterie.patterns.rows.tables": "upgrade",
-    "coterie.topology.patterns.names": "TopologyType",
+    "coterie.team.topology.patterns.names": "TopologyType",
     "coterie.patterns.rows.models": "AgentInstance AgentType Execution Message Result Topology TopologyMembership",
     "coterie.patterns.rows.projection": "Projection project",
     "coterie.patterns.rows.schemas": (
@@ -149,6 +102,11 @@ _EXPORTS = {
         "TopologyCreate TopologyRead TopologyUpdate"
     ),
 }
+for _type in TopologyType:
+    _EXPORTS[f"coterie.patterns.builtin.{_type}"] = _type.name.lower()
+_EXPORTS["coterie.patterns.reference.topologies"] = " ".join(
+    f"{one.class_name}Config {one.class_name}Topology" for one in TopologyType
+)
 _MODULES = {name: module for module, names in _EXPORTS.items() for name in names.split()}
 _SQL = ("aiosqlite", "asyncpg", "greenlet", "pydantic", "sqlalchemy", "sqlmodel")
 

@@ -23,9 +23,9 @@ from typing import Any, ParamSpec
 from coterie.errors import UsageError
 from coterie.flows.agents import Filler, agent, filling, shorten
 from coterie.flows.build import checked
-from coterie.topology.model import Agent, Topology
-from coterie.topology.patterns.kinds import kind_of
-from coterie.topology.patterns.model import Pattern, Slot
+from coterie.team.topology.model import Agent, Topology
+from coterie.team.topology.patterns.kinds import kind_of
+from coterie.team.topology.patterns.model import Pattern, Slot
 
 __all__ = ["Filler", "agent", "called_as", "collaboration", "make_team"]
 
@@ -62,7 +62,7 @@ def collaboration(
     Raises:
         UsageError: If it is not decorated.
     """
-    from coterie.engines.patterns.registry import type_of
+    from coterie.history.engines.patterns.registry import type_of
 
     if not callable(play):
         raise UsageError(f"a user-defined pattern is a function decorated with @pattern(name), not {play!r}")

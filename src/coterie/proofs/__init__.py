@@ -1,4 +1,8 @@
-"""Prove plans before anything is spent: that they end, what they take at worst, and what never happens."""
+"""Prove plans before anything is spent: that they end, what they take at worst, and what never happens.
+
+Other packages import `flow_report`, `loop`, `measures`, `pattern`, `preflight`, `witness`, `worst_case`; the rest is
+internal.
+"""
 
 from coterie.proofs.dispatch import check
 from coterie.proofs.measures import Prices

@@ -1,17 +1,18 @@
-"""The possible answers of a turn, distinguished only as far as a condition or a parent run does."""
+"""Compute the possible answers of a turn; answers are equal if no condition and no parent run distinguishes them."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
-from coterie.engines.replies import fit
-from coterie.planning.plan import Wanted
+from coterie.history.engines.replies import fit
+from coterie.history.engines.schemas import sample_list
 from coterie.proofs.domains import MISSING, representatives, some_value
 from coterie.proofs.exploration import OverBudget
-from coterie.proofs.shape import FlowShape
+from coterie.proofs.shape import FlowShape, ListSize
 from coterie.proofs.state import Gave, TurnAnswer
-from coterie.topology.conditions import Condition, Scalar
+from coterie.team.planning.plan import Wanted
+from coterie.team.topology.conditions import Condition, Scalar
 
 MOST = 10_000
 """The most answers of one node; with more, its flow is not explored."""
@@ -23,7 +24,7 @@ class WatchedOutput(NamedTuple):
     """A parent's view of one output of its child run.
 
     Attributes:
-        constants: The values that it distinguishes.
+        constants: The values that the parent distinguishes.
         meaning: Maps a value to its meaning for the parent.
     """
 
@@ -36,10 +37,9 @@ Watch = Mapping[str, WatchedOutput]
 
 
 def answers(shape: FlowShape, node: int, place: int, watch: Watch | None) -> list[TurnAnswer]:
-    """The possible answers of the agent at *place* of *node*: one for each combination that conditions and *watch*
-    distinguish.
+    """The possible answers of the agent at *place* of *node*, as far as conditions and *watch* distinguish them.
 
-    If nothing reads the outputs there is one answer, without outputs: a rehearsal fills in what the agent declares. (A
+    If nothing reads the outputs there is one answer, without outputs: a rehearsal fills in the declared ones. (A
     fallback must give the outputs that the node declares.)
     """
     if watch is None and place == 0 and not _reading(shape, node):
@@ -58,19 +58,21 @@ def gave_of(outputs: Mapping[str, Any], watch: Watch) -> Gave:
 
 
 def child_watch(shape: FlowShape, node: int, above: Watch | None) -> dict[str, WatchedOutput]:
-    """What *node* reads in the outputs of its child run; *above* is what its parent reads."""
+    """The outputs of its child run that *node* reads; *above* are the outputs that the parent of *node* reads."""
     fields = dict.fromkeys([*(wanted.name for wanted in fields_of(shape, node) if _is_read(shape, node, wanted))])
     return {name: _child_field(shape, node, name, (above or {}).get(name)) for name in [*fields, *(above or {})]}
 
 
 def texts(shape: FlowShape, node: int, watch: Watch) -> Iterator[dict[str, Any]]:
-    """The outputs that a child run's text may hold when its last nodes give none.
+    """The outputs that the text of a child run may contain if its last nodes give none.
 
     Outputs that do not fit the declaration of *node* are omitted.
     """
     if not any(wanted.declared for wanted in fields_of(shape, node)):
         yield {}
-    wanted = {each.name for each in shape.agent(shape.names[node]).outputs}  # a text is searched for nothing else
+    wanted = {
+        each.name for each in shape.agent(shape.names[node]).outputs
+    }  # the only outputs that are searched for in a text
     for _, outputs in _combinations(shape, node, watch):
         if outputs and wanted.issuperset(outputs):
             yield outputs
@@ -86,19 +88,24 @@ def holds_of(shape: FlowShape, node: int, outputs: Mapping[str, Any]) -> int:
 
 
 def fields_of(shape: FlowShape, node: int) -> list[Wanted]:
-    """The outputs of *node*: the requested ones, and those that conditions read."""
+    """The outputs of *node*: the requested ones, and the ones that conditions read."""
     wanted = {each.name: each for each in shape.agent(shape.names[node]).outputs}
     for condition in _reading(shape, node):
         wanted.setdefault(condition.field, Wanted(name=condition.field, declared=False))
     return list(wanted.values())
 
 
-def _reading(shape: FlowShape, node: int) -> list[Condition]:
+def _reading(shape: FlowShape, node: int) -> list[Condition | ListSize]:
     return [condition for n, condition in enumerate(shape.conditions) if shape.own[node] >> n & 1]
 
 
 def _is_read(shape: FlowShape, node: int, wanted: Wanted) -> bool:
     return wanted.declared or any(condition.field == wanted.name for condition in _reading(shape, node))
+
+
+def item_answers(shape: FlowShape, node: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The possible answers of an item of the mapped *node*, each with the comparisons that hold for it."""
+    return _combinations(shape, node, {}) if _reading(shape, node) else iter([(0, {})])
 
 
 def _combinations(shape: FlowShape, node: int, watch: Watch) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -117,16 +124,20 @@ def _combinations(shape: FlowShape, node: int, watch: Watch) -> Iterator[tuple[i
 def _values(shape: FlowShape, node: int, wanted: Wanted, watch: Watch) -> Iterable[tuple[Any, int]]:
     """Distinguishable values of one output, each with the conditions that hold for it."""
     reading = {n: c for n, c in enumerate(shape.conditions) if shape.own[node] >> n & 1 and c.field == wanted.name}
+    if node in shape.maps:  # of an item, which says nothing of how many there are
+        reading = {n: condition for n, condition in reading.items() if not isinstance(condition, ListSize)}
     seen = watch.get(wanted.name)
     if not reading and seen is None:
         return [(some_value(wanted), 0)] if wanted.declared else [(MISSING, 0)]
     constants = [condition.value for condition in reading.values()] + list(seen.constants if seen else ())
     found: dict[Hashable, tuple[Any, int]] = {}
-    for value in representatives(wanted, constants):
+    sizes = [condition.size for condition in reading.values() if isinstance(condition, ListSize)]
+    lists = [sample_list(wanted.schema or {}, size) for size in sizes]
+    for value in lists or representatives(wanted, constants):
         if value is MISSING:
             found.setdefault((0, MISSING), (value, 0))
             continue
-        holds = sum(1 << n for n, condition in reading.items() if condition.holds(value))
+        holds = sum(1 << n for n, one in reading.items() if one.compares(value))
         found.setdefault((holds, seen.meaning(value) if seen else None), (value, holds))
     return found.values()
 

@@ -2,37 +2,39 @@
 
 For a pattern, its kind counts the turns of each slot; a loop is bounded by its iterations.
 
-Every bound is sound, but perhaps never reached. A node on no cycle that ranks behind all its predecessors starts at
-most once, because it waits for everything that could still mark it. Any other node starts at most once for each firing
-of an arrow into it. A group fires at most once for each start of its source, and `max` times within each of its scopes.
+Every bound is sound, but perhaps never reached. If a node is on no cycle and ranks behind all its predecessors, it
+starts at most once, because it waits for everything that could still mark it. Any other node starts at most once for
+each firing of an arrow into it. A start of a mapped node has at most one turn for each item, and as many of each
+fallback. A group fires at most once for each start of its source, and `max` times within each of
+its scopes.
 """
 
 from collections.abc import Iterator, Mapping
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from coterie.planning.branches import BRANCH
-from coterie.planning.loop import REVIEW, LoopPlan
-from coterie.planning.pattern import PatternPlan
-from coterie.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.proofs.measures import Measures, attempts, larger, plus
 from coterie.proofs.paths import Paths
 from coterie.proofs.shape import FlowShape
 from coterie.proofs.state import HUMAN
 from coterie.proofs.ways import Amounts
-from coterie.topology.patterns.kinds import KINDS
+from coterie.team.planning.branches import BRANCH
+from coterie.team.planning.loop import REVIEW, LoopPlan
+from coterie.team.planning.pattern import PatternPlan
+from coterie.team.planning.plan import AgentPlan, FlowPlan, Plan
+from coterie.team.topology.patterns.kinds import KINDS
 
 if TYPE_CHECKING:
-    from coterie.engines.patterns.registry import Calls
+    from coterie.history.engines.patterns.registry import Calls
 
 _ROUNDS = 8
-"""The number of rounds of applying the inequalities to each other; every round is sound, later ones improve little."""
+"""How often the inequalities are applied; bounds are sound after every round, and later rounds improve little."""
 _STATES = 10_000
-"""The most states to explore of a loop inside a team."""
+"""The maximum number of states to explore of a loop inside a team."""
 
 
 def at_most(plan: Plan, measures: Measures, path: str = "") -> Amounts:
-    """The most of each measure that a run of *plan* can take, counted; infinite where nothing known bounds it.
+    """The maximum of each measure for a run of *plan*, by counting; infinite without a known bound.
 
     Rounds granted by a human with `on-max human` are not counted.
     """
@@ -41,6 +43,8 @@ def at_most(plan: Plan, measures: Measures, path: str = "") -> Amounts:
             return _of_flow(flow, plan, measures, path)
         case PatternPlan() as pattern if (calls := calls_of_ours(pattern, plan)) is not None:
             return _of_pattern(pattern, plan, calls.most, measures, path)
+        case PatternPlan(max_turns=int(most)):
+            return _of_program(most, plan, measures, path)
         case LoopPlan() as loop:
             return of_loop(plan, loop, Paths(loop, _STATES), measures, path)
         case _:
@@ -48,10 +52,11 @@ def at_most(plan: Plan, measures: Measures, path: str = "") -> Amounts:
 
 
 def of_loop(plan: Plan, loop: LoopPlan, paths: Paths, measures: Measures, path: str = "") -> Amounts:
-    """The most of each measure that a run of the loop *plan* can take; infinite where nothing bounds a team in it.
+    """The maximum of each measure for a run of the loop *plan*; infinite if a team in it has no bound.
 
-    Every iteration runs one role, reviews come in between, and a wave runs up to its number of branches besides. So no
-    run takes more than the most expensive role in all of them, nor more than each role as often as it can be reached.
+    Every iteration runs one role, with reviews in between, and a wave adds up to its number of branches. So no run
+    takes more than the most expensive role in every iteration, nor more than each role as often as the loop can reach
+    it.
     """
     iterations, before = max(0, loop.max_iterations), paths.before
     branches = loop.parallel.most if loop.parallel is not None and not before.keys() <= paths.teams.keys() else 0
@@ -63,7 +68,7 @@ def of_loop(plan: Plan, loop: LoopPlan, paths: Paths, measures: Measures, path: 
         once = _iteration(plan, name, measures, path)
         each.append(_often(max(0, iterations - earlier), once))
         alone = larger(alone, once)
-        if branches:  # a wave asks for its event an iteration before that routes the loop itself
+        if branches:  # a wave runs the role of its event one iteration before the event could route the loop
             branch = _iteration(plan, name, measures, f"{path}{BRANCH}/")
             each.append(_often(branches * max(0, min(iterations, iterations - earlier + 1)), branch))
             beside = larger(beside, branch)
@@ -72,12 +77,12 @@ def of_loop(plan: Plan, loop: LoopPlan, paths: Paths, measures: Measures, path: 
 
 
 def reviews_before(loop: LoopPlan, iterations: int) -> int:
-    """The number of reviews before as many iterations."""
+    """The number of reviews in as many *iterations*."""
     return max(0, iterations - 1) // max(1, loop.review.every) if loop.review is not None else 0
 
 
 def _iteration(plan: Plan, name: str, measures: Measures, path: str) -> Amounts:
-    """The amounts of one iteration of the role *name*: a turn, or the turns of its team."""
+    """The amounts of one iteration of the role *name*: one turn, or the turns of its team."""
     agent = plan.agents.get(name) or AgentPlan(name=name)
     return (
         measures.turn(path + name, agent) if agent.child is None else at_most(agent.child, measures, f"{path}{name}/")
@@ -85,7 +90,7 @@ def _iteration(plan: Plan, name: str, measures: Measures, path: str) -> Amounts:
 
 
 def usually(plan: Plan, measures: Measures, path: str = "", **numbers: Any) -> Amounts:
-    """The amounts of a run of *plan*, with these *numbers*, without failures and early ends; infinite where unknown.
+    """The amounts of a run of *plan*, with these *numbers*, without failures and early ends; infinite if unknown.
 
     They are known for patterns, and for teams of patterns.
     """
@@ -104,13 +109,24 @@ def calls_of_ours(pattern: PatternPlan, plan: Plan, **numbers: Any) -> "Calls | 
     """The turns of each slot; None for a user-defined pattern, which is not imported for that."""
     if pattern.type not in KINDS:
         return None
-    from coterie.engines.patterns.engine import calls_of  # few plans have one
+    from coterie.history.engines.patterns.engine import calls_of  # imported on demand: few plans have a pattern
 
     return calls_of(pattern, plan.agents, **numbers)
 
 
+def _of_program(most: int, plan: Plan, measures: Measures, path: str) -> Amounts:
+    """As many turns as it may have, all of the dearest agent, or as many runs of a team."""
+    each = [measures.nothing]
+    for name, agent in plan.agents.items():
+        if agent.child is None:
+            each.append(measures.turns([(path + name, agent, most)]))
+        else:
+            each.append(_often(most * attempts(agent), at_most(agent.child, measures, f"{path}{name}/")))
+    return larger(*each)
+
+
 def _of_pattern(pattern: PatternPlan, plan: Plan, most: Mapping[str, int], measures: Measures, path: str) -> Amounts:
-    """The turns of each slot within its budget, and as many for each of its fallbacks."""
+    """The turns of each slot within its budget, plus as many for each of its fallbacks."""
     budgets = {slot.name: slot.calls for slot in pattern.slots if slot.calls is not None}
     counts: dict[str, int] = {}
     for slot, turns in most.items():
@@ -127,14 +143,14 @@ def _of_pattern(pattern: PatternPlan, plan: Plan, most: Mapping[str, int], measu
 
 
 def _themselves(plan: Plan, counts: Mapping[str, int], path: str) -> Iterator[tuple[str, AgentPlan, int]]:
-    """The agents in *counts* with their paths."""
+    """The agents in *counts* that are not teams, with their paths and counts."""
     for name, count in counts.items():
         if (agent := plan.agents[name]).child is None:
             yield path + name, agent, count
 
 
 def _teams(plan: Plan, counts: Mapping[str, int]) -> Iterator[tuple[str, Plan, int]]:
-    """The teams in *counts*."""
+    """The teams in *counts*, with their plans and counts."""
     for name, count in counts.items():
         if (child := plan.agents[name].child) is not None and count:
             yield name, child, count
@@ -145,12 +161,13 @@ def _of_flow(flow: FlowPlan, plan: Plan, measures: Measures, path: str) -> Amoun
     starts = _Starts(shape).solve()
     total = measures.nothing
     for node, count in enumerate(starts):
-        for name in shape.chains[node]:
+        for name in shape.set_agents(node) if node in shape.maps else shape.chains[node]:
             agent = shape.agent(name)
             once = measures.turn(path + name, agent)
             if agent.child is not None:
                 once = _often(1 + agent.retry + max(1, agent.retry), at_most(agent.child, measures, f"{path}{name}/"))
-            total = plus(total, _often(count, once))
+            items = shape.maps[node].at_most if node in shape.maps else 1
+            total = plus(total, _often(count * items, once))
         if any(shape.groups[i].on_max == "human" for i in shape.out[node]):
             name = shape.asked(node, HUMAN)
             total = plus(total, _often(count, measures.turn(path + name, shape.agent(name))))
@@ -158,7 +175,7 @@ def _of_flow(flow: FlowPlan, plan: Plan, measures: Measures, path: str) -> Amoun
 
 
 def _often(n: float, amounts: Amounts) -> Amounts:
-    """*n* times *amounts*; 0 stays 0, also times infinity."""
+    """Multiply *amounts* by *n*; 0 times infinity is 0."""
     return tuple([n * amount if n and amount else 0.0 for amount in amounts])
 
 
@@ -212,7 +229,7 @@ class _Starts:
         return self._phase[self._shape.rank[self._shape.groups[i].source]] != phase
 
     def _firings_of_source(self, i: int, starts: list[float]) -> float:
-        """As `_firings`, without scopes, which may depend on each other."""
+        """Like `_firings`, but without scopes, which may depend on each other."""
         group = self._shape.groups[i]
         source = starts[self._shape.rank[group.source]]
         return min(source, group.max) if group.max is not None and group.per == "run" else source

@@ -1,4 +1,4 @@
-"""The meaning of a child run for its node: its possible outputs, and its amounts."""
+"""The possible outputs and amounts of a child run, as its node sees them."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,10 +22,10 @@ class ChildEnd(Struct, frozen=True):
     """A possible end of a child run.
 
     Attributes:
-        most: The most of each measure it can take.
+        most: The maximum of each measure.
         fewest: The fewest turns without failures; infinite: it includes a failure.
-        longest: Plays a run of the most turns.
-        shortest: Plays a run of the fewest.
+        longest: Plays a run with the most turns.
+        shortest: Plays a run with the fewest turns.
     """
 
     most: Amounts
@@ -42,9 +42,7 @@ class ChildReply(Struct, frozen=True):
 
 
 class ChildAttempts(Struct, frozen=True):
-    """The child runs that a topology's turn may take before its last one: failed ones, and ones whose outputs do not
-    fit.
-    """
+    """The child runs before the last one of a team's turn: failed runs, and runs whose outputs do not fit."""
 
     failing: ChildEnd | None
     unfit: ChildEnd | None
@@ -65,7 +63,7 @@ class ChildAttempts(Struct, frozen=True):
         return self.wasted(self.retry, self.again)
 
     def fatal(self) -> list[list[ChildEnd]]:
-        """The possible failures of the turn, each at its longest; the excess run comes last."""
+        """The child runs of each possible failure of the turn, at its longest; the last run is one too many."""
         ways = []
         if self.failing is not None:
             ways.append(self.wasted(self.retry + 1, self.again))
@@ -79,7 +77,7 @@ class ChildAttempts(Struct, frozen=True):
 
     @classmethod
     def of(cls, failing: ChildEnd | None, unfit: list[ChildEnd], retry: int) -> "ChildAttempts":
-        """The attempts for child runs that end in these failures, or with unfit outputs: the longest of each."""
+        """The attempts for child runs that fail as *failing* or end as one of *unfit*, of which the longest counts."""
         worst = max(unfit, key=lambda ending: ending.most[0], default=None)
         if worst is not None:
             worst = replace(worst, most=larger(*(ending.most for ending in unfit)))
@@ -90,9 +88,9 @@ class ReplyMeaning(Struct, frozen=True):
     """The meaning of a child run's end for its node.
 
     Attributes:
-        holds: The conditions that hold then, as a mask.
+        holds: The conditions that hold afterwards, as a mask.
         gave: The meaning for the parent of the node.
-        text: The outputs that its text must hold, if it has no other outputs.
+        text: The outputs that the text of the child run must contain, if it has no other outputs.
     """
 
     holds: int = 0
@@ -123,7 +121,7 @@ def meanings(shape: FlowShape, node: int, result: Result, fields: Watch, watch: 
 
 
 def _given(shape: FlowShape, node: int, named: dict[str, Any], watch: Watch) -> ReplyMeaning:
-    """The meaning of outputs that `child_watch` describes: truths, and the meaning further up."""
+    """The meaning of the outputs *named*, as `child_watch` describes them, for *node* and for its parent."""
     holds = sum(_mask(shape, node, name, meaning[0]) for name, meaning in named.items() if meaning is not MISSING)
     above = [MISSING if named[name] is MISSING else named[name][1] for name in watch]
     return ReplyMeaning(holds, tuple(above))

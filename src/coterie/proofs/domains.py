@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from coterie.engines.schemas import sample
-from coterie.planning.plan import Wanted
-from coterie.topology.conditions import Scalar, as_text, is_number
+from coterie.history.engines.schemas import sample
+from coterie.team.planning.plan import Wanted
+from coterie.team.topology.conditions import Scalar, as_text, is_number
 
 MISSING: Any = object()
 """The value of an undeclared output that a reply lacks."""
@@ -22,9 +22,9 @@ MISSING: Any = object()
 def representatives(wanted: Wanted, constants: Iterable[Scalar]) -> Iterator[Any]:
     """Values of *wanted* such that every comparison with *constants* has every possible outcome, likely ones first.
 
-    Members of an enum and both booleans represent themselves. Numbers are at, below, above and between the constants,
-    whole and not; texts are the constants and one other text. An output without a declared type may be any of these or,
-    unless it is needed, `MISSING`.
+    Members of an enum and both booleans represent themselves. Numbers lie at, below, above and between the constants,
+    both whole and fractional; texts are the constants and one other text. An output without a declared type may be any
+    of these or, unless it is needed, `MISSING`.
     """
     constants = list(constants)
     if wanted.schema:
@@ -48,6 +48,8 @@ def representatives(wanted: Wanted, constants: Iterable[Scalar]) -> Iterator[Any
             yield from _numbers(constants)
         case "text":
             yield from _texts(constants)
+        case "list":
+            yield from (["other"], [])
         case _:
             yield from _texts(constants)
             yield from _numbers(constants)

@@ -1,7 +1,7 @@
 """Explore all states of a flow.
 
-A flow with bounded loops has no cycle of states. Only a human who may grant further rounds creates one; the exploration
-reports where.
+A flow with bounded loops has no cycle of states, unless a human may grant further rounds; the exploration reports such
+cycles.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from coterie.proofs.system import FlowSystem
 END = -1
 
 STEPS_A_STATE = 4
-"""The most steps explored per allowed state; a step with many counters or arrows counts several times."""
+"""The maximum number of explored steps per allowed state; a step with many counters or arrows counts several times."""
 
 
 class OverBudget(CoterieError):
@@ -36,8 +36,8 @@ class Space:
         edges: The steps of each state.
         first: The initial state of a run; `END` if nothing ever runs.
         begins: The turns that start with the run.
-        again: The steps by which a human grants a further round. They are no edges, because their number is unlimited.
-        endless: A path that returns to an earlier state without any human; None: every path ends.
+        again: The steps by which a human grants a further round. They are not edges, because their number is unlimited.
+        endless: A path that returns to an earlier state without a human; None: every path ends.
     """
 
     def __init__(self, system: FlowSystem, budget: int, *, reduced: bool = True) -> None:
@@ -51,7 +51,7 @@ class Space:
         self.again: list[tuple[Step, FlowState]] = []
         self.endless: list[Step] | None = None
         self.begins, start = system.start()
-        self._number: dict[FlowState, int] = {}  # of states that are done; END while they are open
+        self._number: dict[FlowState, int] = {}  # of explored states; END while they are open
         if start.running:
             self._walk(start)
             for _, granted in self.again:  # grows while it is walked
@@ -99,5 +99,5 @@ class Space:
         return self._system.steps(state, self._order.first(state) if self._order is not None else None)
 
     def all_steps(self) -> Iterator[Step]:
-        """Every step that can happen, each once."""
+        """Every possible step, once."""
         return iter(self._steps)

@@ -1,7 +1,7 @@
 """Findings for the author of a flow: one generator for each kind.
 
-What *can* happen is shown by the shortest run without failures. What can *never* happen is reported only if it happens
-in no run, failures included.
+A finding about a possible event shows the shortest run with it and without failures. An event is called impossible only
+if it happens in no run, failures included.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,19 +10,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from coterie.diagnostics import Severity, Span
+from coterie.base.diagnostics import Severity, Span
 from coterie.proofs.flow import FlowProof, answered
 from coterie.proofs.report import Finding, Join
 from coterie.proofs.spans import Places
 from coterie.proofs.state import Started, Step, bits
 from coterie.proofs.witness import Play
-from coterie.topology.model import ArrowGroup
+from coterie.team.topology.model import ArrowGroup
 
 _THEN = {"end": "the path ends", "fail": "the run fails", "human": "a human decides"}
 
 
 class FlowFacts:
-    """The facts that the steps of a flow show, collected once for all findings.
+    """The facts that follow from the steps of a flow, collected once for all findings.
 
     Attributes:
         ran: The nodes that can run.
@@ -65,14 +65,14 @@ class FlowFacts:
         return list(dict.fromkeys(shape.rank[shape.groups[i].source] for i in into))
 
     def partial(self, turn: Started) -> tuple[int, ...] | None:
-        """The branches that join in *turn* if they are some and not all; else None."""
+        """The branches that join in *turn* if some are missing; else None."""
         branches = self.branches(turn.node) if turn.place == 0 and turn.arrows else []
         marked = set(self.shape.sources(turn.arrows)) if branches else set()
         came = [source for source in branches if source in marked]
         return tuple(came) if 0 < len(came) < len(branches) else None
 
     def lasts(self) -> list[int]:
-        """The nodes that can run, without a forward arrow that can fire."""
+        """The nodes that can run and have no forward arrow that can fire."""
         is_loop = self.shape.graph.is_loop_group
         return [n for n in sorted(self.ran) if all(is_loop(i) or i not in self.fired for i in self.shape.out[n])]
 
@@ -103,7 +103,7 @@ def joins(facts: FlowFacts) -> Iterator[Join]:
 
 
 def endless(proof: FlowProof, places: Places) -> Iterator[Finding]:
-    """The error that a run, or a child run of it, need not end."""
+    """An error if a run, or a child run of it, can go on forever."""
     for each in proof.all():
         if each.space.endless is None:
             continue

@@ -1,19 +1,20 @@
 """Prove a flow: explore its states, after those of its child runs, and derive the numbers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from coterie.planning.plan import FlowPlan, Plan
 from coterie.proofs.answers import Watch, answers, child_watch
 from coterie.proofs.children import ChildAttempts, ChildEnd, ChildReply, Result, meanings
 from coterie.proofs.exploration import END, Edge, Space
 from coterie.proofs.measures import Measures, larger, plus
+from coterie.proofs.sets import set_answers
 from coterie.proofs.shape import FlowShape
 from coterie.proofs.state import FlowState, Started, Step, TurnAnswer
 from coterie.proofs.system import FlowSystem
 from coterie.proofs.tempo import unforced
-from coterie.proofs.ways import NEVER, Admit, Amounts, back, descend, fewest, most, so_far
+from coterie.proofs.ways import NEVER, Admit, Amounts, Gains, back, descend, fewest, most, so_far
 from coterie.proofs.witness import Play, Stage
+from coterie.team.planning.plan import AgentPlan, FlowPlan, Plan
 
 
 class Budget:
@@ -27,14 +28,14 @@ class FlowProof:
     """The analysis of one flow.
 
     Args:
-        path: The prefix of its agents' names: `panel/` for the topology that answers at `panel`.
-        watch: The outputs that a parent reads; None: it is no child run.
+        path: The prefix of its agents' names: `panel/` for the team at node `panel`.
+        watch: The outputs that a parent reads; None: it is not a child run.
         may_fail: Whether a parent needs its failures; then turns are explored in every order.
 
     Attributes:
         space: Its states.
-        halts: Whether a run that a failure ends may be longer than all others, because its child runs are. (Otherwise
-            such a run is the beginning of a longer one.)
+        halts: Whether a run that ends with a failure may be longer than all others, because a failing child run takes
+            longer. (Otherwise such a run is the beginning of a longer one.)
 
     Raises:
         OverBudget: If there are more states than *budget* has left.
@@ -55,7 +56,7 @@ class FlowProof:
         self.shape = FlowShape(plan.coordination, plan.agents)
         self.children: list[FlowProof] = []
         self._attempts: dict[tuple[int, int], ChildAttempts] = {}
-        self._weights: dict[int, tuple[Amounts, float]] = {}  # by the identity of a step, which the space keeps
+        self._weights: dict[int, tuple[Gains, float]] = {}  # by the `id` of a step; the space keeps the steps alive
         ways: dict[tuple[int, int], list[TurnAnswer]] = {}
         fails: dict[tuple[int, int], bool] = {}
         for node, chain in enumerate(self.shape.chains):
@@ -63,6 +64,8 @@ class FlowProof:
                 ways[node, place] = self._answers(node, place, watch, budget)
                 at = self._attempts.get((node, place))
                 fails[node, place] = at is None or bool(at.fatal())
+            if node in self.shape.maps:
+                fails[node, 0] = self.shape.set_policy(node) == "halt"
         self.answers = ways
         self.system = FlowSystem(self.shape, ways, fails, observed=watch is not None)
         self.halts = not all(self._outlasts(node, place) for node, place in self._attempts)
@@ -79,6 +82,9 @@ class FlowProof:
 
     def _answers(self, node: int, place: int, watch: Watch | None, budget: Budget) -> list[TurnAnswer]:
         agent = self.shape.agent(self.shape.chains[node][place])
+        if node in self.shape.maps:
+            self._attempts[node, place] = ChildAttempts(None, None, 0)
+            return list(set_answers(self.shape, node, self.path, self.measures))
         if agent.child is None:
             return answers(self.shape, node, place, watch)
         fields = child_watch(self.shape, node, watch)
@@ -101,7 +107,7 @@ class FlowProof:
         return fitting
 
     def _outlasts(self, node: int, place: int) -> bool:
-        """Whether every answer of a topology takes at least as much as its failure."""
+        """Whether every answer of a team takes at least as much as its failure."""
         at, ways = self._attempts[node, place], self.answers[node, place]
         if not at.fatal():
             return True
@@ -111,37 +117,41 @@ class FlowProof:
 
     # -- measures ------------------------------------------------------------------------------------------------------
 
-    def most_of(self, step: Step) -> Amounts:
-        """The most that a step takes."""
+    def most_of(self, step: Step) -> Gains:
+        """The maximum amounts of a step."""
         return self._weigh(step)[0]
 
     def fewest_of(self, step: Step) -> float:
-        """The fewest turns that a step takes."""
+        """The minimum number of turns of a step."""
         return self._weigh(step)[1]
 
     def begins(self) -> Amounts:
         """The amounts of the turns that start with a run."""
-        return plus(self.measures.nothing, *map(self._started, self.space.begins))
+        return self.measures.turns(self._asked(self.space.begins))
 
-    def _weigh(self, step: Step) -> tuple[Amounts, float]:
+    def _weigh(self, step: Step) -> tuple[Gains, float]:
         known = self._weights.get(id(step))
         if known is None:
-            upper = plus(self.measures.nothing, *map(self._started, step.started))
-            lower = upper[0]
+            upper = self.measures.gains(self._asked(step.started))
+            lower, below = upper.get(0, 0.0), list[Amounts]()
             at = self._attempts.get((step.node, step.place))
             if at is not None and step.how == "answer":
                 said = self.answers[step.node, step.place][step.answer].child
-                upper = plus(upper, said.ending.most, *(ending.most for ending in at.before()))
+                below = [said.ending.most, *(ending.most for ending in at.before())]
                 lower += said.ending.fewest
             elif at is not None and step.how == "failure":
-                upper = plus(upper, at.fatal_amounts())
+                below = [at.fatal_amounts()]
                 lower = float("inf")  # minima are computed without failures
+            for n, amount in ((n, amount) for amounts in below for n, amount in enumerate(amounts) if amount):
+                upper[n] = upper.get(n, 0.0) + amount
             known = self._weights[id(step)] = upper, lower
         return known
 
-    def _started(self, turn: Started) -> Amounts:
-        name = self.shape.asked(turn.node, turn.place)
-        return self.measures.turn(self.path + name, self.shape.agent(name))
+    def _asked(self, turns: Iterable[Started]) -> Iterator[tuple[str, AgentPlan, int]]:
+        """The agents that start with *turns*, without teams' own turns and sets, whose turns count when they end."""
+        for name in (self.shape.asked(one.node, one.place) for one in turns if one.node not in self.shape.maps):
+            if (agent := self.shape.agent(name)).child is None:
+                yield self.path + name, agent, 1
 
     def halting(self, state: FlowState) -> Amounts:
         """The amounts of the failure that can end the run in *state*; `NEVER` if none can."""
@@ -150,37 +160,35 @@ class FlowProof:
     # -- ways ----------------------------------------------------------------------------------------------------------
 
     def longest(self, ends: Admit = lambda step: True, *, halts: bool = False) -> tuple[Amounts, Callable[[], Play]]:
-        """The most of each measure over all runs that end as *ends* says, and a run with the most turns."""
+        """The maximum of each measure over all runs whose end *ends* accepts, and a run with the most turns."""
         space, halting = self.space, self.halting if halts else lambda state: NEVER
         if space.first == END:
             return self.measures.nothing, lambda: Play()
-        rest = most(space, self.most_of, self.measures.size, ends, halting)
-        if rest[space.first] is NEVER:
+        turns, whole = most(space, self.most_of, self.measures.size, ends, halting)
+        if not whole:
             return NEVER, lambda: Play()
 
         def to_come(edge: Edge) -> float:
-            after = self.measures.nothing if edge.to == END else rest[edge.to]
-            if after is NEVER or (edge.to == END and not ends(edge.step)):
-                return -1.0
-            return self.most_of(edge.step)[0] + after[0]
+            after = turns[edge.to] if edge.to != END else 0.0 if ends(edge.step) else -1.0
+            return after if after < 0 else self.most_of(edge.step).get(0, 0.0) + after
 
         def play() -> Play:
             way: list[Step] = []
             at = space.first
             while at != END:
                 halted = halting(space.states[at])
-                if halted is not NEVER and halted[0] == rest[at][0]:
+                if halted is not NEVER and halted[0] == turns[at]:
                     return self._perform(way, longest=True, halting=space.states[at])
-                # Of equally long ways the first that needs no failure.
+                # Of equally long ways, take the first one without a failure.
                 edge = max(space.edges[at], key=lambda edge: (to_come(edge), edge.step.how != "failure"))
                 way.append(edge.step)
                 at = edge.to
             return self._perform(way, longest=True)
 
-        return plus(self.begins(), rest[space.first]), play
+        return plus(self.begins(), whole), play
 
     def shortest(self, ends: Admit, admit: Admit | None = None) -> tuple[float, Callable[[], Play]]:
-        """The fewest turns of a run without failures that ends as *ends* says, and such a run."""
+        """The fewest turns of a run without failures whose end *ends* accepts, and such a run."""
         admit = admit or answered
         space = self.space
         if space.first == END:
@@ -190,7 +198,7 @@ class FlowProof:
         return self.begins()[0] + rest[space.first], lambda: self._perform(way())
 
     def showing(self, shows: Callable[[Step], Iterator[Any]]) -> dict[Any, Callable[[], Play]]:
-        """For everything that steps show, the shortest run without a failure that shows it."""
+        """For each value that *shows* yields for a step, the shortest run without failures that has such a step."""
         space = self.space
         to, before = so_far(space, self.fewest_of, answered)
         rest = fewest(space, self.fewest_of, answered, lambda step: True)
@@ -241,7 +249,7 @@ class FlowProof:
         return lambda: descend(self.space, at, to_come)
 
     def endless(self) -> Play | None:
-        """A path that returns to an earlier state; None if every path ends, or a child run does not."""
+        """A path that returns to an earlier state; None if every path ends, or the flow has child runs."""
         return None if self.space.endless is None or self._attempts else self._perform(self.space.endless)
 
     # -- playing -------------------------------------------------------------------------------------------------------
@@ -264,7 +272,7 @@ class FlowProof:
         return self.measures.nothing if at is None else at.fatal_amounts()
 
     def _performed(self, step: Step, longest: bool) -> list[Play] | dict[str, Any]:
-        """The content of the turn that *step* ends: its child runs, or its outputs."""
+        """The child runs or the outputs of the turn that *step* ends."""
         at = self._attempts.get((step.node, step.place))
         if at is None:
             if step.how == "answer":
@@ -282,7 +290,7 @@ class FlowProof:
 
 
 def answered(step: Step) -> bool:
-    """Whether the turn that *step* ends was answered and did not fail."""
+    """Whether the turn that *step* ends was answered, so that it did not fail."""
     return step.how != "failure"
 
 

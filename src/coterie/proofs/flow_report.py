@@ -1,12 +1,9 @@
-"""Prove a flow: what its runs can take, and what never happens in them."""
+"""Prove a flow: the numbers of its runs, and its findings."""
 
 from collections.abc import Iterator
 from math import inf, isinf
 
-from coterie.diagnostics import Severity
-from coterie.planning.loop import LoopPlan
-from coterie.planning.pattern import PatternPlan
-from coterie.planning.plan import FlowPlan, Plan
+from coterie.base.diagnostics import Severity
 from coterie.proofs import bounds
 from coterie.proofs.exploration import OverBudget
 from coterie.proofs.findings import FlowFacts, endless, findings, joins
@@ -14,13 +11,17 @@ from coterie.proofs.flow import Budget, FlowProof
 from coterie.proofs.measures import Measures
 from coterie.proofs.options import ProofOptions
 from coterie.proofs.report import BOUND, EXACT, Case, Finding, Report, unproved
+from coterie.proofs.sets import why_counted
 from coterie.proofs.spans import Places
 from coterie.proofs.ways import NEVER
-from coterie.topology.patterns.kinds import KINDS
+from coterie.team.planning.loop import LoopPlan
+from coterie.team.planning.pattern import PatternPlan
+from coterie.team.planning.plan import FlowPlan, Plan
+from coterie.team.topology.patterns.kinds import KINDS
 
 
 def prove_flow(plan: Plan, options: ProofOptions) -> Report:
-    """Prove a flow: by all its states, or by counting when there are too many."""
+    """Prove a flow by exploring all its states, or by counting if there are too many."""
     assert isinstance(plan.coordination, FlowPlan)
     teams = list(_teams(plan))
     for path, kind in teams:
@@ -29,12 +30,14 @@ def prove_flow(plan: Plan, options: ProofOptions) -> Report:
     for path, kind in teams:
         if kind != "flow":
             return _counted(plan, options, Measures(plan, options.prices), "counted", f"{path!r} is a {kind}")
+    if why := why_counted(plan):
+        return _counted(plan, options, Measures(plan, options.prices), "counted", why)
     measures, places = Measures(plan, options.prices), Places(plan.coordination, options.topology)
     budget = Budget(options.states)
     try:
         proof = FlowProof(plan, measures, budget)
-    except OverBudget as why:
-        return _counted(plan, options, measures, "too-many-states", str(why))
+    except OverBudget as error:
+        return _counted(plan, options, measures, "too-many-states", str(error))
     states = options.states - budget.left
     if found := tuple(endless(proof, places)):
         return Report(plan=plan.name, method=EXACT, states=states, ends=False, worst=None, best=None, findings=found)
@@ -71,7 +74,10 @@ def _counted(plan: Plan, options: ProofOptions, measures: Measures, code: str, w
 
 
 def _teams(plan: Plan, above: str = "") -> Iterator[tuple[str, str]]:
-    """The nodes of teams, `node/node` below each other, and their kinds; empty for one that cannot be analysed."""
+    """The nodes that are teams, each with its kind, which is empty if it cannot be analysed.
+
+    A team in a team is `node/node`.
+    """
     for name, agent in plan.agents.items():
         if agent.child is not None:
             match agent.child.coordination:
@@ -79,7 +85,7 @@ def _teams(plan: Plan, above: str = "") -> Iterator[tuple[str, str]]:
                     yield above + name, "flow"
                 case LoopPlan():
                     yield above + name, "loop"
-                case PatternPlan(type=type) if type in KINDS:
+                case PatternPlan() as own if own.type in KINDS or own.max_turns is not None:
                     yield above + name, "pattern"
                 case _:
                     yield above + name, ""

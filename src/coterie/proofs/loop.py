@@ -1,22 +1,22 @@
-"""Prove a loop: its reachable events, whether it can complete, and how many turns it takes at worst.
+"""Prove a loop: its reachable events, whether it can complete, and its maximum number of turns.
 
-A loop always ends, at the latest by its iteration limit.
+A loop always ends, at the latest at its iteration limit.
 """
 
 from collections.abc import Iterator
 from math import inf, isinf
 
-from coterie.diagnostics import Severity, Span
-from coterie.planning.loop import LoopPlan
-from coterie.planning.plan import Plan
+from coterie.base.diagnostics import Severity, Span
 from coterie.proofs.bounds import at_most, of_loop, reviews_before
 from coterie.proofs.measures import Measures
 from coterie.proofs.options import ProofOptions
 from coterie.proofs.paths import Paths, State, script_of
 from coterie.proofs.report import BOUND, EXACT, Case, Finding, Report
 from coterie.proofs.witness import Script
-from coterie.topology.events import EXPLORE, PARALLEL, START, is_pattern, matches
-from coterie.topology.loop import Handoff, Role
+from coterie.team.planning.loop import LoopPlan
+from coterie.team.planning.plan import Plan
+from coterie.team.topology.events import EXPLORE, PARALLEL, START, is_pattern, matches
+from coterie.team.topology.loop import Handoff, Role
 
 
 def prove_loop(plan: Plan, options: ProofOptions) -> Report:
@@ -53,7 +53,7 @@ _TOO_MANY = Finding(
 
 
 def _uncounted(plan: Plan, paths: Paths, measures: Measures) -> Iterator[Finding]:
-    """A note for each team whose turns nothing known bounds."""
+    """A note for each team whose number of turns has no known bound."""
     for name in paths.before:
         child = plan.agents[name].child if name in plan.agents else None
         if child is not None and isinf(at_most(child, measures, f"{name}/")[0]):
@@ -62,7 +62,7 @@ def _uncounted(plan: Plan, paths: Paths, measures: Measures) -> Iterator[Finding
 
 
 def _script_of_most(loop: LoopPlan, paths: Paths) -> Script:
-    """No agent completes it, and every iteration opens the widest wave."""
+    """A script in which no agent completes the loop, and every iteration opens the widest wave."""
     branches = loop.parallel.most if loop.parallel is not None else 0
     payload = "\n".join(f"- part {k}" for k in range(1, branches + 1))
     opens = {"emits": [{"topic": EXPLORE + PARALLEL, "payload": payload}]}
@@ -70,7 +70,7 @@ def _script_of_most(loop: LoopPlan, paths: Paths) -> Script:
 
 
 def _best(loop: LoopPlan, paths: Paths) -> Case | None:
-    """Completion as early as possible; a wave on the way is one more turn."""
+    """The run that completes with the fewest turns; a wave on its path takes one more turn."""
     if not paths.ends:
         return None
     fewest, way = 0, list[tuple[str, str]]()
@@ -107,7 +107,7 @@ def _findings(loop: LoopPlan, paths: Paths, options: ProofOptions) -> Iterator[F
 
 
 def _completion(loop: LoopPlan, paths: Paths, span: Span | None) -> Iterator[Finding]:
-    """Whether it can complete, and if not, why."""
+    """Findings on whether the loop can complete, and if not, why."""
     emitted = {event for state in paths.way for event in paths.events(state[0])}
     for event in loop.required:
         if event not in emitted:
@@ -126,7 +126,7 @@ def _completion(loop: LoopPlan, paths: Paths, span: Span | None) -> Iterator[Fin
 
 
 def _traps(loop: LoopPlan, paths: Paths, roles: dict[str, Role]) -> Iterator[Finding]:
-    """States from which completion is impossible, though it was possible before."""
+    """Findings for states from which completion is no longer possible."""
     if paths.start not in paths.hopeful:
         return
     for state in paths.way:
@@ -151,7 +151,7 @@ def _unreached(loop: LoopPlan, paths: Paths, roles: dict[str, Role]) -> Iterator
 
 
 def _unhandled(loop: LoopPlan, paths: Paths, roles: dict[str, Role]) -> Iterator[Finding]:
-    """Events without a key: they lead to every role."""
+    """Findings for events without a key in the handoff, which lead to every role."""
     keys = [key for key, _ in loop.handoff]
     reported = set[str]()
     for state in paths.way if keys else ():
@@ -174,7 +174,7 @@ def _idle_keys(loop: LoopPlan, paths: Paths, keys: dict[str, Handoff]) -> Iterat
 
 
 def _may_be_meant(key: str, loop: LoopPlan) -> bool:
-    """Whether events that no file names could match *key*: patterns in emits, or no roles at all."""
+    """Whether an event that the file does not name could match *key*: `emits` has patterns, or there are no roles."""
     return is_pattern(key) and (not loop.roles or any(any(map(is_pattern, role.emits)) for role in loop.roles))
 
 

@@ -1,16 +1,16 @@
 """Explore the events of a loop: every reachable state, and the shortest path to each.
 
-A state is the routing event and the events still required; a step emits one event that is allowed there.
+A state consists of the routing event and the events still required; a step emits one of the events allowed there.
 """
 
 from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from coterie.engines.loop.default_event import events_of
-from coterie.planning.loop import GLOBAL, LoopPlan
+from coterie.history.engines.loop.default_event import events_of
 from coterie.proofs.witness import Script
-from coterie.topology.events import JOINED, PARALLEL, START, allowed, matches, suggested
+from coterie.team.planning.loop import GLOBAL, LoopPlan
+from coterie.team.topology.events import JOINED, PARALLEL, START, allowed, matches, suggested
 
 State = tuple[str, frozenset[str]]
 """The routing event, and the required events that were not accepted yet."""
@@ -20,12 +20,12 @@ class Paths:
     """All reachable states of a loop, and the shortest path to each.
 
     Args:
-        most: The most states to explore.
+        most: The maximum number of states to explore.
 
     Attributes:
         way: The state and the event from which each state was first reached; None at the start.
         whole: Whether all states were explored.
-        teams: The roles of teams, each with the events that its outputs may select.
+        teams: The roles that are teams, each with the events that its outputs may select.
     """
 
     def __init__(self, plan: LoopPlan, most: int) -> None:
@@ -83,7 +83,7 @@ class Paths:
                 yield event + PARALLEL, (joined, missing - {event + PARALLEL})
 
     def events_to(self, state: State) -> list[tuple[str, str]]:
-        """The agents on the shortest path to *state*, and the event each emits."""
+        """The agents on the shortest path to *state*, each with the event that it emits."""
         found = []
         while (step := self.way[state]) is not None:
             state, event = step
@@ -91,13 +91,13 @@ class Paths:
         return found[::-1]
 
     def script(self, state: State) -> Script | None:
-        """A rehearsal of the shortest path to *state*; None if a team would have to choose it, or it is the start."""
+        """The script of the shortest path to *state*; None at the start, or if a team would have to choose an event."""
         steps = self.events_to(state)
         return None if any(agent in self.teams for agent, _ in steps) else script_of(steps) or None
 
     @cached_property
     def before(self) -> dict[str, int]:
-        """Every agent that may run, with the fewest iterations before it."""
+        """Every agent that may run, with the fewest iterations before its first turn."""
         if not self.whole:
             return dict.fromkeys(self.ids or [GLOBAL], 0)
         found: dict[str, int] = {}
@@ -129,7 +129,7 @@ class Paths:
 
 
 def script_of(steps: Iterable[tuple[str, str]]) -> Script:
-    """A rehearsal in which the agents emit the events of *steps* in turn."""
+    """The script of a rehearsal in which the agents emit the events of *steps* in turn."""
     script: Script = {}
     for agent, event in steps:
         emitted = {"topic": event, **({"payload": "- one part"} if event.endswith(PARALLEL) else {})}

@@ -1,27 +1,27 @@
 """Prove a pattern: count the turns of each slot, teams included, with the counts of its kind.
 
-A user-defined pattern is not imported for that: its calls are unknown before it runs.
+A user-defined pattern is not imported for a proof: its calls are unknown before it runs.
 """
 
 from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Any
 
-from coterie.diagnostics import Severity, Span
-from coterie.engines.patterns.registry import Calls
-from coterie.planning.loop import LoopPlan
-from coterie.planning.pattern import PatternPlan
-from coterie.planning.plan import Plan
+from coterie.base.diagnostics import Severity, Span
+from coterie.history.engines.patterns.registry import Calls
 from coterie.proofs.bounds import at_most, calls_of_ours, usually
 from coterie.proofs.measures import Measures
 from coterie.proofs.options import ProofOptions
 from coterie.proofs.report import BOUND, Finding, Report
-from coterie.topology.checks.patterns import span_of
-from coterie.topology.patterns.kinds import KINDS, PatternSpec, read_config
+from coterie.team.planning.loop import LoopPlan
+from coterie.team.planning.pattern import PatternPlan
+from coterie.team.planning.plan import Plan
+from coterie.team.topology.checks.patterns import span_of
+from coterie.team.topology.patterns.kinds import KINDS, PatternSpec, read_config
 
 
 def prove_pattern(plan: Plan, options: ProofOptions) -> Report:
-    """Prove a pattern by counting; every run of it ends, as long as its teams do."""
+    """Prove a pattern by counting; its runs end if its teams do."""
     pattern = plan.coordination
     assert isinstance(pattern, PatternPlan)
     measures = Measures(plan, options.prices)
@@ -42,14 +42,17 @@ def prove_pattern(plan: Plan, options: ProofOptions) -> Report:
 
 
 def _notes(plan: Plan, above: str = "") -> Iterator[Finding]:
-    """A note for each team that is unknown, or only bounded."""
+    """A note for each team whose turns are unknown or only bounded."""
+    what = f"{above.rstrip('/')!r}" if above else f"{plan.name!r}"
     match plan.coordination:
+        case PatternPlan(max_turns=int(most)):
+            message = f"{what} is a program, which decides when it runs: it has at most {most} turns"
+            yield Finding("counted", Severity.NOTE, message)
         case PatternPlan(type=type) if type not in KINDS:
-            what = f"{above.rstrip('/')!r}" if above else f"{plan.name!r}"
             message = f"nothing can be proved: {what} is played by {type!r}, which is known when it runs"
             yield Finding("not-proved", Severity.NOTE, message)
         case LoopPlan():
-            message = f"{above.rstrip('/')!r} is a loop: it is counted as if it took all its iterations"
+            message = f"{what} is a loop: it is counted as if it took all its iterations"
             yield Finding("counted", Severity.NOTE, message)
     for name, agent in plan.agents.items():
         if agent.child is not None:
@@ -78,13 +81,13 @@ def _findings(pattern: PatternPlan, calls: Calls | None, options: ProofOptions) 
 
 
 def _idle_stop(kind: PatternSpec, pattern: PatternPlan) -> str:
-    """Why ending early can save nothing although it is configured; empty if it can."""
+    """The reason why a configured early end cannot save any turn; empty if it can."""
     config, _ = read_config(kind.config, pattern.config)
     return config.idle_stop([slot.name for slot in pattern.slots]) if config is not None else ""
 
 
 def _written(options: ProofOptions) -> Mapping[str, Any]:
-    """The settings in the file."""
+    """The settings of the pattern in the file."""
     pattern = options.topology.pattern if options.topology is not None else None
     return pattern.config if pattern is not None else {}
 

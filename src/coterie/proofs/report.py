@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from coterie.diagnostics import Diagnostic, Severity, Span
-from coterie.planning.plan import Plan
+from coterie.base.diagnostics import Diagnostic, Severity, Span
 from coterie.proofs.witness import Script
+from coterie.team.planning.plan import Plan
 
 EXACT = "exact"
 BOUND = "bound"
@@ -17,8 +17,8 @@ class Case(Struct, frozen=True, kw_only=True):
     """The most or the fewest turns of a run.
 
     Attributes:
-        turns: In total, as `--max-turns` counts them.
-        agents: By agent, `node/agent` in the topology that answers at a node. In the worst case each by itself: the
+        turns: The total, as `--max-turns` counts turns.
+        agents: The turns by agent, `node/agent` in the team at a node. In the worst case each number is independent:
             agents may have their worst cases in different runs.
         script: A rehearsal with exactly that total; None: none was computed.
     """
@@ -32,9 +32,9 @@ class Cost(Struct, frozen=True, kw_only=True):
     """The worst cost of a run, in dollars.
 
     Attributes:
-        turns: If every turn succeeds at its first attempt.
-        attempts: If every turn takes all attempts that its agent's `retry` allows. Attempts that fail for a passing
-            cause (429, 5xx, connection) are retried besides, and are not counted.
+        turns: The cost if every turn succeeds at its first attempt.
+        attempts: The cost if every turn takes all attempts that its agent's `retry` allows. Attempts that fail for a
+            passing cause (429, 5xx, connection) are retried in addition, and are not counted.
     """
 
     turns: float
@@ -46,7 +46,7 @@ class Join(Struct, frozen=True, kw_only=True):
 
     Attributes:
         branches: The sources of the branches.
-        whole: Whether it always starts with all of them.
+        whole: Whether it always starts with all its branches.
     """
 
     node: str
@@ -58,8 +58,8 @@ class Finding(Struct, frozen=True):
     """A finding.
 
     Attributes:
-        code: Stable, like that of any diagnostic.
-        script: The shortest run that shows it, for `run --rehearse`; None if no run can.
+        code: The stable code, as of any diagnostic.
+        script: The shortest run that shows the finding, for `run --rehearse`; None if no run can.
     """
 
     code: str
@@ -70,7 +70,7 @@ class Finding(Struct, frozen=True):
     script: Script | None = None
 
     def diagnostic(self, file: str = "") -> Diagnostic:
-        """The finding as a diagnostic."""
+        """Convert the finding to a diagnostic."""
         return Diagnostic(
             code=self.code, severity=self.severity, message=self.message, span=self.span, hint=self.hint, file=file
         )
@@ -84,16 +84,16 @@ class Report(Struct, frozen=True, kw_only=True):
     """The report of a proof.
 
     Attributes:
-        method: `exact`: every state was explored and every number is reached by some run; `bound`: the numbers were
-            counted, from too many arrows or from the counts of a pattern: no run takes more, and perhaps none takes as
+        method: `exact`: every state was explored, and some run reaches every number. `bound`: the numbers were counted,
+            because there are too many states or the plan is a pattern; no run takes more, and perhaps none takes as
             many.
         states: The number of explored states.
         ends: Whether every run ends, provided every turn does.
-        worst: None: unbounded.
-        best: The run that completes with the fewest turns without failures; None: unknown, or no run completes.
+        worst: The maximum numbers of turns; None: unbounded.
+        best: The completing run with the fewest turns without failures; None: unknown, or no run completes.
         usual: A run without failures and early ends; None: unknown. Only patterns have it.
-        cost: None without prices.
-        joins: In the order of the flow; empty if not every state was explored.
+        cost: The worst cost; None without prices.
+        joins: The joins in the order of the flow; empty if not every state was explored.
     """
 
     plan: str
@@ -119,7 +119,7 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 def unproved(plan: Plan, what: str) -> Report:
-    """The report on a plan of which nothing can be proved, because of *what*."""
+    """The report on a plan about which nothing can be proved, because of *what*."""
     message = f"nothing can be proved: what {what!r} does is known only when it runs"
     found = Finding("not-proved", Severity.NOTE, message)
     return Report(plan=plan.name, method=BOUND, states=0, ends=False, worst=None, best=None, findings=(found,))

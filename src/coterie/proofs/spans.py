@@ -1,8 +1,10 @@
-"""Find the places in a file of the parts of a plan, which has none itself."""
+"""Find the places of the parts of a plan in its file, as a plan has no places."""
 
-from coterie.diagnostics import Span
-from coterie.planning.plan import FlowPlan
-from coterie.topology.model import ArrowGroup, Topology
+from collections.abc import Sequence
+
+from coterie.base.diagnostics import Span
+from coterie.team.planning.plan import FlowPlan
+from coterie.team.topology.model import ArrowGroup, Topology
 
 
 class Places:
@@ -15,7 +17,10 @@ class Places:
     def __init__(self, flow: FlowPlan, topology: Topology | None) -> None:
         self._topology = topology
         groups = topology.flow.groups if topology is not None and topology.flow is not None else ()
-        self._groups = [_origin(group, groups) for group in flow.groups]
+        written: dict[str, list[ArrowGroup]] = {}
+        for group in groups:
+            written.setdefault(group.source, []).append(group)
+        self._groups = [_origin(group, written.get(group.source, ())) for group in flow.groups]
 
     def node(self, name: str) -> Span | None:
         """The place of the declaration of *name*."""
@@ -29,12 +34,12 @@ class Places:
         return next((output.span for output in outputs if output.name == field), None) or self.node(name)
 
     def group(self, i: int, part: str = "") -> Span | None:
-        """The place of group *i*; with *part* of its attribute of that name."""
+        """The place of group *i*, or of its attribute *part*."""
         origin = self._groups[i]
         return (origin.spans.get(part) or origin.span) if origin is not None else None
 
 
-def _origin(group: ArrowGroup, written: tuple[ArrowGroup, ...]) -> ArrowGroup | None:
-    """The group in the file for *group*: its bound may be implied there, and a gate may be on its arrows."""
-    same = [each for each in written if each.source == group.source and each.when == group.when]
+def _origin(group: ArrowGroup, written: Sequence[ArrowGroup]) -> ArrowGroup | None:
+    """The group of those *written* that became *group*: there its bound may be implied, its arrows may pass a gate."""
+    same = [each for each in written if each.when == group.when]
     return next((each for each in same if each.targets == group.targets), same[0] if same else None)

@@ -1,12 +1,12 @@
-"""A flow as a finite transition system: every state of a run, as far as its future depends on it.
+"""A flow as a finite transition system, whose states contain only what determines the future of a run.
 
-The rules are those of `coterie.engines.flow`; a property test compares the two step by step. Only the state differs. Of
-outputs it keeps the truth of the conditions that read them, of counters what they still allow, and of both nothing that
-no later node reads. So states with the same future are one state, consecutive parts of a flow add up instead of
-multiplying, and with every loop bounded the system has no cycle.
+The rules are equal to those of `coterie.history.engines.flow`; a property test compares the two step by step. Only the
+state differs. Instead of outputs it has the truth of the conditions that read them, instead of counters the remaining
+firings, and neither if no later node reads them. So states with the same future are one state, consecutive parts of a
+flow add up instead of multiplying, and if every loop is bounded, the system has no cycle.
 
-One step is the end of any one of the running turns. That suffices: an engine processes one record at a time, and a
-rehearsal can produce every order by the durations of turns.
+A step is the end of one of the running turns. No other steps are needed: an engine processes one record at a time, and
+a rehearsal can produce every order by the durations of turns.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ class FlowSystem:
 
     Args:
         answers: The possible answers, by node and place in its chain.
-        fails: The places at which a turn can fail.
+        fails: Whether a turn can fail, by node and place in its chain.
         observed: Whether a parent reads the outputs of the last nodes.
 
     Attributes:
@@ -42,7 +42,7 @@ class FlowSystem:
         self._max = [shape.groups[i].max or 0 for i in bounded]
         self._nodes = {name: rank for rank, name in enumerate(shape.names)}
         self._phase = [shape.agent(name).phase for name in shape.names]
-        self._resets: dict[str, list[int]] = {}  # agent -> slots that its start makes new
+        self._resets: dict[str, list[int]] = {}  # agent -> the counters that its start resets
         self._phase_resets: dict[float, list[int]] = {}
         for i in bounded:
             group = shape.groups[i]
@@ -54,6 +54,14 @@ class FlowSystem:
                 self._resets.setdefault(group.per, []).append(self._slot[i])
         self._loop_groups = {i for i in range(len(shape.groups)) if shape.graph.is_loop_group(i)}
         self.effort = [1 + (len(shape.names) + len(bounded) + len(out)) // 32 for out in shape.out]
+        groups = {*bounded, *(i for i, place in enumerate(shape.condition_of) if place >= 0)}
+        self._telling = sum(1 << node for node, out in enumerate(shape.out) if not groups.isdisjoint(out))
+        """The nodes whose arrows have a condition or a counter."""
+        self._alike = dict[int, int]()
+        """The nodes that reach the same other ones, by these."""
+        for node, reach in enumerate(shape.reach):
+            beyond = reach & ~(1 << node)
+            self._alike[beyond] = self._alike.get(beyond, 0) | 1 << node
         self._alive: dict[int, tuple[int, int, tuple[int, ...], int]] = {}
 
     def start(self) -> tuple[tuple[Started, ...], FlowState]:
@@ -63,13 +71,15 @@ class FlowSystem:
         for name in shape.entries:
             draft.marked |= 1 << self._nodes[name]
         started = self._go_on(draft)
-        return started, self._frozen(draft)
+        return started, FlowState() if draft.lacks_list else self._frozen(draft)
 
     def steps(self, state: FlowState, of: Iterable[int] | None = None) -> Iterator[tuple[Step, FlowState]]:
-        """Every step from *state*; with *of* only those of these running nodes."""
+        """Every step from *state*, or only the steps of the running nodes *of*."""
         turns = {node: (place, spent) for node, place, spent in state.turns}
         waiting = {node for node, _ in state.postponed}
-        for node in bits(state.running) if of is None else of:
+        sizes = dict(state.sets)
+        empty = [node for node, size in state.sets if size == 0]  # ends before anything else happens
+        for node in empty or (bits(state.running) if of is None else of):
             if node in waiting:
                 continue
             place, spent = turns.get(node, (0, ()))
@@ -78,6 +88,8 @@ class FlowSystem:
                     yield self._decided(state, node, spent, way)
                 continue
             for n, answer in enumerate(self.answers[node, place]):
+                if sizes.get(node, -1) not in (-1, answer.size):
+                    continue
                 yield self._answered(state, node, place, n, answer)
             if self.fails[node, place] and (policy := self.shape.policy(node, place)) != "halt":
                 yield self._failed(state, node, place, policy)
@@ -102,6 +114,8 @@ class FlowSystem:
         if self.observed:
             draft.gave[node] = answer.gave
             draft.ends |= 1 << len(self.shape.names)
+        if answer.skipped:
+            return self._settle(draft, Step(node, place, "answer", n), (), "failed")
         return self._judge(draft, Step(node, place, "answer", n))
 
     def _failed(self, state: FlowState, node: int, place: int, policy: str) -> tuple[Step, FlowState]:
@@ -121,6 +135,7 @@ class FlowSystem:
 
     def _ended(self, state: FlowState, node: int) -> "_Draft":
         draft = _Draft(state)
+        draft.sets.pop(node, None)
         if state.turns:
             draft.turns = [turn for turn in state.turns if turn[0] != node]
         return draft
@@ -175,6 +190,8 @@ class FlowSystem:
 
     def _close(self, draft: "_Draft", step: Step, started: tuple[Started, ...] = ()) -> tuple[Step, FlowState]:
         started += self._go_on(draft)
+        if draft.lacks_list:
+            return step._replace(started=started, over="failed"), FlowState()
         if draft.running:
             return step._replace(started=started), self._frozen(draft)
         return step._replace(over="completed", result=self._result(draft) if self.observed else None), FlowState()
@@ -182,7 +199,7 @@ class FlowSystem:
     def _result(self, draft: "_Draft") -> Gave | None:
         """The combined meaning of the last nodes' outputs for the parent; None if no node has answered.
 
-        They are combined as in a run: nodes that rank higher come later and override.
+        They are combined as in a run: nodes of higher rank override others.
         """
         if not draft.ends >> len(self.shape.names):
             return None
@@ -217,6 +234,12 @@ class FlowSystem:
             in_flight = draft.running | draft.marked & (bit - 1)
             if self.shape.upstream[node] & in_flight or draft.running & bit or self.shape.names[node] in busy:
                 continue
+            if node in self.shape.maps:
+                size = self.shape.size_now(node, draft.truth)
+                if size is None:
+                    draft.lacks_list = True
+                    break
+                draft.sets[node] = size
             arrows = draft.arrows & self.shape.into[node]
             draft.marked ^= bit
             draft.arrows ^= arrows
@@ -224,10 +247,12 @@ class FlowSystem:
             self._enter(draft, node, arrows)
             self._start_agent(draft, self.shape.names[node])
             started.append(Started(node, 0, arrows))
+            if draft.sets.get(node) == 0:
+                break  # the others start once it has ended
         return tuple(started)
 
     def _busy(self, draft: "_Draft") -> set[str]:
-        """The running agents: fallbacks, and nodes whose own turn could block a fallback."""
+        """The busy agents: running fallbacks, and running nodes whose own turn could block a fallback."""
         busy = {self.shape.asked(node, place) for node, place, _ in draft.turns}
         if draft.postponed:
             elsewhere = {node for node, _, _ in draft.turns} | {node for node, _ in draft.postponed}
@@ -256,7 +281,7 @@ class FlowSystem:
     # -- what of it matters --------------------------------------------------------------------------------------------
 
     def _frozen(self, draft: "_Draft") -> FlowState:
-        """The state of *draft*, without the parts that nothing later reads."""
+        """The state of *draft*, without the parts that no later step reads."""
         in_flight = draft.running | draft.marked
         kept = self._alive.get(in_flight)
         if kept is None:
@@ -279,19 +304,24 @@ class FlowSystem:
             tuple(draft.postponed),
             gave,
             draft.ends,
+            tuple(sorted(draft.sets.items())),
         )
 
     def _looked_at(self, in_flight: int) -> tuple[int, int, tuple[int, ...], int]:
-        """The conditions and agents that nodes in flight and their successors read, the unused counters, and those
-        nodes.
-        """
+        """The conditions and agents that the nodes to come read, the counters that they do not use, and these nodes."""
         shape = self.shape
-        alive = truth = known = 0
+        truth = known = 0
         over = set(self._slot.values())
-        for node in bits(in_flight):
-            alive |= shape.reach[node]
-        for node in bits(alive):
-            judged_anew = "continue" not in shape.policies[node]  # then its own outputs are always fresh
+        left = alive = in_flight
+        while left:
+            beyond = shape.reach[node := (left & -left).bit_length() - 1] & ~(1 << node)
+            alive |= beyond
+            left &= ~self._alike[beyond]
+        for node in shape.maps:
+            if alive >> node & 1:
+                truth |= shape.read_by_set(node)
+        for node in bits(alive & self._telling):
+            judged_anew = "continue" not in shape.policies[node]  # its own outputs are then always new
             for i in shape.out[node]:
                 if (slot := self._slot.get(i)) is not None:
                     over.discard(slot)
@@ -305,10 +335,24 @@ class FlowSystem:
 class _Draft:
     """A state being changed."""
 
-    __slots__ = ("arrows", "ends", "fired", "gave", "known", "marked", "postponed", "running", "truth", "turns")
+    __slots__ = (
+        "arrows",
+        "ends",
+        "fired",
+        "gave",
+        "known",
+        "lacks_list",
+        "marked",
+        "postponed",
+        "running",
+        "sets",
+        "truth",
+        "turns",
+    )
 
     def __init__(self, state: FlowState) -> None:
         self.running, self.marked, self.arrows = state.running, state.marked, state.arrows
         self.fired, self.truth, self.known = list(state.fired), state.truth, state.known
         self.turns, self.postponed = list(state.turns), list(state.postponed)
         self.gave, self.ends = list(state.gave), state.ends
+        self.sets, self.lacks_list = dict(state.sets), False

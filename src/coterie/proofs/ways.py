@@ -1,8 +1,9 @@
 """The longest and the shortest paths through all states of a flow.
 
-States have no cycle, so each is computed in one pass, from the ends to the start or back.
+States have no cycle, so one pass suffices, from the ends to the start or vice versa.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from coterie.proofs.exploration import END, Edge, Space
@@ -10,37 +11,51 @@ from coterie.proofs.state import FlowState, Step
 
 Amounts = tuple[float, ...]
 """One amount for each measure: turns in total, turns of one agent, dollars."""
-Weigh = Callable[[Step], Amounts]
+Gains = dict[int, float]
+"""The amounts that are not zero, by the place of their measure."""
+Weigh = Callable[[Step], Gains]
 Admit = Callable[[Step], bool]
 NEVER: Amounts = ()
 """No path leads to an end."""
 
 
-def most(space: Space, weigh: Weigh, size: int, ends: Admit, halting: Callable[[FlowState], Amounts]) -> list[Amounts]:
-    """For each state the most of each of *size* measures that can still follow, each by itself; `NEVER` without an end.
+def most(
+    space: Space, weigh: Weigh, size: int, ends: Admit, halting: Callable[[FlowState], Amounts]
+) -> tuple[list[float], Amounts]:
+    """The most turns from each state to an end, -1 without an end; and from the first state, the maximum of each of
+    *size* measures, independently, `NEVER` without an end.
 
     Args:
         ends: Whether a step that ends the run counts as an end.
-        halting: The amounts of a failure that ends the run in a state; `NEVER` if it is no end.
+        halting: The amounts of a failure that ends the run in a state; `NEVER` if a failure does not count as an end.
     """
-    nothing = (0.0,) * size
-    found: list[Amounts] = []
+    turns: list[float] = []
+    amounts: dict[int, list[float]] = {}
+    """The amounts of the states that later ones lead to; the last of these takes the list over."""
+    uses = Counter(edge.to for edges in space.edges for edge in edges)
+    uses[space.first] += 1
     for state, edges in enumerate(space.edges):
-        best = halting(space.states[state])
+        best = list(halting(space.states[state]))
         for step, to in edges:
-            if to == END and not ends(step):
+            uses[to] -= 1
+            if to == END or to not in amounts:
                 continue
-            rest = nothing if to == END else found[to]
-            if rest is NEVER:
-                continue
-            amounts = tuple(map(float.__add__, weigh(step), rest))
-            best = amounts if best is NEVER else tuple(map(max, best, amounts))
-        found.append(best)
-    return found
+            rest = amounts[to].copy() if uses[to] else amounts.pop(to)
+            for n, gain in weigh(step).items():
+                rest[n] += gain
+            best = list(map(max, best, rest)) if best else rest
+        for gains in (weigh(step) for step, to in edges if to == END and ends(step)):
+            best = best or [0.0] * size
+            for n, gain in gains.items():
+                best[n] = max(best[n], gain)
+        turns.append(best[0] if best else -1.0)
+        if best:
+            amounts[state] = best
+    return turns, tuple(amounts.get(space.first, NEVER))
 
 
 def fewest(space: Space, weigh: Callable[[Step], float], admit: Admit, ends: Admit) -> list[float]:
-    """For each state the least weight of a path to an end; infinite if there is none.
+    """For each state, the least weight of a path to an end; infinite if there is none.
 
     Args:
         admit: Whether a step may be taken.
@@ -59,7 +74,7 @@ def fewest(space: Space, weigh: Callable[[Step], float], admit: Admit, ends: Adm
 def so_far(
     space: Space, weigh: Callable[[Step], float], admit: Admit
 ) -> tuple[list[float], dict[int, tuple[int, Step]]]:
-    """For each state the least weight of a path from the start to it, and the step before it on such a path."""
+    """For each state, the least weight of a path from the start to it, and the last step of such a path."""
     found = [float("inf")] * len(space.edges)
     before: dict[int, tuple[int, Step]] = {}
     if space.first != END:

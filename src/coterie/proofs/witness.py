@@ -1,4 +1,4 @@
-"""Turn a path through a flow into a rehearsal script: the replies, and durations where order matters.
+"""Turn a path through a flow into a rehearsal script: replies, and durations if the order matters.
 
 A rehearsal runs turns side by side, one second each. A path in this natural order needs no durations; in any other,
 each turn that ends late has one.
@@ -11,12 +11,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coterie.planning.plan import AgentPlan, Plan
 from coterie.proofs.shape import FlowShape
 from coterie.proofs.state import Started, Step
+from coterie.team.planning.plan import AgentPlan, Plan
 
 Script = dict[str, list[dict[str, Any]]]
-"""The entries of each attempt, by agent, `node/agent` in the topology that answers at a node."""
+"""The entries of each attempt, by agent, `node/agent` in the team at a node."""
 
 FAILS = {"fail": "it fails"}
 
@@ -29,7 +29,7 @@ class PlayedTurn(Struct, frozen=True):
         begin: Its start, in seconds from the start of the play.
         length: Its duration.
         limit: The time-out of its agent.
-        ends: Whether it ends: turns that run when a run fails do not.
+        ends: Whether it ends; a turn that still runs when the run fails does not.
     """
 
     path: str
@@ -44,7 +44,7 @@ class Play(Struct, frozen=True):
     """The turns of a run with their times.
 
     Attributes:
-        parts: In the order in which the turns end.
+        parts: The turns, in the order in which they end.
         length: The total duration.
     """
 
@@ -52,7 +52,7 @@ class Play(Struct, frozen=True):
     length: float = 0.0
 
     def script(self) -> Script:
-        """The script of a rehearsal that does the same, without what it would do by default."""
+        """The script of a rehearsal that plays these turns, without entries that are the default."""
         unit = self._unit()
         entries: Script = {}
         for part in sorted(self.parts, key=lambda part: part.begin):
@@ -62,7 +62,7 @@ class Play(Struct, frozen=True):
         return {path: shortened for path, each in entries.items() if (shortened := _shortened(each)) != [{}]}
 
     def saying(self, outputs: Mapping[str, Any]) -> "Play":
-        """The same with *outputs* in the last text, for a parent that searches it."""
+        """The play with *outputs* in the last text, for a parent that searches it."""
         ended = [n for n, part in enumerate(self.parts) if part.ends and "fail" not in part.entries[-1]]
         if not ended or not outputs:
             return self
@@ -74,11 +74,11 @@ class Play(Struct, frozen=True):
         return replace(self, parts=tuple(parts))
 
     def later(self, seconds: float) -> "Play":
-        """The same, begun *seconds* later."""
+        """The play with every turn *seconds* later."""
         return replace(self, parts=tuple(replace(part, begin=part.begin + seconds) for part in self.parts))
 
     def stretched(self, seconds: float) -> "Play":
-        """The same with *seconds* more in total: its last turn takes longer, and so do the turns it cuts off."""
+        """The play extended by *seconds*: its last turn takes longer, and so do the turns that it cuts off."""
         if not self.parts or not seconds:
             return self
         last = max((n for n, part in enumerate(self.parts) if part.ends), default=0)
@@ -89,7 +89,7 @@ class Play(Struct, frozen=True):
         return Play(parts, self.length + seconds)
 
     def _unit(self) -> float:
-        """Seconds for one unit of time: 1, or less, so that no turn reaches its agent's time-out."""
+        """The length of a unit of time in seconds: 1, or less if a turn would reach its agent's time-out."""
         unit = 1.0
         for part in self.parts:
             while part.limit is not None and part.limit > 0 and part.length * unit >= part.limit:
@@ -102,25 +102,25 @@ class Stage:
 
     Args:
         path: The prefix of its agents' names.
-        begins: The turns that start with it.
+        begins: The turns that start with the run.
     """
 
     def __init__(self, path: str, shape: FlowShape, begins: Sequence[Started]) -> None:
         self._path, self._shape = path, shape
         self._parts: list[PlayedTurn] = []
         self._now = 0.0
-        self._last = -1  # the place of the last turn that ended, in start order
+        self._last = -1  # the position of the last turn that ended, in start order
         self._count = 0
-        self._running: dict[int, tuple[int, float, Started]] = {}  # node -> place in start order, begin, turn
-        self._exact = not any(agent.child is not None for agent in shape.agents.values())
+        self._running: dict[int, tuple[int, float, Started]] = {}  # node -> position in start order, begin, turn
+        self._exact = not shape.maps and not any(agent.child is not None for agent in shape.agents.values())
         self._start(begins)
 
     def end(self, step: Step, does: "list[Play] | dict[str, Any]") -> None:
-        """End the turn that *step* ends; *does* has its outputs, or the child runs that answer it."""
+        """Schedule the end of the turn that *step* ends; *does* has its outputs, or the child runs that answer it."""
         order, begin, turn = self._running.pop(step.node)
         agent = self._shape.agent(self._shape.asked(turn.node, turn.place))
         least = sum(play.length for play in does) if isinstance(does, list) else 1.0
-        # Of turns that end together the one that started first counts first; child runs are no such simple matter.
+        # Of turns that end at the same time, the first started one counts first; with child runs this is not certain.
         soonest = self._now if self._exact and order > self._last else self._now + 1.0
         end = max(begin + least, soonest) if self._last >= 0 else begin + least
         if isinstance(does, list):
@@ -135,7 +135,7 @@ class Stage:
         self._start(step.started)
 
     def play(self) -> Play:
-        """All of it."""
+        """The scheduled turns."""
         return Play(tuple(self._parts), self._now)
 
     def _start(self, started: Sequence[Started]) -> None:
@@ -144,7 +144,7 @@ class Stage:
             self._count += 1
 
     def _add(self, agent: AgentPlan, step: Step, outputs: dict[str, Any], begin: float, length: float) -> None:
-        # Without outputs here a rehearsal gives what the agent declares, also for a fallback.
+        # Without outputs here, a rehearsal gives the outputs that the agent declares, also for a fallback.
         entries: tuple[dict[str, Any], ...] = ({"outputs": outputs} if outputs or step.place > 0 else {},)
         if step.how == "failure":
             entries = (FAILS,) * (agent.retry + 1)
@@ -158,7 +158,7 @@ class Stage:
         self._parts += last.later(begin).stretched(end - begin - last.length).parts
 
     def _cut_off(self, turn: Started, begin: float) -> None:
-        """Let *turn*, begun at *begin*, continue beyond now."""
+        """Let *turn*, which began at *begin*, outlast the run."""
         agent = self._shape.agent(self._shape.asked(turn.node, turn.place))
         for path, limit in _first_asked(agent, self._path):
             self._parts.append(PlayedTurn(path, ({},), begin, self._now - begin + 2.0, limit, ends=False))

@@ -1,29 +1,29 @@
-"""The worst case of a run that has begun: the most turns of its plan, at the prices that its own turns had so far."""
+"""The worst case of a run that has begun: the maximum turns of its plan, at the prices of its turns so far."""
 
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct, structs
 
-from coterie.planning.plan import Plan
+from coterie.history.views.costs import Costs, costs, dearest
+from coterie.history.views.live import LiveRun
+from coterie.history.views.rows import run_row
 from coterie.proofs.dispatch import check
 from coterie.proofs.measures import Prices
 from coterie.proofs.report import EXACT
-from coterie.views.costs import Costs, costs, dearest
-from coterie.views.live import LiveRun
-from coterie.views.rows import run_row
+from coterie.team.planning.plan import Plan
 
 STATES = 5_000
-"""So many states are explored; with more the number is a bound."""
+"""The maximum number of states to explore; with more the number is a bound."""
 
 
 class WorstCase(Struct, frozen=True, kw_only=True):
-    """The most that a run can take.
+    """The maximum turns and cost of a run.
 
     Attributes:
-        turns: None: unbounded, or not proved.
-        cost: US dollars, if each turn costs as much as the most expensive one of its agent did; of an agent that has
-            not run, of any. None without a cost so far.
-        is_exact: Some run takes as many turns; else it may be fewer.
+        turns: The maximum number of turns; None: unbounded, or not proved.
+        cost: The maximum cost in US dollars, if each turn costs as much as the most expensive one so far of its agent,
+            or of any agent if its agent has not run. None without a cost so far.
+        is_exact: Whether some run takes as many turns; otherwise the true maximum may be lower.
     """
 
     turns: int | None
@@ -43,7 +43,7 @@ def worst_case(plan: Plan, prices: Mapping[str, float]) -> WorstCase:
 
 
 class CostsAndBound(Costs, frozen=True, kw_only=True):
-    """The costs of a run, and the worst case that is proved of its plan."""
+    """The costs of a run, and the proved worst case of its plan."""
 
     worst: WorstCase | None
 
@@ -51,7 +51,7 @@ class CostsAndBound(Costs, frozen=True, kw_only=True):
 def costs_and_bound(
     live: LiveRun, bound: Callable[[Plan, Mapping[str, float]], WorstCase] = worst_case
 ) -> CostsAndBound:
-    """What the root run of *live* cost, and the worst case of its plan at the prices of its turns, by *bound*."""
+    """The cost of the root run of *live*, and by *bound* the worst case of its plan at the prices of its turns."""
     known = live.runs[live.run]
     found = costs(live.costs.values(), live.run, run_row(known).max_cost)
     worst = bound(known.plan.plan, dearest(found)) if known.plan.plan is not None else None

@@ -1,7 +1,10 @@
-"""For users and their tests: virtual time, rehearsals, crash simulation, recorded answers of models."""
+"""For users and their tests: virtual time, rehearsals, crash simulation, recorded answers of models.
 
-from coterie.clock import VirtualClock
-from coterie.runs.rehearsal import rehearse
+Other packages import `series`; the rest is internal.
+"""
+
+from coterie.base.clock import VirtualClock
+from coterie.execution.runs.rehearsal import rehearse
 from coterie.testing.cassettes import cassette
 from coterie.testing.series import Series, simulate_many
 from coterie.testing.simulated_agents import Assumptions, SimulatedAgents, Skill

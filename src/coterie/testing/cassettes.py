@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from coterie.backends.models.cassette import VARIABLE, Mode
+from coterie.agents.backends.models.cassette import VARIABLE, Mode
 
 
 @contextmanager
@@ -17,9 +17,9 @@ def cassette(file: str | Path, mode: Literal["replay", "record", "auto"] = "repl
             outcome = asyncio.run(coterie.run(team, {"prompt": "Review this."}))
 
     Args:
-        mode: `replay` needs no key and no network, and a call that was not recorded fails the turn and shows the
-            difference; `record` calls the providers and rewrites the file; `auto` calls them only for what the file
-            lacks.
+        mode: `replay` needs no key and no network; a call that was not recorded fails its turn with the difference.
+            `record` calls the providers and rewrites the file. `auto` calls them only for calls that are missing from
+            the file.
 
     Raises:
         ValueError: If the mode is unknown.

@@ -1,12 +1,17 @@
 """The journal that a run would have without crashes, given the same replies in the same order."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import msgspec
 
-from coterie.engines.commands import Emit, Reply
-from coterie.engines.loop import LoopEngine
-from coterie.journal.records import (
+from coterie.execution.kernel.commands import ReadPlan, Turn, Wait
+from coterie.execution.kernel.core import Appending, Core
+from coterie.execution.kernel.kind import MakeKind
+from coterie.execution.kernel.retries import MAX_CRASHES
+from coterie.history.engines.commands import Emit, Reply
+from coterie.history.engines.loop import LoopEngine
+from coterie.history.journal.records import (
     NO_USAGE,
     AttemptFailed,
     AttemptInterrupted,
@@ -16,30 +21,32 @@ from coterie.journal.records import (
     EventEmitted,
     EventInvalid,
     EventNoted,
+    OperatorSaid,
     Record,
     RunOwned,
     RunStarted,
     TurnCancelled,
+    TurnFailed,
     TurnFinished,
     TurnStarted,
     Usage,
 )
-from coterie.kernel.commands import ReadPlan, Turn, Wait
-from coterie.kernel.core import Appending, Core
-from coterie.kernel.kind import MakeKind
-from coterie.kernel.retries import MAX_CRASHES
-from coterie.planning.plan import Limits, Plan
+from coterie.team.planning.plan import Limits, Plan
 
 
 def uncrashed(run: str, plan: Plan, kinds: MakeKind, log: Sequence[Record]) -> list[Record]:
     """The journal of an uncrashed run, given the replies of *log* in the order of *log*."""
     oracle: list[Record] = []
     earlier: dict[str, Usage] = {}
-    """What the attempts used that the uncrashed run does not have, by turn: its own attempt used it as well."""
+    """The usage of the attempts that the uncrashed run does not have, by turn; it is added to its own attempt."""
     core = Core(run, kinds(plan), _Oracle(oracle, log, earlier))
     first = log[0]
     assert isinstance(first, RunStarted)
-    core.begin(0.0, msgspec.structs.replace(first, seq=0), Limits(max_parallel=None))
+    owned = next((record for record in log if isinstance(record, RunOwned)), None)
+    limits = Limits(max_parallel=owned.limits.max_parallel if owned is not None else None)
+    core.begin(0.0, msgspec.structs.replace(first, seq=0), limits)
+    has_sets = plan.flow is not None and bool(plan.flow.maps)  # each owner limits how many items run at once
+    takes_owners = has_sets or isinstance(core.engine, LoopEngine)
     reads: list[ReadPlan] = []
     crashes: dict[str, int] = {}
 
@@ -53,18 +60,19 @@ def uncrashed(run: str, plan: Plan, kinds: MakeKind, log: Sequence[Record]) -> l
                 if isinstance(effect, Wait):
                     core.due(effect.cause)
 
-    pump()
-    for record in log:
+    for record, following in zip_longest(log, log[1:]):
         if isinstance(record, AttemptInterrupted):
             earlier[record.turn] = earlier.get(record.turn, NO_USAGE) + record.usage
         match record:
             case ConfigChanged() | ConfigRejected() | ConfigKept() if reads:
                 core.reloaded(0.0, reads.pop(0).cause, msgspec.structs.replace(record, seq=0, cause=None))
-            case RunOwned() if record.epoch > 1 and isinstance(core.engine, LoopEngine) and core.finished is None:
+            case RunOwned() if record.epoch > 1 and takes_owners and core.finished is None:
                 core.write(0.0, RunOwned(epoch=record.epoch, limits=record.limits))
             case TurnCancelled(cause=None):
                 core.cancel(0.0, record.turn, record.reason)
-            case AttemptInterrupted(turn=name, reason=why) if _is_enough(core, name, why):
+            case OperatorSaid(what="interrupt") if core.finished is None:
+                core.write(0.0, record)
+            case AttemptInterrupted(turn=name, reason=why) if _was_interrupted(core, name):
                 cut(name, why)
             case AttemptInterrupted(turn=name, reason="crash"):
                 crashes[name] = crashes.get(name, 0) + 1
@@ -83,12 +91,13 @@ def uncrashed(run: str, plan: Plan, kinds: MakeKind, log: Sequence[Record]) -> l
                     if isinstance(said, Reply | AttemptFailed):
                         said = msgspec.structs.replace(said, usage=said.usage + earlier.pop(record.turn, NO_USAGE))
                     core.accept(0.0, said)
-        pump()
+        if not (has_sets and isinstance(following, RunOwned)):  # else what follows is up to the next owner
+            pump()
     return oracle
 
 
 class _Oracle(Appending):
-    """Keeps the records of the uncrashed run; a child run that is called off has used what *log* says."""
+    """Keeps the records of the uncrashed run; the usage of a cancelled child run is taken from *log*."""
 
     def __init__(self, oracle: list[Record], log: Sequence[Record], earlier: dict[str, Usage]) -> None:
         super().__init__(oracle.append)
@@ -100,11 +109,10 @@ class _Oracle(Appending):
         return self._called_off.get(name, NO_USAGE) + self._earlier.pop(name, NO_USAGE)
 
 
-def _is_enough(core: Core, name: str, reason: str) -> bool:
-    """Whether an interrupted turn of a loop had already emitted enough, so that it is not repeated."""
+def _was_interrupted(core: Core, name: str) -> bool:
+    """Whether an operator interrupted the turn *name* of a loop, which is not retried then."""
     turn = core.engine.state.turns.get(name) if isinstance(core.engine, LoopEngine) else None
-    running = name in core.turns and core.turns[name].status == "running"
-    return turn is not None and running and (turn.completes or (reason == "interrupted" and bool(turn.events)))
+    return turn is not None and turn.interrupted and core.turns[name].status == "running"
 
 
 def _said(record: Record, attempt: int) -> Reply | AttemptFailed | Emit:
@@ -120,6 +128,20 @@ def _said(record: Record, attempt: int) -> Reply | AttemptFailed | Emit:
         case EventInvalid():
             return Emit(turn=record.turn, attempt=attempt, event=record.event)
     raise TypeError(record)
+
+
+def ended(log: Sequence[Record]) -> dict[str, tuple[object, ...]]:
+    """How each turn of a journal ended; of turns that one crash cut off together, the first to fail cancels others."""
+    ends = dict[str, tuple[object, ...]]()
+    for record in log:
+        match record:
+            case TurnFinished():
+                ends[record.turn] = ("finished", record.text, record.outputs)
+            case TurnFailed(kind="interrupted") | TurnCancelled():
+                ends[record.turn] = ("cut off",)
+            case TurnFailed():
+                ends[record.turn] = ("failed", record.kind, record.reason)
+    return ends
 
 
 def asked(log: Sequence[Record]) -> list[tuple[str, str, tuple[str, ...]]]:

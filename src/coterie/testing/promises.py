@@ -1,21 +1,21 @@
-"""The promises of a simulated run: what must hold of its journals, and of what its owners report."""
+"""The promises of a simulated run: checks of its journals and of the results that its owners report."""
 
 from collections.abc import Sequence
 
-from coterie.engines.commands import Finish
-from coterie.engines.loop import LoopEngine
-from coterie.journal import records as r
-from coterie.kernel.fold import Fold
-from coterie.kernel.run_exit import RunExit
-from coterie.planning.branches import BRANCH
-from coterie.testing.oracle import asked, uncrashed
+from coterie.execution.kernel.fold import Fold
+from coterie.execution.kernel.run_exit import RunExit
+from coterie.history.engines.commands import Finish
+from coterie.history.engines.loop import LoopEngine
+from coterie.history.journal import records as r
+from coterie.team.planning.branches import BRANCH
+from coterie.testing.oracle import asked, ended, uncrashed
 from coterie.testing.world import World
 
 LIMITS = ("max_iterations", "max_runtime", "cost_budget", "stalled")
 """The limits of a plan at which a loop stops."""
 
 _FAILED = {"timeout": ("completed", "failed", "cancelled"), "invalid_output": ("completed",)}
-"""How a child run may have ended whose attempt failed in this way; one that ends in time may be late all the same."""
+"""By failure kind of an attempt, the possible outcomes of its child run, which may complete and still be late."""
 
 
 def is_limit(last: r.Record | None) -> bool:
@@ -42,7 +42,7 @@ _WITH_USAGE = (r.TurnFinished, r.AttemptFailed, r.AttemptInterrupted, r.TurnCanc
 
 
 def _used(world: World, run: str) -> r.Usage:
-    """The usage of *run* and of all its child runs, as far as their journals remain."""
+    """The usage of *run* and of all its child runs whose journals remain."""
     below = [one for one in world.journals if one.rpartition("/")[0] == run]
     teams = {one.rpartition("/")[2].rpartition(".")[0] for one in below}
     found = sum((_used(world, one) for one in below), r.NO_USAGE)
@@ -55,7 +55,7 @@ def _used(world: World, run: str) -> r.Usage:
 
 
 def _is_single(world: World, run: str, agent: str) -> bool:
-    """Whether *agent* of *run* is no team, whose own turns count instead."""
+    """Whether *agent* of *run* is a single agent; for a team, its own turns count instead."""
     known = world.kinds(world.plan_of(run)).agents.get(agent)
     return agent != BRANCH and (known is None or known.child is None)
 
@@ -87,7 +87,7 @@ def check_journal(world: World, run: str, log: Sequence[r.Record]) -> None:
 
 
 def _check_outcome(world: World, run: str, end: r.RunFinished) -> None:
-    """The parent of *run* must have recorded the outcome of its journal."""
+    """Check that the parent of *run* recorded the same outcome as the journal of *run*."""
     parent, below, attempt = run.rpartition("/")
     turn, _, n = attempt.rpartition(".")
     said, agree = "", tuple[str, ...]()
@@ -123,6 +123,8 @@ def _compare_state(world: World, run: str, log: Sequence[r.Record], oracle: Sequ
     got, wanted = asked(log), asked(oracle)
     if got != [turn for turn in wanted if turn in got]:
         raise world.failed(f"{run} asked {got}, uncrashed with the same replies {wanted}")
+    if (ends := ended(log)) != (whole := ended(oracle)):
+        raise world.failed(f"{run}: its turns ended as {ends}, uncrashed with the same replies as {whole}")
 
 
 def _state(world: World, run: str, log: Sequence[r.Record]) -> object:
@@ -137,5 +139,5 @@ def _state(world: World, run: str, log: Sequence[r.Record]) -> object:
 
 
 def _covers(said: r.Usage, used: r.Usage) -> bool:
-    """Whether *said* is at least *used*: a power cut may have removed records that the parent counted."""
+    """Whether the reported usage *said* is at least *used*; a power cut may remove records that the parent counted."""
     return said.turns >= used.turns and said.cost >= used.cost

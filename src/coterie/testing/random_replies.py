@@ -5,9 +5,9 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coterie.backends.base import Emitted, Request
-from coterie.engines.schemas import sample
-from coterie.topology.conditions import Scalar, is_number
+from coterie.agents.backends.base import Emitted, Request
+from coterie.history.engines.schemas import sample, sample_list
+from coterie.team.topology.conditions import Scalar, is_number
 
 Compared = Mapping[str, Sequence[Scalar]]
 """The values with which the conditions of a flow compare each output, by the output's name."""
@@ -31,12 +31,17 @@ def random_events(request: Request, dice: random.Random) -> Sequence[Emitted]:
 
 
 def random_outputs(
-    wanted: Sequence[Mapping[str, Any]], compared: Compared, dice: random.Random, chaos: float = 0.0
+    wanted: Sequence[Mapping[str, Any]],
+    compared: Compared,
+    dice: random.Random,
+    chaos: float = 0.0,
+    longest: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """A random value for each output; now and then one is missing or does not fit, as *chaos* allows.
 
     Args:
         wanted: The outputs, each with its `name`, `type`, `values` and perhaps `schema`, as programs get them.
+        longest: The most items of outputs that are mapped; now and then, as *chaos* allows, there is one more.
     """
     values: dict[str, Any] = {}
     for output in wanted:
@@ -45,6 +50,9 @@ def random_outputs(
             continue
         if roll < 0.08 * chaos:
             values[output["name"]] = "something else"
+        elif output["name"] in (longest or {}) and (output["type"] == "list" or "schema" in output):
+            most = (longest or {})[output["name"]] + (roll > 1.0 - 0.04 * chaos)
+            values[output["name"]] = sample_list(output.get("schema") or {}, dice.randint(0, most))
         elif schema := output.get("schema"):
             values[output["name"]] = sample(schema)
         else:

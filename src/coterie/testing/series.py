@@ -14,11 +14,11 @@ from multiprocessing import get_context
 
 from msgspec import Struct
 
-from coterie.planning import as_plan
-from coterie.planning.plan import Plan, from_json, to_json
+from coterie.team.planning import as_plan
+from coterie.team.planning.plan import Plan, from_json, to_json
+from coterie.team.topology.model import Topology
 from coterie.testing.simulation import Load, Survived, simulate
 from coterie.testing.world import SimulationFailed
-from coterie.topology.model import Topology
 
 CHUNK = 25
 """Schedules per task of a process."""
@@ -32,7 +32,7 @@ class Broken(Struct, frozen=True, kw_only=True):
     """A broken promise.
 
     Attributes:
-        what: The promise, and the violation.
+        what: The promise and its violation.
         journals: Every record of the schedule as JSON, each with its run: one per line.
     """
 
@@ -48,15 +48,15 @@ class Series(Struct, kw_only=True):
         schedules: The number of schedules that ran to their end and kept every promise.
         crashed: The number of schedules in which the owner was killed at least once.
         crashes: How often it was killed.
-        in_a_row: How many of these crashes hit an owner that had taken over from a crashed one.
+        in_a_row: How many of these crashes killed an owner that had taken over from a killed one.
         interruptions: How often an owner was interrupted.
         outcomes: The number of schedules per outcome.
-        starts: Attempts that were started, each with its intent durable before.
-        receipts: Turns whose result was durable; none of them was started again.
+        starts: The number of started attempts; the intent of each was durable before its start.
+        receipts: The number of turns with a durable result; none of them was started again.
         turns: The most turns in one run, and *turns_seed* the first schedule that had them.
         seconds: The longest virtual time of one run, and *seconds_seed* the first schedule that took it.
-        agents: The largest load of each agent that the flow leads to, each number from its worst schedule; those of a
-            child run are called `node/agent`.
+        agents: The largest load of each agent that the flow can reach, each number from its worst schedule; the agents
+            of a child run are called `node/agent`.
         broken: The first broken promise, if any.
     """
 
@@ -121,7 +121,8 @@ def simulate_many(
         schedules: The number of schedules.
         jobs: The number of processes; by default that of the processors available to this one.
         chaos: The frequency of failures and crashes: 1 is normal and 0 is never.
-        told: Called now and then with the statistics so far, which go on changing. An exception ends the series.
+        told: Called from time to time with the statistics so far, an object that changes later. An exception ends the
+            series.
     """
     plan = as_plan(plan)
     so_far = Series(agents={agent: Load() for agent in _asked(plan, "")})
@@ -141,7 +142,7 @@ def processors() -> int:
 
 
 def _asked(plan: Plan, path: str) -> Iterator[str]:
-    """The agents that the flow of *plan* leads to, and those of the plans inside it."""
+    """The agents that the flow of *plan* can reach, and those of the plans inside it."""
     for name in plan.flow.mentions if plan.flow is not None else ():
         child = plan.agents[name].child if name in plan.agents else None
         if child is None:
@@ -173,9 +174,9 @@ def _parts(plan: Plan, first: int, schedules: int, jobs: int, chaos: float) -> I
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Keep Ctrl-C from processes started in this block; it is for the process that waits for them.
+    """Make processes that are started in this block ignore Ctrl-C, which is for the process that waits for them.
 
-    They inherit the signal mask; here the signal is only delayed until the block ends.
+    They inherit the signal mask. In this process the signal is only delayed until the block ends.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

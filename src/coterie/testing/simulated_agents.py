@@ -2,8 +2,8 @@
 
 Every question has one right answer, `[right]`, and some wrong ones, `[wrong 1]`, …. The answer of an agent follows from
 its skill, from the answers it sees, and from draws that depend only on the seed, the question, the agent and its turn:
-two variants of a team get the same questions and draws, whatever their order of calls. `Assumptions` lists all that is
-assumed; nothing else is known about the agents, especially not whether an argument could convince them.
+two variants of a team get the same questions and draws, whatever their order of calls. `Assumptions` lists all
+assumptions. Nothing else is assumed about the agents, in particular not whether an argument could convince them.
 """
 
 import re
@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from coterie.backends.base import Answer, Failure, OnEvent, Request, Result, Session
-from coterie.backends.pending import Pending
-from coterie.backends.scripted import path_of
+from coterie.agents.backends.base import Answer, Failure, OnEvent, Request, Result, Session
+from coterie.agents.backends.pending import Pending
+from coterie.agents.backends.scripted import path_of
 from coterie.errors import UsageError
-from coterie.planning.pattern import PatternPlan
-from coterie.planning.plan import AgentPlan, Plan, Wanted
+from coterie.team.planning.pattern import PatternPlan
+from coterie.team.planning.plan import AgentPlan, Plan, Wanted
 
 RIGHT = "[right]"
 """The right answer to every question."""
@@ -39,7 +39,7 @@ class Skill(Struct, frozen=True):
     Attributes:
         accuracy: The probability of a right answer; for a judge, of approving a right one; for a chooser, of choosing
             the right one.
-        rejects: The probability of rejecting a wrong answer; None: the same as *accuracy*.
+        rejects: The probability of rejecting a wrong answer; None: equal to *accuracy*.
     """
 
     accuracy: float
@@ -54,9 +54,9 @@ class Assumptions(Struct, frozen=True, kw_only=True):
     """The assumptions about the agents of a team.
 
     Attributes:
-        skill: Of every slot.
-        skills: Of single slots, by name (`checker` also applies to `checker_0`, `checker_1`, …), or `sub/slot` in a
-            team at a slot.
+        skill: The skill of every slot.
+        skills: The skills of single slots, by name (`checker` also applies to `checker_0`, `checker_1`, …), or
+            `sub/slot` in a team at a slot.
         correlation: The probability that one draw answers a question for all agents.
         habit: The probability that an agent repeats its answer to a question in every turn.
         wrong: The number of different wrong answers; with 1, all errors agree.
@@ -85,7 +85,7 @@ class Assumptions(Struct, frozen=True, kw_only=True):
             raise UsageError(f"wrong must be at least 1, not {self.wrong}")
 
     def of(self, path: str) -> Skill:
-        """The skill at *path*: of the first of its names that has one, else of all."""
+        """The skill at *path*: that of the first of its names with one, else the skill of every slot."""
         return next((self.skills[name] for name in names_of(path) if name in self.skills), self.skill)
 
 
@@ -145,10 +145,10 @@ class SimulatedAgents:
         return session
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: it holds no resources."""
 
     def says(self, asked: SimulatedTurn) -> Result:
-        """The answer of the agent, or the failure of its attempt."""
+        """Return the answer of the agent, or the failure of its attempt."""
         draw = _Draws(f"{self._seed}/{asked.question}/{asked.path}#{asked.turn}.{asked.attempt}")
         if draw.failure < self._assumptions.failures:
             return Failure(kind="failed", reason="this attempt was drawn to fail")
@@ -196,7 +196,7 @@ class SimulatedAgents:
         return _json({"answer": said, "confidence": self._sure(skill.accuracy)}) if "answer" in names else said
 
     def _work(self, skill: Skill, draw: "_Draws", shown: Sequence[str]) -> str:
-        """Its part of the work, which is right if it is and all its input was."""
+        """The agent's part of the work, which is right if the agent and all its inputs are right."""
         return next((one for one in shown if one != RIGHT), None) or self._own(skill, draw)
 
     def _own(self, skill: Skill, draw: "_Draws") -> str:
@@ -205,7 +205,7 @@ class SimulatedAgents:
         return f"[wrong {int(draw.which * self._assumptions.wrong) + 1}]"
 
     def _verdict(self, skill: Skill, draw: "_Draws", shown: Sequence[str]) -> str:
-        """The verdict on the answer it is shown, the first in its prompt."""
+        """The verdict on the answer that the agent is shown, the first in its prompt."""
         rejects = skill.accuracy if skill.rejects is None else skill.rejects
         approved = draw.verdict < skill.accuracy if shown[:1] == [RIGHT] else draw.verdict >= rejects
         issues = [] if approved else ["it is wrong"]
@@ -213,7 +213,7 @@ class SimulatedAgents:
         return _json({"approved": approved, "confidence": sure, "issues": issues, "feedback": ""})
 
     def _choose(self, skill: Skill, draw: "_Draws", shown: Sequence[str]) -> str:
-        """One of the answers it is shown: the first one by bias, else the right one with its accuracy."""
+        """One of the answers that the agent is shown: the first one by bias, else the right one with its accuracy."""
         if not shown:
             return self._own(skill, draw)
         if draw.bias < self._assumptions.bias:

@@ -1,20 +1,22 @@
-"""Simulate crashes of a team at random points, in virtual time, before they are real.
+"""Simulate crashes of a team at random points, in virtual time.
 
 `simulate` runs a topology with agents that answer at random, fail at random and take random times; it kills the owner
-at a random append (with or without the unsynced tail), interrupts it, resumes, several times over. The core, shell and
-engines are real; only the store, the agents and the time are simulated. After each schedule:
+at a random append (with or without the unsynced tail), interrupts it, has an operator interrupt turns, resumes, several
+times over. The core, shell and engines are real; only the store, the agents and the time are simulated. After each
+schedule:
 
-* the result is that of an uncrashed run that is given the same replies in the same order;
+* the result, and the end of every turn, is that of an uncrashed run that is given the same replies in the same order;
 * no turn with a durable receipt was started again;
-* nothing left before the records behind it were durable;
-* nothing follows a terminal record but the reopening of a failed run, and nothing is written to a closed journal;
+* no attempt was started before its records were durable;
+* only the reopening of a failed run follows a terminal record, and nothing is written to a closed journal;
 * a run ends after all its child runs, each with the outcome its parent recorded, and every journal is closed;
-* usage counts once, whatever was cancelled, and an owner's result agrees with the journal;
-* a replay leaves nothing to do.
+* usage counts once, even after cancellations, and an owner's result agrees with the journal; * a replay leaves no
+  commands.
 """
 
 import asyncio
 import contextlib
+import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,30 +24,31 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from coterie.engines.commands import Reply
 from coterie.errors import RetryRefused, RunIsFinished
-from coterie.journal.memory import MemoryStore
-from coterie.journal.records import (
+from coterie.execution.kernel.kind import MakeKind
+from coterie.execution.kernel.opening import RootOpening
+from coterie.execution.kernel.owner import OwnerOptions, RunPorts
+from coterie.execution.kernel.shell import Shell
+from coterie.execution.kinds import kind_of
+from coterie.execution.runs.retry import reopening
+from coterie.history.engines.commands import Reply
+from coterie.history.journal.memory import MemoryStore
+from coterie.history.journal.records import (
     AttemptInterrupted,
     ConfigChanged,
+    OperatorSaid,
     RunFinished,
     RunReopened,
     RunStopped,
 )
-from coterie.journal.runs import RunReader
-from coterie.kernel.kind import MakeKind
-from coterie.kernel.opening import RootOpening
-from coterie.kernel.owner import OwnerOptions, RunPorts
-from coterie.kernel.shell import Shell
-from coterie.kinds import kind_of
-from coterie.planning import as_plan
-from coterie.planning.branches import BRANCH
-from coterie.planning.plan import Limits, Plan, without_gates
-from coterie.runs.retry import reopening
+from coterie.history.journal.runs import RunReader
+from coterie.team.planning import as_plan
+from coterie.team.planning.branches import BRANCH
+from coterie.team.planning.plan import Limits, Plan, without_gates
+from coterie.team.topology.model import Topology
 from coterie.testing.promises import check_journal, check_report, is_limit
 from coterie.testing.simulated import SimulatedStore, SimulatedTurns
 from coterie.testing.world import Crash, Emits, World
-from coterie.topology.model import Topology
 
 Reload = Callable[[str, Plan], ConfigChanged]
 
@@ -57,7 +60,7 @@ class Load(Struct, frozen=True):
     """The load of one agent in a schedule.
 
     Attributes:
-        turns: Its turns, those in all attempts of a child run included.
+        turns: The number of its turns, in all attempts of a child run.
         attempts: The most attempts of one turn.
         cut: The most interruptions of one turn, by a crash or otherwise; the turn ran again after each.
     """
@@ -67,7 +70,7 @@ class Load(Struct, frozen=True):
     cut: int = 0
 
     def larger(self, other: "Load") -> "Load":
-        """The larger of both, number by number."""
+        """The larger of both loads, number by number."""
         return Load(*map(max, msgspec.structs.astuple(self), msgspec.structs.astuple(other)))
 
 
@@ -76,8 +79,9 @@ class Survived(Struct, frozen=True, kw_only=True):
 
     Attributes:
         crashes: How often the owner was killed.
-        in_a_row: How many of these crashes hit an owner that had taken over from a crashed one.
+        in_a_row: How many of these crashes killed an owner that had taken over from a killed one.
         interruptions: How often it was interrupted.
+        interrupted: How often an operator interrupted turns.
         turns: Turns that were started, child runs' own included.
         repeated: Attempts that were interrupted; their turns ran again.
         starts: Attempts that were started, each with its intent durable before.
@@ -85,7 +89,7 @@ class Survived(Struct, frozen=True, kw_only=True):
         seconds: Virtual time from the start to the end, times without an owner included.
         agents: By name; those of a child run are called `node/agent`. A loop's are its iterations and reviews.
         reopened: How many runs were reopened after a failure, child runs and repetitions included.
-        called_off: How many child runs were called off, by how deep they lie; those right below the root are 1 deep.
+        called_off: How many child runs were cancelled, by their depth; the children of the root have depth 1.
     """
 
     outcome: str
@@ -94,6 +98,7 @@ class Survived(Struct, frozen=True, kw_only=True):
     interruptions: int
     turns: int
     repeated: int
+    interrupted: int = 0
     in_a_row: int = 0
     starts: int = 0
     receipts: int = 0
@@ -116,14 +121,14 @@ def simulate(
     """Run one crash schedule, chosen by *seed*, and check every promise.
 
     Args:
-        topology: The team; its backends do not matter, because every agent is simulated, and no gate runs.
-        seed: Selects delays, replies, failures and crashes; equal seeds give equal schedules.
+        topology: The team. Its backends do not matter, as every agent is simulated; gates are removed.
+        seed: Determines delays, replies, failures and crashes; equal seeds give equal schedules.
         kinds: The kind of a plan, for engines without a file format.
-        reload: What a run reads when its engine asks for the plan again.
+        reload: Gives the plan that a run reads when its engine asks to read it again.
         emits: The events that an attempt emits; by default a turn of a loop emits random allowed events, and some
             others.
         chaos: The frequency of failures and crashes: 1 is normal and 0 is never.
-        retries: How often the run is reopened after it has failed; see `coterie.runs.control.resume`.
+        retries: How often the run is reopened after a failure; see `coterie.execution.runs.control.resume`.
 
     Raises:
         SimulationFailed: If a promise was broken.
@@ -133,14 +138,14 @@ def simulate(
 
 
 class _Schedule:
-    """One schedule: the owners of a run, one after the other."""
+    """One schedule, which runs the owners of a run one after the other."""
 
     def __init__(self, world: World, reload: Reload | None, retries: int) -> None:
         self._world, self._reload, self._retries = world, reload, retries
         self._reopened: RunReopened | None = None
         self._lost = False  # whether a power cut took records that were appended
         self._epoch = 0
-        self._crashes = self._in_a_row = self._interruptions = 0
+        self._crashes = self._in_a_row = self._interruptions = self._interrupted = 0
         self._extended = 0
         self._crashed = False  # whether the owner before this one was killed
         self._asks_back = _asks_back(world.plan)
@@ -166,6 +171,7 @@ class _Schedule:
             result=root.result if isinstance(root, RunFinished) else root.reason,
             crashes=self._crashes,
             interruptions=self._interruptions,
+            interrupted=self._interrupted,
             turns=len({(run, turn) for run, turn, _ in world.calls}),
             repeated=sum(isinstance(r, AttemptInterrupted) for log in world.journals.values() for r in log),
             in_a_row=self._in_a_row,
@@ -196,14 +202,12 @@ class _Schedule:
             agent = "/".join([*branches, turn.rpartition("#")[0]])
             so_far = loads.get(agent, Load())
             loads[agent] = Load(
-                turns=so_far.turns + 1,
-                attempts=max(so_far.attempts, len(tried)),
-                cut=max(so_far.cut, cut[run, turn]),
+                turns=so_far.turns + 1, attempts=max(so_far.attempts, len(tried)), cut=max(so_far.cut, cut[run, turn])
             )
         return loads
 
     def _reopening(self) -> RunReopened | None:
-        """The record by which the run, which has ended, is reopened; None: it is not."""
+        """The record that reopens the run, which has ended; None: it is not reopened."""
         if self._retries == 0:
             return None
         self._retries -= 1
@@ -219,7 +223,7 @@ class _Schedule:
         return self._reload(run, plan)
 
     def _drive_owner(self) -> None:
-        """One owner, until it ends, is interrupted, or is killed."""
+        """Run one owner until it ends, is interrupted, or is killed."""
         world = self._world
         self._epoch += 1
         world.killed = False
@@ -245,12 +249,13 @@ class _Schedule:
         main = (
             shell.resume("R", world.plan, opening)
             if world.journals.get("R")
-            else shell.start("R", world.plan, {"prompt": "x"})
+            else shell.start("R", world.plan, world.given)
         )
         task = loop.create_task(main)
         if trouble and not kill:
             loop.call_later(world.dice.uniform(0.0, 8.0), task.cancel)
         self._post_stale_replies(loop, shell)
+        self._post_interrupts(loop, shell)
         if self._asks_back and self._epoch > 1:
             shell.expect()
             loop.create_task(self._decide(shell))
@@ -271,13 +276,13 @@ class _Schedule:
             check_report(world, task.result(), self._lost)
 
     def _more_iterations(self) -> int:
-        """Further iterations for a loop that stopped at a limit, a few times."""
+        """The number of further iterations for a loop that stopped at a limit; this is repeated a few times."""
         stopped = is_limit(self._world.journals.get("R", [None])[-1])
         self._extended += stopped
         return 3 if stopped else 0
 
     def _lose_power(self, lose: bool) -> None:
-        """Restore what a new owner finds: everything appended, or only what was synced."""
+        """Restore the state for a new owner: all appended records, or only the synced ones."""
         world = self._world
         self._in_a_row += world.killed and self._crashed
         self._crashed = world.killed
@@ -292,7 +297,7 @@ class _Schedule:
         world.synced = {run: len(log) for run, log in world.journals.items()}
 
     def _post_stale_replies(self, loop: asyncio.AbstractEventLoop, shell: Shell) -> None:
-        """Post late replies of dead owners' attempts, which must be ignored."""
+        """Post late replies to attempts of dead owners; they must be ignored."""
         world = self._world
         for run, turn, attempt in world.calls[-3:] if self._epoch > 1 else ():
 
@@ -305,6 +310,19 @@ class _Schedule:
                     world.broken = f"a stale reply of {run}/{turn}.{attempt} was accepted"
 
             loop.call_later(world.dice.uniform(0.0, 4.0), shell.post, late)
+
+    def _post_interrupts(self, loop: asyncio.AbstractEventLoop, shell: Shell) -> None:
+        """Have an operator interrupt a running turn, or all of a run, now and then."""
+        dice = random.Random(f"{self._world.seed} operator {self._epoch}")
+
+        def interrupt() -> None:
+            live = dice.choice(list(shell.runs.values()))
+            turn = dice.choice(["", *live.attempts])
+            said = OperatorSaid(message=f"{self._epoch} {live.core.seq}", what="interrupt", turn=turn)
+            self._interrupted += shell.approvals.interrupt(live, said)
+
+        for _ in range(dice.choice([0, 0, 1, 2]) if dice.random() < self._world.chaos else 0):
+            loop.call_later(dice.uniform(0.0, 8.0), shell.post, interrupt)
 
     async def _decide(self, shell: Shell) -> None:
         """Decide about interrupted turns that are retried only after approval."""
@@ -330,7 +348,7 @@ def _asks_back(plan: Plan) -> bool:
 
 
 def _abandon(loop: asyncio.AbstractEventLoop) -> None:
-    """Drop a dead owner: its tasks end where they are, and all their further actions fail."""
+    """Drop a dead owner: its tasks end at once, and all their further actions fail."""
     loop.set_exception_handler(lambda loop, context: None)
     while tasks := [task for task in asyncio.all_tasks(loop) if not task.done()]:
         for task in tasks:

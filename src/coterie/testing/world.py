@@ -1,4 +1,4 @@
-"""The world of a simulated run: journals that survive crashes, and all that is observed of its owners."""
+"""The world of a simulated run: the journals, which survive crashes, and all observations of its owners."""
 
 import asyncio
 import random
@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from coterie.backends.base import AttemptRef, Emitted, Request
-from coterie.clock import VirtualClock
+from coterie.agents.backends.base import AttemptRef, Emitted, Request
+from coterie.base.clock import VirtualClock
+from coterie.base.ids import child_run_id
 from coterie.errors import CoterieError
-from coterie.ids import child_run_id
-from coterie.journal.records import (
+from coterie.execution.kernel.kind import MakeKind
+from coterie.history.engines.schemas import sample_list
+from coterie.history.journal.records import (
     AttemptFailed,
     AttemptInterrupted,
     Record,
@@ -21,25 +23,25 @@ from coterie.journal.records import (
     TurnFinished,
     TurnStarted,
 )
-from coterie.kernel.kind import MakeKind
-from coterie.planning.agents import asked_of
-from coterie.planning.loop import LoopPlan
-from coterie.planning.plan import Plan, from_json
+from coterie.team.planning.agents import asked_of
+from coterie.team.planning.loop import LoopPlan
+from coterie.team.planning.plan import Plan, from_json
+from coterie.team.topology.conditions import Condition, Scalar
+from coterie.team.topology.model import RUN_INPUT
 from coterie.testing.random_replies import Compared, random_events
-from coterie.topology.conditions import Condition, Scalar
 
 Emits = Callable[[Request, random.Random], Sequence[str]]
 
 
 class Crash(KeyboardInterrupt):
-    """The kill of the owner: not an error to handle, but the end of its process."""
+    """Raised where the owner is killed: not an error to handle, but the end of its process."""
 
 
 class SimulationFailed(CoterieError):
-    """A schedule broke a promise; the message holds the seed and the journals.
+    """A schedule broke a promise; the message contains the seed and the journals.
 
     Attributes:
-        what: The promise, and the violation.
+        what: The promise and its violation.
         lines: Every record as JSON, each with its run.
     """
 
@@ -52,17 +54,17 @@ class SimulationFailed(CoterieError):
 
 
 class World:
-    """The state that outlives the owners of a simulated run, and observes them.
+    """The state that outlives the owners of a simulated run, and the checks of their actions.
 
     Attributes:
         journals: The appended records, by run.
-        synced: The number of them that would survive a power cut.
-        crash_in: The appends and syncs until the owner is killed; not above 0: never.
-        killed: Whether the current owner is dead: its actions have no effect.
+        synced: The number of records that would survive a power cut, by run.
+        crash_in: The number of appends and syncs until the owner is killed; 0 or less: never.
+        killed: Whether the current owner is dead, so that its actions have no effect.
         calls: The attempts that were started.
         finished: The turns whose result is durable.
         open: The runs whose journals are open.
-        broken: The promise that was broken first, and how; empty if none was.
+        broken: A broken promise, and how it was broken; empty if none was.
     """
 
     def __init__(self, plan: Plan, seed: int, kinds: MakeKind, emits: Emits | None, chaos: float) -> None:
@@ -80,24 +82,26 @@ class World:
         self.adopted: set[tuple[str, str, int]] = set()
         self.open: set[str] = set()
         self.broken = ""
+        self.given = {"prompt": "x"} | self._given_lists()
         self._compared: dict[str, Compared] = {}
+        self._longest: dict[str, dict[str, int]] = {}
 
     # -- journals -----------------------------------------------------------------------------------------------------
 
     def claimed(self, run: str) -> None:
-        """See a journal opened."""
+        """Note that a journal was opened."""
         if run in self.open:
             self.broken = f"{run} is opened though it is open"
         self.open.add(run)
 
     def closed(self, run: str) -> None:
-        """See a journal closed."""
+        """Note that a journal was closed."""
         self.open.discard(run)
         if below := [one for one in self.open if one.startswith(f"{run}/")]:
             self.broken = f"{run} is closed before {below[0]}"
 
     def appended(self, run: str, record: Record) -> None:
-        """Take a record; may kill the owner."""
+        """Append a record; may kill the owner."""
         log = self.journals.setdefault(run, [])
         if log and isinstance(log[-1], RunFinished) and not isinstance(record, RunReopened):
             self.broken = f"{run}: {record.seq} follows the terminal record"
@@ -118,11 +122,11 @@ class World:
         return ""
 
     def syncing(self) -> None:
-        """Wait for the disk; may kill the owner."""
+        """Note that the owner syncs; may kill the owner."""
         self._live_on()
 
     def _live_on(self) -> None:
-        """Kill the owner if this is the chosen append."""
+        """Kill the owner if this is the chosen append or sync."""
         if self.crash_in > 0:
             self.crash_in -= 1
             if self.crash_in == 0:
@@ -131,7 +135,7 @@ class World:
                 raise Crash
 
     def synced_to(self, run: str, seq: int) -> None:
-        """Let everything up to *seq* survive."""
+        """Note that all records up to *seq* survive a power cut."""
         log = self.journals[run]
         for record in log[self.synced.get(run, 0) : seq]:
             if isinstance(record, TurnFinished):
@@ -141,7 +145,7 @@ class World:
     # -- attempts -----------------------------------------------------------------------------------------------------
 
     def start(self, request: Request) -> None:
-        """An effect: check that it may leave."""
+        """Check that the attempt of *request* may start, and note its start."""
         log = self.journals.get(request.run, [])
         starts = (r for r in reversed(log) if isinstance(r, TurnStarted))
         intent = next((r for r in starts if (r.turn, r.attempt) == (request.turn, request.attempt)), None)
@@ -162,7 +166,7 @@ class World:
         self.calls.append(call)
 
     def _child_may_start(self, run: str) -> bool:
-        """A child run is continued under its id; only when it failed is there another attempt."""
+        """Whether the child run *run* may start: another attempt is allowed only after a failure."""
         parent, _, attempt = run.rpartition("/")
         if not parent:
             return True
@@ -175,7 +179,7 @@ class World:
         )
 
     def lives(self, request: Request) -> bool:
-        """See an attempt that may be adopted looked for; half of those that were started have outlived their owner."""
+        """Whether the attempt of *request* outlived its owner, and can be adopted; half of the started ones did."""
         call = (request.run, request.turn, request.attempt)
         if call not in self.calls or call in self.gone or self.dice.random() < 0.5:
             return False
@@ -183,7 +187,7 @@ class World:
         return True
 
     def end(self, run: str, spared: Sequence[AttemptRef] = ()) -> None:
-        """See what earlier owners started end."""
+        """Note that the attempts that earlier owners started have ended."""
         kept = tuple(f"{one.marker}/" for one in spared)
         below = {call: f"{child_run_id(*call)}/" for call in self.calls}
         self.gone |= {call for call, path in below.items() if path.startswith(f"{run}/") and not path.startswith(kept)}
@@ -202,7 +206,7 @@ class World:
         if path not in self._compared:
             flow = self.plan_of(run).flow
             found: dict[str, list[Scalar]] = {}
-            for fields in asked_of(flow.groups if flow is not None else ()).values():
+            for fields in (asked_of(flow.groups, flow.maps.values()) if flow is not None else {}).values():
                 for name, values in fields.items():
                     found.setdefault(name, []).extend(values)
             for condition in self._conditions_above(run):
@@ -210,8 +214,25 @@ class World:
             self._compared[path] = found
         return self._compared[path]
 
+    def _given_lists(self) -> dict[str, list[str]]:
+        """A random list for each value of the input that a node is mapped over."""
+        found: dict[str, list[str]] = {}
+        for one in self.plan.flow.maps.values() if self.plan.flow is not None else ():
+            if one.agent == RUN_INPUT:
+                most = min(one.at_most, len(found.get(one.field, range(one.at_most))))
+                found[one.field] = sample_list({}, random.Random(f"{self.seed} {one.field}").randint(0, most))
+        return found
+
+    def longest(self, run: str) -> Mapping[str, int]:
+        """The most items of the lists over which the flow of *run* maps nodes, by their names."""
+        path = self._agents_above(run)
+        if path not in self._longest:
+            flow = self.plan_of(run).flow
+            self._longest[path] = {one.field: one.at_most for one in flow.maps.values()} if flow is not None else {}
+        return self._longest[path]
+
     def _agents_above(self, run: str) -> str:
-        """The path of *run*, each node replaced by its agent."""
+        """The path of *run*, with each node replaced by its agent."""
         parent, below, attempt = run.rpartition("/")
         return f"{self._agents_above(parent)}/{self._agent_of(parent, attempt)}" if below else run
 
@@ -245,12 +266,12 @@ class World:
         return child
 
     def failed(self, what: str) -> SimulationFailed:
-        """The error that a promise was broken."""
+        """The error for a broken promise."""
         return SimulationFailed(self.seed, what, self.journals)
 
 
 def _cuts(log: Sequence[Record], turn: str) -> int:
-    """How often an attempt of *turn* was cut off, by its cancellation too."""
+    """How often an attempt of *turn* was cut off, also by a cancellation."""
     cuts, runs = 0, False
     for record in log:
         match record:

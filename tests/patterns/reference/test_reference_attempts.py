@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import pytest
 
-from coterie.backends.base import Answer, Failure, Request
-from coterie.clock import VirtualClock
+from coterie.agents.backends.base import Answer, Failure, Request
+from coterie.base.clock import VirtualClock
 from coterie.patterns.reference.attempts import CallAttempt
 from coterie.patterns.reference.program_run import ProgramRun
-from coterie.planning.plan import AgentPlan
+from coterie.team.planning.plan import AgentPlan
 
 REQUEST = Request(run="r", turn="a#1", attempt=1, agent=AgentPlan(name="a"), prompt="?", key="r/a#1")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from bundles import bundle
+from elsewhere import NOT_SIMULATED
 from reference_play import agent, play, team
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlmodel import SQLModel, select
@@ -31,7 +32,7 @@ from coterie.patterns import (
     current_call,
     topology,
 )
-from coterie.patterns.reference.topologies import PatternTopology
+from coterie.patterns.reference.pattern_topology import PatternTopology
 
 Asked = list[tuple[str, dict[str, Any]]]
 
@@ -479,6 +480,7 @@ def test_a_database_without_tables_is_told_of(tmp_path: Path, path: str, told: s
         asyncio.run(run())
 
 
+@NOT_SIMULATED  # which imports asyncio
 def test_names_are_there_without_importing_anything() -> None:
     """`EnsembleTopology` and its like load when they are used."""
     import subprocess

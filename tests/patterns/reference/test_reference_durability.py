@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from reference_play import agent, team
 
-from coterie.backends.base import Request
-from coterie.journal.jsonl import JsonlStore
-from coterie.journal.records import TurnFinished
+from coterie.agents.backends.base import Request
+from coterie.history.journal.jsonl import JsonlStore
+from coterie.history.journal.records import TurnFinished
 from coterie.patterns import (
     BaseMixin,
     BaseTopology,
@@ -77,6 +77,8 @@ def heard(kind: type[Steps], folder: Path, **config: Any) -> list[list[Any]]:
 @pytest.fixture
 def syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """What was synced so far."""
+    if not hasattr(os, "fdatasync"):
+        pytest.skip("macOS has no fdatasync")
     made: list[int] = []
     monkeypatch.setattr(os, "fdatasync", made.append)
     return made

@@ -10,9 +10,9 @@ import pytest
 from bundles import bundle
 from reference_play import agent, play
 
-from coterie.backends.base import Request
+from coterie.agents.backends.base import Request
 from coterie.errors import PatternRefused
-from coterie.journal.jsonl import JsonlStore
+from coterie.history.journal.jsonl import JsonlStore
 from coterie.patterns import (
     BaseMixin,
     BaseTopology,

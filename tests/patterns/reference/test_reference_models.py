@@ -8,6 +8,8 @@ import pytest
 from fake_models import FakeModels, Refuse, Say
 from reference_play import agent, team
 
+from coterie.execution.runs.repository import find
+from coterie.history.journal.records import AttemptFailed
 from coterie.patterns import BaseTopology, EnsembleConfig, ExecutionContext, Topology, TopologyType
 
 
@@ -22,8 +24,14 @@ class Chat(BaseTopology):
         return {"said": got.text, "error": got.error, "usage": got.token_usage}
 
 
-def chat(models: FakeModels, monkeypatch: pytest.MonkeyPatch, *said: tuple[str, str], **config: Any) -> dict[str, Any]:
-    """What comes of a chat whose model *models* is."""
+def chat(
+    models: FakeModels,
+    monkeypatch: pytest.MonkeyPatch,
+    *said: tuple[str, str],
+    state: Path | None = None,
+    **config: Any,
+) -> dict[str, Any]:
+    """What comes of a chat whose model *models* is; *state*: where its journal is kept."""
     for name, value in models.environment.items():
         monkeypatch.setenv(name, value)
     made = Chat(
@@ -31,7 +39,8 @@ def chat(models: FakeModels, monkeypatch: pytest.MonkeyPatch, *said: tuple[str, 
         {"a": agent("a", model="claude-haiku-4-5", temperature=0.25, max_tokens=99, **config)},
     )
     messages = [{"role": role, "content": text} for role, text in said]
-    output = asyncio.run(made.execute({"chat": messages}, durable=False)).output_data
+    options: dict[str, Any] = {"durable": False} if state is None else {"state_dir": state}
+    output = asyncio.run(made.execute({"chat": messages}, **options)).output_data
     assert output is not None
     return output
 
@@ -49,6 +58,17 @@ def test_a_chat_reaches_the_provider_as_it_is(monkeypatch: pytest.MonkeyPatch) -
     assert (body["temperature"], body["max_tokens"]) == (0.25, 99)
     assert "Be brief." in str(body["system"])
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
+
+
+def test_half_an_answer_is_paid_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it used is in the journal, with the failure of the call."""
+    with FakeModels(Say("half", stop="max_tokens", tokens=(7, 3))) as models:
+        output = chat(models, monkeypatch, ("user", "one"), state=tmp_path, max_retries=0)
+    runs, run = find("last", tmp_path)
+    [used] = [record.usage for record in runs.read(run) if isinstance(record, AttemptFailed)]
+
+    assert "cut off at max-tokens" in output["error"]
+    assert (used.input_tokens, used.output_tokens, used.cost) == (7, 3, pytest.approx(22e-6))
 
 
 def test_what_a_provider_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

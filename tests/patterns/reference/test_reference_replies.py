@@ -2,9 +2,9 @@
 
 import asyncio
 
-from coterie.clock import VirtualClock
-from coterie.engines.program import DROPPED
-from coterie.journal.records import CallAsked, TurnCancelled, TurnFinished
+from coterie.base.clock import VirtualClock
+from coterie.history.engines.program import DROPPED
+from coterie.history.journal.records import CallAsked, TurnCancelled, TurnFinished
 from coterie.patterns.reference.replies import Replies
 
 

@@ -10,9 +10,9 @@ import pytest
 from bundles import bundle
 from reference_play import agent, play, team
 
-from coterie.clock import VirtualClock
+from coterie.base.clock import VirtualClock
 from coterie.errors import CallFailed, CollaborationFailed, CoterieError, PatternRefused
-from coterie.journal.records import TurnFailed, TurnFinished
+from coterie.history.journal.records import TurnFailed, TurnFinished
 from coterie.patterns import (
     AgentInvocationResult,
     BaseMixin,
@@ -30,7 +30,7 @@ from coterie.patterns import (
     mixin,
     topology,
 )
-from coterie.planning.plan import Limits
+from coterie.team.planning.plan import Limits
 
 Body = Callable[[BaseTopology, ExecutionContext], Awaitable[dict[str, Any]]]
 
@@ -689,6 +689,53 @@ def test_what_a_hook_gives_is_told_of_as_that_hooks() -> None:
 
     with pytest.raises(PatternRefused, match="on_message of 'forgetful' must return a Message or None, not str"):
         play(own(tells, echo, a=forgetful, b=agent("b")), {})
+
+
+@pytest.mark.parametrize("where", ["run", "model", "mixin", "tool", "teardown"])
+@pytest.mark.usefixtures("own_mixins")
+def test_sys_exit_in_a_users_code_fails_what_it_belongs_to(where: str) -> None:
+    """A program its run, a model its call, a tool its use; mixins hear of it, and the owner goes on."""
+    heard: list[str] = []
+
+    def leave(here: str) -> None:
+        if here == where:
+            raise SystemExit(3)
+
+    class Watching(BaseMixin):
+        name = "watching"
+
+        async def on_start(self, context: dict[str, Any]) -> None:
+            leave("mixin")
+
+        async def on_error(self, error: Exception) -> Exception | None:
+            heard.append(str(error))
+            return None
+
+        async def on_destroy(self) -> None:
+            leave("teardown")
+
+    mixin(Watching)
+
+    async def model(request: dict[str, Any]) -> dict[str, Any]:
+        leave("model")
+        results = [one["content"] for one in request["messages"] if one["role"] == "tool"]
+        return {"content": results[0]} if results else {"tool_calls": [{"id": "1", "name": "leave", "arguments": {}}]}
+
+    async def body(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:
+        leave("run")
+        said = await self.invoke_agent("a", user("?"), context)
+        return {"said": said.text, "error": said.error}
+
+    made = own(body, model, a=agent("a", capabilities=[{"name": "watching"}, {"name": "tool_use"}]))
+    made.tools = {"leave": lambda: leave("tool")}
+    if where in ("run", "mixin", "teardown"):
+        with pytest.raises(RuntimeError, match="SystemExit: 3"):
+            play(made, {})
+        assert heard == ([] if where == "teardown" else ["SystemExit: 3"])
+    else:
+        output = play(made, {}).output_data
+        assert output is not None
+        assert "SystemExit: 3" in (output["error"] if where == "model" else output["said"])
 
 
 async def _says_nothing(self: BaseTopology, context: ExecutionContext) -> dict[str, Any]:

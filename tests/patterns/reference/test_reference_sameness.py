@@ -10,7 +10,7 @@ import reference_play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.backends.base import Failure, Request, Result
+from coterie.agents.backends.base import Failure, Request, Result
 from coterie.patterns import current_call
 
 TEAMS: dict[str, tuple[str, tuple[str, ...], dict[str, Any], dict[str, Any]]] = {

@@ -1,6 +1,8 @@
 """The configurations that the reference has as classes say what those of patterns say."""
 
+import ast
 import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,21 +11,22 @@ from bundles import bundle
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coterie import patterns
+from coterie.patterns.reference.registry import TopologyRegistry
+from coterie.patterns.reference.topologies import CrossCheckConfig, DebateConfig, EnsembleConfig
 from coterie.patterns.rows.configs import (
-    CONFIGS,
     AgentCapability,
     AgentConfig,
-    CrossCheckConfig,
-    DebateConfig,
-    EnsembleConfig,
     StrictConfig,
     accept,
+    pattern_config,
     typed_config,
 )
 from coterie.patterns.rows.enums import AggregationMethod, ConsensusMethod
-from coterie.topology.patterns.kinds import KINDS, read_config
-from coterie.topology.patterns.names import TopologyType
+from coterie.team.topology.patterns.kinds import KINDS, read_config
+from coterie.team.topology.patterns.names import TopologyType
 
+SRC = Path(*patterns.__path__).parent
 TYPES = list(TopologyType)
 VALUES = st.one_of(
     st.none(),
@@ -47,17 +50,30 @@ def refuses(config_class: type[StrictConfig], config: dict[str, Any]) -> bool:
     return False
 
 
-def test_there_is_one_class_for_each_kind_of_pattern() -> None:
-    """By its stored name."""
-    assert [one.value for one in CONFIGS] == TYPES
-    assert set(TYPES) == KINDS.keys()
+@bundle("kind", TYPES)
+def test_a_built_in_pattern_is_declared_in_three_files(kind: TopologyType) -> None:
+    """Its module, its type, and its classes by name; all that is public of it follows from these."""
+    of_kind = {f"{kind.class_name}Config", f"{kind.class_name}Topology"}
+    naming = {
+        path.relative_to(SRC).as_posix()
+        for path in SRC.rglob("*.py")
+        if kind.class_name in (text := path.read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(text))
+        if {getattr(node, "name", ""), getattr(node, "id", "")} & of_kind
+    }
+
+    assert naming == {"patterns/reference/topologies.py"}
+    assert KINDS[kind].name == kind
+    for name in (kind.name.lower(), *of_kind):
+        assert getattr(patterns, name).__name__ == name in patterns.__all__
+    assert {TopologyRegistry.get(kind), pattern_config(kind)} == {getattr(patterns, name) for name in of_kind}
 
 
 @bundle("kind", TYPES)
 def test_a_configuration_has_the_fields_and_defaults_of_its_pattern(kind: TopologyType) -> None:
     """In the same order, as JSON."""
     ours = msgspec.json.decode(msgspec.json.encode(KINDS[kind].config()))
-    theirs = json.loads(json.dumps(CONFIGS[kind]().model_dump()))
+    theirs = json.loads(json.dumps(pattern_config(kind)().model_dump()))
 
     assert list(theirs.items()) == list(ours.items())
 
@@ -66,17 +82,17 @@ def test_a_configuration_has_the_fields_and_defaults_of_its_pattern(kind: Topolo
 @given(data=st.data())
 def test_a_value_is_taken_by_both_or_by_neither(kind: TopologyType, data: st.DataObject) -> None:
     """What a file may say, a row may."""
-    name = data.draw(st.sampled_from(list(CONFIGS[kind].model_fields)))
+    name = data.draw(st.sampled_from(list(pattern_config(kind).model_fields)))
     value = data.draw(VALUES)
 
-    assert refuses(CONFIGS[kind], {name: value}) == bool(read_config(KINDS[kind].config, {name: value})[1])
+    assert refuses(pattern_config(kind), {name: value}) == bool(read_config(KINDS[kind].config, {name: value})[1])
 
 
 @bundle("kind", TYPES)
 def test_a_key_that_nobody_knows_is_refused(kind: TopologyType) -> None:
     """Not passed over: `max_round` is not `max_rounds`."""
     with pytest.raises(ValueError, match="max_round"):
-        CONFIGS[kind](**{"max_round": 99})
+        pattern_config(kind)(**{"max_round": 99})
 
 
 def test_a_dumped_configuration_is_json_and_reads_as_the_same() -> None:

@@ -13,22 +13,22 @@ from bundles import bundle
 from pattern_cases import Case, case_id, cases, script_of
 from role_teams import Court, jury_plan
 
-from coterie.backends.base import Answer, Emitted, Failure, OnEvent, Request, Result
-from coterie.clock import VirtualClock
-from coterie.journal import records as r
-from coterie.journal.memory import MemoryStore
-from coterie.journal.runs import history
-from coterie.kernel.owner import RunPorts
-from coterie.kernel.shell import Shell
-from coterie.kinds import kind_of
+from coterie.agents.backends.base import Answer, Emitted, Failure, OnEvent, Request, Result
+from coterie.base.clock import VirtualClock
+from coterie.execution.kernel.owner import RunPorts
+from coterie.execution.kernel.shell import Shell
+from coterie.execution.kinds import kind_of
+from coterie.history.journal import records as r
+from coterie.history.journal.memory import MemoryStore
+from coterie.history.journal.runs import history
 from coterie.patterns.identity import execution_id, instance_id, message_id, result_id
 from coterie.patterns.rows.definitions import definition, row_name
 from coterie.patterns.rows.enums import AgentRole, ExecutionStatus
 from coterie.patterns.rows.fold import LEFT, LET_GO, RowFold, RowUpdate
-from coterie.planning.loop import ParallelPlan
-from coterie.planning.plan import AgentPlan, FlowPlan, Plan, to_json
-from coterie.planning.program import AgentDefinition, ProgramPlan
-from coterie.topology.patterns.names import TopologyType
+from coterie.team.planning.loop import ParallelPlan
+from coterie.team.planning.plan import AgentPlan, FlowPlan, Plan, to_json
+from coterie.team.planning.program import AgentDefinition, ProgramPlan
+from coterie.team.topology.patterns.names import TopologyType
 
 Tables = dict[str, dict[UUID, dict[str, Any]]]
 

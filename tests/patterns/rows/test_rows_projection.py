@@ -17,18 +17,18 @@ from msgspec import structs
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from coterie.backends.base import Answer, Request, Result
+from coterie.agents.backends.base import Answer, Request, Result
 from coterie.errors import NoSuchRun, RowsFailed, UsageError
-from coterie.journal.jsonl import JsonlStore
-from coterie.journal.memory import MemoryStore
-from coterie.journal.records import MessageSent, Record
-from coterie.journal.runs import history
+from coterie.history.journal.jsonl import JsonlStore
+from coterie.history.journal.memory import MemoryStore
+from coterie.history.journal.records import MessageSent, Record
+from coterie.history.journal.runs import history
 from coterie.patterns.identity import execution_id, message_id
 from coterie.patterns.rows.engine import open_engine, url_of
 from coterie.patterns.rows.fold import LET_GO
 from coterie.patterns.rows.projection import MOST, Projection, project
 from coterie.patterns.rows.tables import upgrade
-from coterie.planning.plan import AgentPlan, FlowPlan, Plan
+from coterie.team.planning.plan import AgentPlan, FlowPlan, Plan
 
 NewDatabase = Callable[[], str]
 ASKED = {"question": "Is it so?"}
@@ -488,8 +488,8 @@ def test_a_topology_that_cannot_be_saved_costs_its_own_run_alone(new_sqlite: New
 KILLED = """
 import asyncio, os, signal, sys
 import rows_stage as stage
-from coterie.backends.base import Answer
-from coterie.journal.jsonl import JsonlStore
+from coterie.agents.backends.base import Answer
+from coterie.history.journal.jsonl import JsonlStore
 from coterie.patterns.rows.tables import upgrade
 from coterie.patterns.rows.projection import Projection
 from pathlib import Path

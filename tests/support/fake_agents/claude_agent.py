@@ -318,6 +318,10 @@ def main() -> None:
             text = message["message"]["content"]
             for found in (commands := re.findall(r"^RUN: (.*)$", text, re.MULTILINE)):
                 agent.run(found)
+            if text.endswith("recite"):
+                agent.say(text)
+                agent.result(text)
+                continue
             prompt(agent, heard, os.environ.get("FAKE_TURN") or ("answers" if commands else text.split()[-1]))
 
 

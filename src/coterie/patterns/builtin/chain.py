@@ -1,9 +1,8 @@
-"""A chain of command: the top plans, every level below divides the work, the last does it, the top combines the
-results.
+"""A chain of command: the top plans, lower levels divide the work, the last does it, the top combines the results.
 
 The subtasks of one level run at once, each on the slot of that level with the fewest subtasks. A subtask that fails, is
-blocked or has too little confidence is escalated once to its superior, which answers itself or reassigns it. The top
-gets a list of what is still not done when it combines the results.
+blocked or has too little confidence is escalated once to its superior, which answers itself or reassigns it. When the
+top combines the results, it gets a list of the parts that are still not done.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -12,28 +11,23 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from coterie.diagnostics import Severity
-from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
-from coterie.engines.patterns import structured
-from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternResult, SlotFailure, loss, one_kind, said
-from coterie.engines.patterns.shown import as_json
-from coterie.engines.patterns.structured import Answered
-from coterie.journal.records import TurnFinished
+from coterie.base.diagnostics import Severity
+from coterie.history.engines.patterns import structured
+from coterie.history.engines.patterns.registry import Calls, Team, pattern
+from coterie.history.engines.patterns.result import PatternResult, SlotFailure, loss, one_kind, said
+from coterie.history.engines.patterns.shown import as_json
+from coterie.history.engines.patterns.structured import Answered
+from coterie.history.engines.questions import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
+from coterie.history.journal.records import TurnFinished
 from coterie.patterns.builtin.chain_jobs import CUT, Strategy, Subtask, SubtaskResult, failures, leaves, parts, tree
 from coterie.patterns.constructors import Filler, called_as, make_team
-from coterie.planning.plan import Wanted
-from coterie.topology.model import ArrowGroup, Topology
-from coterie.topology.patterns import faults
-from coterie.topology.patterns.configs import (
-    Config,
-    Positive,
-    Share,
-    arrow,
-)
-from coterie.topology.patterns.faults import Fault
-from coterie.topology.patterns.inputs import task_of
-from coterie.topology.patterns.kinds import PatternSpec
+from coterie.team.planning.plan import Wanted
+from coterie.team.topology.model import ArrowGroup, Topology
+from coterie.team.topology.patterns import faults
+from coterie.team.topology.patterns.configs import Config, Positive, Share, arrow
+from coterie.team.topology.patterns.faults import Fault
+from coterie.team.topology.patterns.inputs import task_of
+from coterie.team.topology.patterns.kinds import PatternSpec
 
 
 class ChainSettings(Config, frozen=True, kw_only=True):
@@ -59,7 +53,7 @@ class ChainSettings(Config, frozen=True, kw_only=True):
     max_concurrency: Positive | None = None
 
     def slot_faults(self, names: Sequence[str]) -> Iterator[Fault]:
-        """A chain has an agent at the top level and one at a lower level."""
+        """Check that a chain has an agent at the top level and one at a lower level."""
         levels = self.authority_levels
         if repeated := [level for level in dict.fromkeys(levels) if levels.count(level) > 1 or not level]:
             message = f"authority_levels must be different names, but repeats {', '.join(map(repr, repeated))}"
@@ -80,7 +74,7 @@ class ChainSettings(Config, frozen=True, kw_only=True):
         yield from faults.foreign("Chain of command", names, [name for level in found.values() for name in level])
 
     def handoffs(self, names: Sequence[str]) -> Iterator[ArrowGroup]:
-        """Who hands on to whom."""
+        """The arrows between slots: which slot passes work to which."""
         levels = [slots for slots in by_level(self.authority_levels, names).values() if slots]
         for above, below in pairwise(levels):
             for name in above:
@@ -102,7 +96,7 @@ def by_level(levels: Sequence[str], names: Sequence[str]) -> dict[str, tuple[str
 
 
 _NAMED = 20
-"""How many of the subtasks beyond the limit a message names."""
+"""The number of subtasks beyond the limit that a message names."""
 
 _SPLIT = (Wanted(name="subtasks", type="list"),)
 _PLAN = (
@@ -146,8 +140,7 @@ def chain_of_command(
 
 
 def calls(team: Team, **numbers: Any) -> Calls:
-    """Count the turns: the top plans and combines; below it each subtask takes one turn, or at most four when
-    escalated.
+    """Count the turns: the top plans and combines; each subtask takes one turn, or at most four when escalated.
 
     Args:
         subtasks: The number of subtasks at each level below the top; by default one for each slot there, and at most as
@@ -263,7 +256,7 @@ class _Command:
             yield from self._give(job, min(slots, key=self._load.__getitem__), depth)
 
     def carry_out(self, jobs: Sequence[Subtask], slots: Sequence[str], depth: int, *, last: bool) -> _Work:
-        """Have the subtasks of one level done at once, or divided; escalate each failure once."""
+        """Let the slots of one level do or divide the subtasks, all at once; escalate each failure once."""
         yield from self._ask(jobs, last=last)
         stuck = [job for job in jobs if job.trouble and job.superior != job.slot]
         for job in stuck:
@@ -287,7 +280,7 @@ class _Command:
         yield from self._ask(list(again.values()), last=last)
 
     def _other(self, named: str, had: str, slots: Sequence[str]) -> str:
-        """The slot that tries again: the *named* one, else another than the one that *had* it, if possible."""
+        """The slot that tries again: the *named* one, else one other than *had*, if possible."""
         if named in slots:
             return named
         return min([slot for slot in slots if slot != had] or slots, key=self._load.__getitem__)
@@ -298,7 +291,7 @@ class _Command:
         yield Tell(job.superior, slot, "request", {"task": job.task, "type": "delegation"}, depth)
 
     def _ask(self, jobs: Sequence[Subtask], *, last: bool) -> _Work:
-        """Have the slots of *jobs* do or divide them; an earlier result stays if this attempt gives none."""
+        """Ask the slots of *jobs* to do or divide them; an earlier result stays if this attempt gives none."""
         most = self._config.max_concurrency
         if last:
             replies = yield Together(*(self._to_do(job) for job in jobs), most=most)
@@ -319,7 +312,7 @@ class _Command:
         return Question(job.slot, _work_prompt(job.task, self._task), given={self._team.keys(job.slot)[0]: job.task})
 
     def _usable(self, job: Subtask, reply: TurnFinished | AgentFailed) -> TurnFinished | None:
-        """Return *reply* if it is usable; otherwise record in *job* what is wrong with it."""
+        """Return *reply* if it is usable; otherwise record its fault in *job*."""
         if (lost := loss(reply)) is not None:
             kind, job.trouble = lost
             if job.has_something:
@@ -394,7 +387,7 @@ def _split_prompt(task: str, whole: str) -> str:
 
 
 def _work_prompt(task: str, whole: str) -> str:
-    """The prompt that has *task* done, a part of the *whole*."""
+    """The prompt to do *task*, a part of the *whole*."""
     return (
         f"This task is yours:\n\n{task}\n\n{_part_of(task, whole)}"
         "Do it, and give the result with all that matters about it. If you can tell how sure you are, end with a line "
@@ -416,7 +409,7 @@ def _escalation_prompt(job: Subtask, slots: Sequence[str]) -> str:
 def _synthesis_prompt(
     task: str, strategy: Strategy, results: Mapping[str, Any], failures: Sequence[SlotFailure]
 ) -> str:
-    """The prompt that combines *results* and names what is missing."""
+    """The prompt to combine *results*, which names the missing parts."""
     parts = [f"This was the task:\n\n{task}"]
     if strategy.approach:
         parts.append(f"You went about it like this:\n\n{strategy.approach}")

@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import Struct
 
-from coterie.engines.patterns.result import SlotFailure
+from coterie.history.engines.patterns.result import SlotFailure
 
 CUT = "cut"
 """The kind of failure of subtasks beyond the allowed number."""
@@ -21,13 +20,12 @@ class Strategy(Struct, frozen=True, kw_only=True):
     success_criteria: tuple[str, ...] = ()
 
 
-@dataclass(slots=True, kw_only=True)
-class Subtask:
+class Subtask(Struct, kw_only=True):
     """A subtask in progress, which *superior* gave to *slot*.
 
     Attributes:
         trouble: The problem with the latest reply; empty without one.
-        failed: Why there is no result so far; *kind* is the kind of that failure.
+        failed: The reason why there is no result so far; *kind* is the kind of that failure.
         cut: The message about subtasks beyond the limit.
     """
 
@@ -46,7 +44,7 @@ class Subtask:
     failed: str = ""
     kind: str = ""
     cut: str = ""
-    jobs: list["Subtask"] = field(default_factory=list)
+    jobs: list["Subtask"] = []
 
     @property
     def has_something(self) -> bool:
@@ -67,9 +65,9 @@ class SubtaskResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
         parent: The part that contains it; empty at the top level.
         slot: The slot that did it, or tried last.
         result: Its result; empty if it was divided or failed.
-        answered_by: Its superior, if that one answered.
-        escalated: Why it was escalated, if it was.
-        failed: Why it failed, if it did.
+        answered_by: Its superior, if the superior answered.
+        escalated: The reason for its escalation, if any.
+        failed: The reason for its failure, if any.
     """
 
     id: str

@@ -13,25 +13,20 @@ from typing import Any, Literal, assert_never
 
 from msgspec import Struct
 
-from coterie.diagnostics import did_you_mean
-from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Together
-from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind, said
-from coterie.engines.patterns.shown import as_json, request
-from coterie.journal.records import TurnFinished
+from coterie.base.diagnostics import did_you_mean
+from coterie.history.engines.patterns.registry import Calls, Team, pattern
+from coterie.history.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind, said
+from coterie.history.engines.patterns.shown import as_json, request
+from coterie.history.engines.questions import AgentFailed, Conversation, PatternFailed, Question, Together
+from coterie.history.journal.records import TurnFinished
 from coterie.patterns.builtin.pipeline import PipelineResult
 from coterie.patterns.constructors import Filler, called_as, make_team
-from coterie.topology.model import ArrowGroup, Topology
-from coterie.topology.patterns import faults
-from coterie.topology.patterns.configs import (
-    Config,
-    Idle,
-    Positive,
-    arrow,
-)
-from coterie.topology.patterns.faults import Fault
-from coterie.topology.patterns.inputs import ORIGINAL, task_of
-from coterie.topology.patterns.kinds import KINDS, PatternSpec, keys_of
+from coterie.team.topology.model import ArrowGroup, Topology
+from coterie.team.topology.patterns import faults
+from coterie.team.topology.patterns.configs import Config, Idle, Positive, arrow
+from coterie.team.topology.patterns.faults import Fault
+from coterie.team.topology.patterns.inputs import ORIGINAL, task_of
+from coterie.team.topology.patterns.kinds import KINDS, PatternSpec, keys_of
 
 
 class CompoundSettings(Config, frozen=True, kw_only=True):
@@ -54,7 +49,7 @@ class CompoundSettings(Config, frozen=True, kw_only=True):
     max_concurrency: Positive | None = None
 
     def slot_faults(self, names: Sequence[str]) -> Iterator[Fault]:
-        """Every sub-topology of a compound exists."""
+        """Check that every sub-topology of a compound exists."""
         found = subs(self, names)
         if not found:
             yield Fault("missing-slot", "Compound requires at least one sub-topology", "slots")
@@ -76,7 +71,7 @@ class CompoundSettings(Config, frozen=True, kw_only=True):
             yield composed != "parallel" and name in written, name, why
 
     def handoffs(self, names: Sequence[str]) -> Iterator[ArrowGroup]:
-        """Who hands on to whom."""
+        """The arrows between slots: which slot passes work to which."""
         if self.composition_type == "sequential":
             for one, following in pairwise(subs(self, names)):
                 yield arrow(one, (following,))
@@ -84,13 +79,13 @@ class CompoundSettings(Config, frozen=True, kw_only=True):
     def input_faults(
         self, title: str, keys: Sequence[str], capabilities: Mapping[str, Sequence[str]], given: Mapping[str, Any]
     ) -> Iterator[Fault]:
-        """A route must be known."""
+        """Check that the route in the input is known."""
         route, known = given.get("route_to"), subs(self, tuple(capabilities))
         if self.composition_type == "conditional" and route not in (None, "", *known):
             yield Fault("bad-route", f"Invalid route: {route}", hint=f"known sub-topologies: {', '.join(known)}")
 
     def plan_faults(self, names: Sequence[str], outputs: Mapping[str, Sequence[str]]) -> Iterator[Fault]:
-        """A mapped key must be one that the previous team outputs, where that is known."""
+        """Check that the previous team outputs each mapped key, if its outputs are known."""
         for before, name in pairwise(subs(self, names)):
             known = outputs.get(before)
             for key, source in self.mapping.get(name, {}).items():
@@ -111,7 +106,7 @@ class CompoundSettings(Config, frozen=True, kw_only=True):
                 yield from (name for name in found[:1] if name not in self.mapping)
 
     def takes_all(self, names: Sequence[str], takes: Mapping[str, bool]) -> bool:
-        """If the teams do that get its input."""
+        """Whether the teams that get its input accept any input."""
         found = subs(self, names)
         return all(takes.get(name, False) for name in (found[:1] if self.composition_type == "sequential" else found))
 

@@ -11,28 +11,20 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, structs
 
-from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
-from coterie.engines.patterns.consensus import CheckVerdict, ConsensusResult, decide, needed
-from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind
-from coterie.engines.patterns.structured import REPAIRS, Answered, ask, ask_all, confidence
-from coterie.journal.records import TurnFinished
+from coterie.history.engines.patterns.consensus import CheckVerdict, ConsensusResult, ConsensusRules, decide, needed
+from coterie.history.engines.patterns.registry import Calls, Team, pattern
+from coterie.history.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind
+from coterie.history.engines.patterns.structured import REPAIRS, Answered, ask, ask_all, confidence
+from coterie.history.engines.questions import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
+from coterie.history.journal.records import TurnFinished
 from coterie.patterns.constructors import Filler, called_as, make_team
-from coterie.planning.plan import Wanted
-from coterie.topology.model import ArrowGroup, Topology
-from coterie.topology.patterns import faults
-from coterie.topology.patterns.configs import (
-    Config,
-    Consensus,
-    Idle,
-    Positive,
-    Probability,
-    Weights,
-    arrow,
-)
-from coterie.topology.patterns.faults import Fault
-from coterie.topology.patterns.inputs import task_of
-from coterie.topology.patterns.kinds import PatternSpec
+from coterie.team.planning.plan import Wanted
+from coterie.team.topology.model import ArrowGroup, Topology
+from coterie.team.topology.patterns import faults
+from coterie.team.topology.patterns.configs import Config, Consensus, Idle, Positive, Probability, Weights, arrow
+from coterie.team.topology.patterns.faults import Fault
+from coterie.team.topology.patterns.inputs import task_of
+from coterie.team.topology.patterns.kinds import PatternSpec
 
 PRIMARY, CHECKER, MEDIATOR = "primary", "checker", "mediator"
 TWO_CHECKERS = "add checker_0 and checker_1, or one `checker`, which is called num_checkers times"
@@ -70,7 +62,7 @@ class CrossCheckSettings(Config, frozen=True, kw_only=True):
     max_concurrency: Positive | None = None
 
     def slot_faults(self, names: Sequence[str]) -> Iterator[Fault]:
-        """A cross-check has a primary and at least two checkers, or one that is called several times."""
+        """Check that a cross-check has a primary and at least two checkers, or one that is called several times."""
         found = checkers(self, names)
         if PRIMARY not in names:
             yield faults.missing("Cross-check requires 'primary' agent", PRIMARY, names)
@@ -104,7 +96,7 @@ class CrossCheckSettings(Config, frozen=True, kw_only=True):
         yield not weighted and "weights" in written, "weights", "consensus_method is not weighted"
 
     def handoffs(self, names: Sequence[str]) -> Iterator[ArrowGroup]:
-        """Who hands on to whom."""
+        """The arrows between slots: which slot passes work to which."""
         voices = tuple(dict.fromkeys(checkers(self, names)))
         yield arrow(PRIMARY, voices)
         for name in voices:
@@ -186,8 +178,9 @@ def cross_check(
 
 
 def calls(team: Team, **numbers: Any) -> Calls:
-    """Count the turns: primary, checkers and mediator answer once; at most, each verdict takes two turns after each
-    revision.
+    """Count the turns: primary, checkers and mediator answer once.
+
+    At most, each verdict takes two turns after each revision.
 
     Args:
         answered: The input holds the answer, so the primary usually has no turn.
@@ -225,7 +218,7 @@ def play(team: Team, given: dict[str, Any]) -> Conversation:
     """
     config: CrossCheckSettings = team.config
     question, output = (task_of((key,), {key: given.get(key)}) for key in ("question", "answer"))
-    if not (question and output) or team.version < 2:
+    if not (question and output) or not team.rules.takes_answer:
         question, output = task_of(SPEC.keys, given), ""
     review = CheckedAnswer(question, config, checkers(config, team.slots))
     if not output:
@@ -248,13 +241,13 @@ class CheckedAnswer:
 
     def __init__(self, task: str, config: CrossCheckSettings, voices: tuple[str, ...]) -> None:
         self.task, self.config, self.voices = task, config, voices
-        self._rules: dict[str, Any] = {
-            "method": config.consensus_method,
-            "quorum": config.quorum,
-            "unanimous": config.require_unanimous_for_approval,
-            "weights": config.weights,
-            "accuracy": config.accuracy,
-        }
+        self._rules = ConsensusRules(
+            config.consensus_method,
+            config.quorum,
+            config.require_unanimous_for_approval,
+            config.weights,
+            config.accuracy,
+        )
         self.output, self.revisions = "", 0
         self.verdicts: list[CheckVerdict] = []
         self.mediated: CheckVerdict | None = None
@@ -263,7 +256,7 @@ class CheckedAnswer:
     @property
     def decision(self) -> ConsensusResult:
         """The decision of the verdicts."""
-        return decide(self.verdicts, mediator=self.mediated, **self._rules)
+        return decide(self.verdicts, self._rules, self.mediated)
 
     @property
     def rejected(self) -> bool:
@@ -328,7 +321,7 @@ class CheckedAnswer:
 
     def _needed(self, left: Sequence[str]) -> int:
         """How many more verdicts the decision needs; at least one, even if the quorum is out of reach."""
-        return max(needed(self.verdicts, left, **self._rules), int(not self._heard))
+        return max(needed(self.verdicts, left, self._rules), int(not self._heard))
 
     def _hear(self, slots: Sequence[str]) -> Generator[_Asking, Any, None]:
         """Call the next checkers; one without a valid verdict abstains."""
@@ -340,7 +333,7 @@ class CheckedAnswer:
             yield from self._tell(self.verdicts[-1], PRIMARY)
 
     def _mediate(self) -> Generator[_Asking, Any, None]:
-        """Call the mediator with the answer and all verdicts; without its verdict, those decide."""
+        """Call the mediator with the answer and all verdicts; if it gives no verdict, the other verdicts decide."""
         said = "\n\n".join(f"[{one.slot}]: {_in_words(one)}" for one in self.verdicts)
         prompt = f"{self._shown()}\n\nIt was checked:\n\n{said}\n\nDecide whether it is to be approved. {_JSON}"
         try:

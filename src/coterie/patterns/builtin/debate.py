@@ -13,30 +13,23 @@ from typing import Any, assert_never
 
 from msgspec import Struct
 
-from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
-from coterie.engines.patterns import structured
-from coterie.engines.patterns.aggregation import Candidate, concat, vote, weighted
-from coterie.engines.patterns.answers import normalise
-from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternResult
-from coterie.engines.patterns.sections import sections
-from coterie.journal.records import TurnFinished
+from coterie.history.engines.patterns import structured
+from coterie.history.engines.patterns.aggregation import Candidate, concat, vote, weighted
+from coterie.history.engines.patterns.answers import normalise
+from coterie.history.engines.patterns.registry import Calls, Team, pattern
+from coterie.history.engines.patterns.result import PatternResult
+from coterie.history.engines.patterns.sections import sections
+from coterie.history.engines.questions import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
+from coterie.history.journal.records import TurnFinished
 from coterie.patterns.builtin.stance import agreement
 from coterie.patterns.constructors import Filler, called_as, make_team
-from coterie.planning.plan import Wanted
-from coterie.topology.model import ArrowGroup, Topology
-from coterie.topology.patterns import faults
-from coterie.topology.patterns.configs import (
-    Config,
-    Consensus,
-    Idle,
-    Share,
-    UpToTen,
-    arrow,
-)
-from coterie.topology.patterns.faults import Fault
-from coterie.topology.patterns.inputs import task_of
-from coterie.topology.patterns.kinds import PatternSpec
+from coterie.team.planning.plan import Wanted
+from coterie.team.topology.model import ArrowGroup, Topology
+from coterie.team.topology.patterns import faults
+from coterie.team.topology.patterns.configs import Config, Consensus, Idle, Share, UpToTen, arrow
+from coterie.team.topology.patterns.faults import Fault
+from coterie.team.topology.patterns.inputs import task_of
+from coterie.team.topology.patterns.kinds import PatternSpec
 
 SIDES = PROPONENT, OPPONENT = "proponent", "opponent"
 MEDIATOR = "mediator"
@@ -68,7 +61,7 @@ class DebateSettings(Config, frozen=True, kw_only=True):
     swap_verdict: bool = False
 
     def slot_faults(self, names: Sequence[str]) -> Iterator[Fault]:
-        """A debate has two sides and a mediator."""
+        """Check that a debate has two sides and a mediator."""
         mediator = mediator_of(self, names)
         for side in SIDES:
             if side not in names:
@@ -97,7 +90,7 @@ class DebateSettings(Config, frozen=True, kw_only=True):
         yield runs_on and threshold in written and decides != "first_agree", threshold, why
 
     def handoffs(self, names: Sequence[str]) -> Iterator[ArrowGroup]:
-        """Who hands on to whom."""
+        """The arrows between slots: which slot passes work to which."""
         one, other = SIDES
         yield arrow(one, (other,))
         if self.max_rounds > 1:
@@ -105,7 +98,7 @@ class DebateSettings(Config, frozen=True, kw_only=True):
         yield arrow(other, (mediator_of(self, names),))
 
     def idle_stop(self, names: Sequence[str]) -> str:
-        """A debate of one round, or of a fixed number, ends when it ends."""
+        """The reason why a debate of one round, or of a fixed number, cannot end early; empty if it can."""
         if not self.allow_early_termination:
             return ""
         if self.max_rounds == 1:
@@ -141,15 +134,15 @@ class DebateState:
     """A debate in progress.
 
     Args:
-        version: The version of the engine that began the run.
+        adds_up: Whether the agreements of the sides are added up.
 
     Attributes:
         mediator: The slot that mediates.
         turns: The arguments, in order.
     """
 
-    def __init__(self, question: str, mediator: str, config: DebateSettings, version: int) -> None:
-        self.question, self.mediator, self.config, self._version = question, mediator, config, version
+    def __init__(self, question: str, mediator: str, config: DebateSettings, adds_up: bool) -> None:
+        self.question, self.mediator, self.config, self._adds_up = question, mediator, config, adds_up
         self.turns: list[Argument] = []
         self._chats: dict[str, list[tuple[str, str]]] = {side: [] for side in SIDES}
 
@@ -178,10 +171,10 @@ class DebateState:
     def convergence(self) -> float:
         """The lesser of the two agreements that the sides stated last; 0 while the proponent has only opened."""
         latest = {turn.role: turn.agreement or 0.0 for turn in self.turns}
-        return min(latest.values()) if self._version >= 3 else min(1.0, round(sum(latest.values()), 9))
+        return min(1.0, round(sum(latest.values()), 9)) if self._adds_up else min(latest.values())
 
     def may_end(self) -> bool:
-        """Whether both sides agree, and that ends the debate."""
+        """Whether both sides agree enough to end the debate now."""
         config = self.config
         if not config.allow_early_termination or self.rounds < config.min_rounds:
             return False
@@ -262,13 +255,7 @@ class DebateResult(PatternResult, frozen=True, kw_only=True):
 
 @called_as("debate(proponent=…, opponent=…, mediator=…)")
 def debate(
-    *,
-    proponent: Filler,
-    opponent: Filler,
-    mediator: Filler,
-    name: str = "debate",
-    description: str = "",
-    **config: Any,
+    *, proponent: Filler, opponent: Filler, mediator: Filler, name: str = "debate", description: str = "", **config: Any
 ) -> Topology:
     """Two sides argue, a mediator decides; the input is a `question`.
 
@@ -283,8 +270,9 @@ def debate(
 
 
 def calls(team: Team, **numbers: Any) -> Calls:
-    """Count the turns: each side has one per round, a voter one more; a deciding mediator has one per order of the
-    sides.
+    """Count the turns: each side has one per round, a voter one more.
+
+    A deciding mediator has one per order of the sides.
     """
     config: DebateSettings = team.config
     votes = config.consensus_method in ("majority", "weighted", "unanimous")
@@ -311,7 +299,7 @@ SPEC = PatternSpec(
 def play(team: Team, given: dict[str, Any]) -> Conversation:
     """Argue until the sides agree or the rounds are used up, then decide."""
     config: DebateSettings = team.config
-    state = DebateState(task_of(SPEC.keys, given), mediator_of(config, team.slots), config, team.version)
+    state = DebateState(task_of(SPEC.keys, given), mediator_of(config, team.slots), config, team.rules.adds_up)
     yield from state.speak(PROPONENT, 0)
     for round in range(1, config.max_rounds + 1):
         yield from state.speak(OPPONENT, round)

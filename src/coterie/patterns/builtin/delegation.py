@@ -8,25 +8,20 @@ from typing import Any, Literal, NamedTuple, assert_never
 
 from msgspec import Struct
 
-from coterie.diagnostics import Severity
-from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
-from coterie.engines.patterns import structured
-from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternResult, SlotFailure, loss, one_kind, said
-from coterie.engines.patterns.structured import Answered
+from coterie.base.diagnostics import Severity
+from coterie.history.engines.patterns import structured
+from coterie.history.engines.patterns.registry import Calls, Team, pattern
+from coterie.history.engines.patterns.result import PatternResult, SlotFailure, loss, one_kind, said
+from coterie.history.engines.patterns.structured import Answered
+from coterie.history.engines.questions import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
 from coterie.patterns.constructors import Filler, called_as, make_team
-from coterie.planning.plan import Wanted
-from coterie.topology.model import ArrowGroup, Topology
-from coterie.topology.patterns import faults
-from coterie.topology.patterns.configs import (
-    Config,
-    Idle,
-    Positive,
-    arrow,
-)
-from coterie.topology.patterns.faults import Fault
-from coterie.topology.patterns.inputs import task_of, text_of
-from coterie.topology.patterns.kinds import PatternSpec
+from coterie.team.planning.plan import Wanted
+from coterie.team.topology.model import ArrowGroup, Topology
+from coterie.team.topology.patterns import faults
+from coterie.team.topology.patterns.configs import Config, Idle, Positive, arrow
+from coterie.team.topology.patterns.faults import Fault
+from coterie.team.topology.patterns.inputs import task_of, text_of
+from coterie.team.topology.patterns.kinds import PatternSpec
 
 COORDINATOR = "coordinator"
 _REQUIRED = "required_capabilities"
@@ -50,7 +45,7 @@ class DelegationSettings(Config, frozen=True, kw_only=True):
     max_concurrency: Positive | None = None
 
     def slot_faults(self, names: Sequence[str]) -> Iterator[Fault]:
-        """A delegation has workers, and a coordinator if the coordinator routes."""
+        """Check that a delegation has workers, and a coordinator if the coordinator routes."""
         if not workers(names):
             yield Fault("missing-slot", "Delegation requires at least one agent beside the coordinator", "slots")
         if self.routing_strategy == "coordinator" and COORDINATOR not in names:
@@ -71,14 +66,14 @@ class DelegationSettings(Config, frozen=True, kw_only=True):
         yield routing == "round_robin" and falls_back, "fallback_agent_name", why
 
     def handoffs(self, names: Sequence[str]) -> Iterator[ArrowGroup]:
-        """Who hands on to whom."""
+        """The arrows between slots: which slot passes work to which."""
         if self.routing_strategy == "coordinator":
             yield arrow(COORDINATOR, workers(names), what="one of them")
 
     def input_faults(
         self, title: str, keys: Sequence[str], capabilities: Mapping[str, Sequence[str]], given: Mapping[str, Any]
     ) -> Iterator[Fault]:
-        """The tasks must be readable, and one of them have a worker."""
+        """Check that the tasks are readable and that one of them has a worker."""
         several, required = given.get("tasks"), given.get(_REQUIRED, ())
         listed = several is None or isinstance(several, list | tuple)
         if not (listed and all(isinstance(one, str) or _is_entry(one) for one in several or ())):
@@ -128,7 +123,7 @@ def tasks_of(given: Mapping[str, Any]) -> tuple[Task, ...]:
 
 
 def _entry(value: Any) -> Task:
-    """The task that *value* is: a text, or `{task, required_capabilities}`."""
+    """Read *value* as a task: a text, or `{task, required_capabilities}`."""
     if _is_entry(value):
         return Task(value["task"], tuple(_requirement(value)))
     return Task(text_of(value))
@@ -152,8 +147,8 @@ class Done(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A task that was assigned.
 
     Attributes:
-        reason: Why it was assigned to *slot*.
-        error: Why there is no output; empty if there is one.
+        reason: The reason for its assignment to *slot*.
+        error: The reason why there is no output; empty if there is one.
     """
 
     task: str
@@ -215,8 +210,9 @@ def delegation(
 
 
 def calls(team: Team, **numbers: Any) -> Calls:
-    """Count the turns: one for each of the *tasks*, a number, in all slots together; a coordinator has one or two for
-    each.
+    """Count the turns: one for each task, in all slots together.
+
+    *tasks* is their number; a coordinator has one or two turns for each.
     """
     config: DelegationSettings = team.config
     tasks, hands = numbers.get("tasks", 1), workers(team.slots)
@@ -358,7 +354,7 @@ def _routing_prompt(team: Team, task: str, required: tuple[str, ...]) -> str:
 
 
 def _final(done: list[Done], unrouted: tuple[Unrouted, ...], kind: str) -> str:
-    """The outputs, and below them what was not done; a single output is returned unchanged.
+    """The outputs, followed by the tasks that were not done; a single output is returned unchanged.
 
     Raises:
         PatternFailed: If no task was done; *kind* is the kind of the failures.

@@ -9,19 +9,28 @@ from typing import Annotated, Any, Literal, assert_never
 
 from msgspec import Meta, Struct
 
-from coterie.diagnostics import Severity
-from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
-from coterie.engines.patterns import structured
-from coterie.engines.patterns.aggregation import Aggregate, Candidate, average, best_of, concat, needed, vote, weighted
-from coterie.engines.patterns.diversity import spread
-from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind
-from coterie.journal.records import TurnFinished
+from coterie.base.diagnostics import Severity
+from coterie.history.engines.patterns import structured
+from coterie.history.engines.patterns.aggregation import (
+    Aggregate,
+    Candidate,
+    average,
+    best_of,
+    concat,
+    needed,
+    vote,
+    weighted,
+)
+from coterie.history.engines.patterns.diversity import spread
+from coterie.history.engines.patterns.registry import Calls, Team, pattern
+from coterie.history.engines.patterns.result import PatternResult, SlotFailure, failure, one_kind
+from coterie.history.engines.questions import AgentFailed, Conversation, PatternFailed, Question, Tell, Together
+from coterie.history.journal.records import TurnFinished
 from coterie.patterns.constructors import Filler, called_as, make_team
-from coterie.planning.plan import Wanted
-from coterie.topology.model import ArrowGroup, Topology
-from coterie.topology.patterns import faults
-from coterie.topology.patterns.configs import (
+from coterie.team.planning.plan import Wanted
+from coterie.team.topology.model import ArrowGroup, Topology
+from coterie.team.topology.patterns import faults
+from coterie.team.topology.patterns.configs import (
     Aggregation,
     Config,
     Idle,
@@ -32,9 +41,9 @@ from coterie.topology.patterns.configs import (
     Weights,
     arrow,
 )
-from coterie.topology.patterns.faults import Fault
-from coterie.topology.patterns.inputs import task_of
-from coterie.topology.patterns.kinds import PatternSpec
+from coterie.team.topology.patterns.faults import Fault
+from coterie.team.topology.patterns.inputs import task_of
+from coterie.team.topology.patterns.kinds import PatternSpec
 
 AGGREGATOR = "aggregator"
 
@@ -71,7 +80,7 @@ class EnsembleSettings(Config, frozen=True, kw_only=True):
     max_concurrency: Positive | None = None
 
     def slot_faults(self, names: Sequence[str]) -> Iterator[Fault]:
-        """An ensemble has members of one kind, and may have an aggregator."""
+        """Check that the slots of an ensemble are members, with an aggregator only if it is called."""
         found = members(names)
         if not found:
             message = "Ensemble requires at least one ensemble agent"
@@ -98,7 +107,7 @@ class EnsembleSettings(Config, frozen=True, kw_only=True):
         yield unread and "diversity_weight" in written, "diversity_weight", why
 
     def handoffs(self, names: Sequence[str]) -> Iterator[ArrowGroup]:
-        """Who hands on to whom."""
+        """The arrows between slots: which slot passes work to which."""
         if self.aggregation_method == "synthesis":
             for name in members(names):
                 yield arrow(name, (AGGREGATOR,))

@@ -9,23 +9,18 @@ from typing import Any
 
 from msgspec import Struct
 
-from coterie.diagnostics import did_you_mean
-from coterie.engines.generator import AgentFailed, Conversation, PatternFailed, Question, Tell
-from coterie.engines.patterns.registry import Calls, Team, pattern
-from coterie.engines.patterns.result import PatternResult, said
-from coterie.engines.patterns.shown import as_json
-from coterie.journal.records import TurnFinished
+from coterie.base.diagnostics import did_you_mean
+from coterie.history.engines.patterns.registry import Calls, Team, pattern
+from coterie.history.engines.patterns.result import PatternResult, said
+from coterie.history.engines.patterns.shown import as_json
+from coterie.history.engines.questions import AgentFailed, Conversation, PatternFailed, Question, Tell
+from coterie.history.journal.records import TurnFinished
 from coterie.patterns.constructors import Filler, called_as, make_team
-from coterie.topology.model import ArrowGroup, Topology
-from coterie.topology.patterns import faults
-from coterie.topology.patterns.configs import (
-    Config,
-    Idle,
-    Natural,
-    arrow,
-)
-from coterie.topology.patterns.faults import Fault
-from coterie.topology.patterns.kinds import PatternSpec
+from coterie.team.topology.model import ArrowGroup, Topology
+from coterie.team.topology.patterns import faults
+from coterie.team.topology.patterns.configs import Config, Idle, Natural, arrow
+from coterie.team.topology.patterns.faults import Fault
+from coterie.team.topology.patterns.kinds import PatternSpec
 
 
 class PipelineSettings(Config, frozen=True, kw_only=True):
@@ -44,7 +39,7 @@ class PipelineSettings(Config, frozen=True, kw_only=True):
     max_stage_retries: Natural = 2
 
     def slot_faults(self, names: Sequence[str]) -> Iterator[Fault]:
-        """Every stage of a pipeline has an agent."""
+        """Check that every stage of a pipeline has an agent."""
         found = stages(self, names)
         if not found:
             yield Fault("missing-slot", "Pipeline requires at least one stage", "slots")
@@ -66,16 +61,16 @@ class PipelineSettings(Config, frozen=True, kw_only=True):
         yield not retried and "max_stage_retries" in written, "max_stage_retries", why
 
     def handoffs(self, names: Sequence[str]) -> Iterator[ArrowGroup]:
-        """Who hands on to whom."""
+        """The arrows between slots: which slot passes work to which."""
         for one, following in pairwise(stages(self, names)):
             yield arrow(one, (following,))
 
     def takes_all(self, names: Sequence[str], takes: Mapping[str, bool]) -> bool:
-        """Each stage gets all that the pipeline got."""
+        """Return True: each stage gets the complete input of the pipeline."""
         return True
 
     def all_retries(self) -> int | None:
-        """Those of a stage, if they apply."""
+        """The retries of a stage, if they apply."""
         return self.max_stage_retries if self.retry_failed_stages else None
 
 

@@ -6,10 +6,10 @@ concede`, `you would be right if`, a question and a quotation express no agreeme
 
 import re
 
-from coterie.engines.patterns.structured import share
-from coterie.engines.replies import find_outputs, fit, renamed
-from coterie.journal.records import TurnFinished
-from coterie.planning.plan import Wanted
+from coterie.history.engines.patterns.structured import share
+from coterie.history.engines.replies import find_outputs, fit, renamed
+from coterie.history.journal.records import TurnFinished
+from coterie.team.planning.plan import Wanted
 
 HALF = 0.5
 """The agreement of a side that grants a point."""

@@ -3,10 +3,11 @@
 import asyncio
 from typing import Any
 
-from coterie.backends.attempt_task import InlineAttempt
-from coterie.backends.base import FAILURES, Answer, Failure, Request, Result
+from coterie.agents.backends.attempt_timeout import ABANDONED, InlineAttempt
+from coterie.agents.backends.base import FAILURES, Answer, Failure, Request, Result
+from coterie.base.user_code import contained, is_cancelled
 from coterie.errors import CallFailed, PatternRefused
-from coterie.journal.records import Usage
+from coterie.history.journal.records import Usage
 from coterie.patterns.reference.invocation import split
 from coterie.patterns.reference.mixins.base import ReplyRefused
 from coterie.patterns.reference.program_run import ProgramRun
@@ -31,7 +32,8 @@ class CallAttempt(InlineAttempt):
             return Failure(kind=kind, reason=reason, wait=wait, usage=_usage(call.used, loop.time() - began))
 
         try:
-            response = await program_run.respond(call)
+            with contained():
+                response = await self._endable(program_run.respond(call))
         except CallFailed as error:
             if error.kind not in _KINDS:
                 reason = (
@@ -43,6 +45,10 @@ class CallAttempt(InlineAttempt):
             return failed("invalid_output", str(refused))
         except PatternRefused as refused:
             return failed("crashed", str(refused))
+        except asyncio.CancelledError:
+            if not self.abandoned or is_cancelled():
+                raise
+            return failed("timeout", ABANDONED)
         except TimeoutError as error:
             return failed("timeout", told(error))
         except Exception as error:  # whatever a user's code raises is why the call failed

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from coterie.clock import Clock
-from coterie.engines.program import Outcome
+from coterie.base.clock import Clock
 from coterie.errors import PatternRefused
+from coterie.history.engines.program import Outcome
 from coterie.patterns.reference import execution
 from coterie.patterns.reference.collaboration import Collaboration
 from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext
@@ -20,10 +20,10 @@ from coterie.patterns.reference.mixins.registry import load_mixins
 from coterie.patterns.reference.program_run import ProgramRun, playing
 from coterie.patterns.rows.enums import MessageType
 from coterie.patterns.rows.models import AgentInstance, AgentType, Execution, Message, Result
-from coterie.planning.plan import Limits
+from coterie.team.planning.plan import Limits
 
 if TYPE_CHECKING:
-    from coterie.backends.human import AskHuman
+    from coterie.agents.backends.human import AskHuman
 
 STATE_DIR = ".coterie"
 

@@ -14,11 +14,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from coterie.backends.base import Backend
+from coterie.agents.backends.base import Backend
+from coterie.base.user_code import contained
 from coterie.errors import CallFailed, PatternRefused
 from coterie.patterns.reference.mixins.base import BaseMixin, Vetoed
 from coterie.patterns.reference.plain import plain, plain_object
-from coterie.topology.conditions import is_number
+from coterie.team.topology.conditions import is_number
 
 Model = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 Tool = Callable[..., Any]
@@ -77,6 +78,9 @@ class Call(Struct, frozen=True, kw_only=True):
                 if not isawaitable(answering):
                     raise PatternRefused("_call_llm must be written with `async def`")
                 response = plain_object(await answering, "what _call_llm gave")
+        except CallFailed as error:
+            self.spent.append(error.usage)
+            raise
         except TimeoutError as error:
             if limit.expired():
                 raise TimeoutError(f"the model took longer than {self.timeout:g} s") from error
@@ -174,9 +178,10 @@ async def _use(wanted: Mapping[str, Any], mixins: Sequence[BaseMixin], tools: Ma
         return f"error: unknown tool {name!r}; known are {', '.join(tools) or 'none'}"
     seconds = next((s for one in mixins if (s := getattr(one.config, "tool_call_timeout_seconds", None))), None)
     try:
-        async with asyncio.timeout(seconds):
-            given = tool(**args)
-            given = await given if isawaitable(given) else given
+        with contained():
+            async with asyncio.timeout(seconds):
+                given = tool(**args)
+                given = await given if isawaitable(given) else given
         return given if isinstance(given, str) else json.dumps(plain(given, f"what the tool {name!r} gave"))
     except TimeoutError:
         return f"error: {name} took longer than {seconds} s"

@@ -19,7 +19,7 @@ from coterie.patterns.reference.plain import text_of
 from coterie.patterns.rows.configs import AgentConfig, accept
 from coterie.patterns.rows.kinds import refused
 from coterie.patterns.rows.models import AgentInstance, AgentType, Topology, unexpired
-from coterie.topology.patterns.names import TopologyType
+from coterie.team.topology.patterns.names import TopologyType
 
 _ANSWERS = ("topology_type", "config_class", "tools", "_call_llm")
 """The attributes that a subclass may define without losing `pure`."""

@@ -1,7 +1,7 @@
 """Run a pattern's generator for a topology object: its engine decides, calls and messages carry that out.
 
-The generators are those of `coterie.engines.patterns`, on the engine of `coterie.engines.generator`: a debate is the
-same debate however it is started.
+The generators are those of `coterie.history.engines.patterns`, on the engine of `coterie.history.engines.generator`: a
+debate is the same debate however it is started.
 """
 
 import asyncio
@@ -11,12 +11,13 @@ from typing import Any
 
 from msgspec import structs
 
-from coterie.engines.commands import Ask, Cancel, Command, Finish, Note
-from coterie.engines.generator import Conversation, GeneratorEngine, PatternFailed
-from coterie.engines.patterns.registry import Team
-from coterie.engines.program import Outcome
 from coterie.errors import CollaborationFailed
-from coterie.journal.records import MessageSent, RunStarted, TurnCancelled, TurnFailed, TurnFinished, Usage
+from coterie.history.engines.commands import Ask, Cancel, Command, Finish, Note
+from coterie.history.engines.generator import GeneratorEngine
+from coterie.history.engines.patterns.registry import Team
+from coterie.history.engines.program import Outcome
+from coterie.history.engines.questions import Conversation, PatternFailed
+from coterie.history.journal.records import MessageSent, RunStarted, TurnCancelled, TurnFailed, TurnFinished, Usage
 from coterie.patterns.reference.base import BaseTopology
 from coterie.patterns.reference.invocation import ExecutionContext, split
 from coterie.patterns.rows.enums import MessageType

@@ -13,16 +13,19 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from coterie.backends.human import AskHuman
-from coterie.clock import Clock, SystemClock
+from coterie.agents.backends.human import AskHuman
+from coterie.base.clock import Clock, SystemClock
+from coterie.base.ids import new_run_id
 from coterie.errors import NoSuchRun, PatternRefused, ReplayMismatch, RowsFailed
-from coterie.ids import new_run_id
-from coterie.journal.memory import MemoryStore
-from coterie.journal.records import Record, RunFinished, RunStarted
-from coterie.kernel.owner import Observers, OwnerOptions, RunPorts
-from coterie.kernel.run_exit import RunExit
-from coterie.kernel.shell import Shell
-from coterie.kinds import Observe, kind_of
+from coterie.execution.kernel.owner import Observers, OwnerOptions, RunPorts
+from coterie.execution.kernel.run_exit import RunExit
+from coterie.execution.kernel.shell import Shell
+from coterie.execution.kinds import Observe, kind_of
+from coterie.execution.runs import launch
+from coterie.execution.runs.outcome import Outcome
+from coterie.execution.runs.repository import Runs
+from coterie.history.journal.memory import MemoryStore
+from coterie.history.journal.records import Record, RunFinished, RunStarted
 from coterie.patterns.identity import execution_id
 from coterie.patterns.reference.collaboration import Collaboration
 from coterie.patterns.reference.definitions import engine_of, prepare
@@ -31,11 +34,8 @@ from coterie.patterns.reference.plain import plain_object
 from coterie.patterns.reference.plans import plan_of
 from coterie.patterns.rows.enums import ExecutionStatus
 from coterie.patterns.rows.models import Execution
-from coterie.planning.plan import Limits
-from coterie.planning.program import ProgramPlan
-from coterie.runs import launch
-from coterie.runs.outcome import Outcome
-from coterie.runs.repository import Runs
+from coterie.team.planning.plan import Limits
+from coterie.team.planning.program import ProgramPlan
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ async def execute(
             shell = Shell(
                 RunPorts(store=store, turns=turns, clock=clock, make_kind=kind_of, environment=os.environ),
                 OwnerOptions(limits=options.limits or Limits()),
-                Observers(observe=observe),
+                Observers(observe=[observe]),
             )
             attach(shell)
             return shell.start(run, plan, given)
@@ -122,8 +122,8 @@ async def _drive(
             write_rows(name, record)
 
         host = Host(topology, clock, observe, options.human)
-        main = asyncio.ensure_future(begin(turns=host, attach=host.attach, observe=host.observe, clock=clock))
-        host.stop = main.cancel
+        driven = begin(turns=host, attach=host.attach, observe=host.observe, clock=clock)
+        host.main = main = asyncio.ensure_future(driven)
         try:
             with suppress(asyncio.CancelledError):  # whether it is ours is looked at below
                 await main

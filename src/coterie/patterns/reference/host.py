@@ -10,21 +10,23 @@ attempts.
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
-from coterie.backends.base import Failure, OnEvent, Request, Session
-from coterie.backends.human import AskHuman
-from coterie.clock import Clock
-from coterie.engines.generator import AgentFailed, PatternFailed
-from coterie.engines.program import Outcome, Program
+from coterie.agents.backends.base import Failure, OnEvent, Request, Session
+from coterie.agents.backends.human import AskHuman
+from coterie.base.clock import Clock
+from coterie.base.user_code import CANCELLED, contained, is_cancelled
 from coterie.errors import CollaborationFailed, ReplayMismatch
-from coterie.journal.records import Record, RunFinished, RunOwned
-from coterie.kernel.services import ShellServices
-from coterie.kernel.shell import Shell
-from coterie.kernel.turns import CompletedSession, Turns
+from coterie.execution.kernel.shell import Shell
+from coterie.execution.kernel.turns import CompletedSession, Turns
+from coterie.execution.runs.backend_setup import local_turns
+from coterie.execution.runs.sidecars import ShellServices
+from coterie.history.engines.program import Outcome, Program
+from coterie.history.engines.questions import AgentFailed, PatternFailed
+from coterie.history.journal.records import Record, RunFinished, RunOwned
 from coterie.patterns.reference.attempts import CallAttempt, told
 from coterie.patterns.reference.collaboration import Collaboration
 from coterie.patterns.reference.program_run import ProgramRun
-from coterie.runs.backend_setup import local_turns
 
 
 class Host(Turns):
@@ -36,7 +38,7 @@ class Host(Turns):
         human: Asks a human at a terminal; without it they answer through the inbox.
 
     Attributes:
-        stop: Called when the run must stop because its program has changed.
+        main: Drives the run; cancelled when it must stop because its program has changed.
         error: The failure of the root's program, or the difference that keeps a changed program from resuming.
     """
 
@@ -52,7 +54,7 @@ class Host(Turns):
         self._program_runs: dict[str, ProgramRun] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._shell: Shell | None = None
-        self.stop: Callable[[], object] = str
+        self.main: asyncio.Future[Any] | None = None
         self.error: Exception | None = None
 
     def attach(self, shell: Shell) -> None:
@@ -106,19 +108,19 @@ class Host(Turns):
 
     async def _play(self, program_run: ProgramRun, services: ShellServices) -> None:
         """Run a program to its end, which ends its run."""
-        task = asyncio.current_task()
         try:
-            output = await program_run.play()
+            with contained():
+                output = await program_run.play()
             finished = RunFinished(outcome="completed", result=program_run.topology.as_result(output))
         except ReplayMismatch as mismatch:
             self.error = mismatch
-            self.stop()
+            if self.main is not None:
+                self.main.cancel()
             return
         except asyncio.CancelledError:
-            if task is None or task.cancelling() or not services.is_open:
+            if is_cancelled() or not services.is_open:
                 raise
-            error = CollaborationFailed("it awaited something that had been cancelled")
-            finished = self._failed(services.run, error)
+            finished = self._failed(services.run, CollaborationFailed(CANCELLED))
         except Exception as error:  # a user's code may raise what it likes: it fails its run
             finished = self._failed(services.run, error)
         services.finish(finished, "the program is over", source="agent")

@@ -6,12 +6,12 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, PrivateAttr
 
-from coterie.engines.program import Outcome
-from coterie.journal.records import TurnFinished
+from coterie.history.engines.program import Outcome
+from coterie.history.journal.records import TurnFinished
 from coterie.patterns.reference.plain import plain_object
 from coterie.patterns.reference.trusted import model
 from coterie.patterns.rows.fold import reasoning_text
-from coterie.topology.conditions import is_number
+from coterie.team.topology.conditions import is_number
 
 
 class ExecutionContext(BaseModel):

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from coterie.backends.base import Answer, Request, history_text
+from coterie.agents.backends.base import Answer, Request, history_text
 from coterie.errors import CallFailed
 from coterie.patterns.reference.calls import current_call
-from coterie.planning.plan import AgentPlan
+from coterie.team.planning.plan import AgentPlan
 
 
 async def ask_model(request: dict[str, Any]) -> dict[str, Any]:
@@ -42,10 +42,11 @@ async def ask_model(request: dict[str, Any]) -> dict[str, Any]:
     assert backend is not None
     session = await backend.start(asked, lambda event: None)
     result = await session.result()
+    used = result.usage
+    usage = {"input_tokens": used.input_tokens, "output_tokens": used.output_tokens, "cost": used.cost}
     if not isinstance(result, Answer):
-        raise CallFailed(result.reason, result.kind, result.wait)
-    usage = {"input_tokens": result.usage.input_tokens, "output_tokens": result.usage.output_tokens}
-    return {"content": result.text, "usage": {**usage, "cost": result.usage.cost}}
+        raise CallFailed(result.reason, result.kind, result.wait, usage)
+    return {"content": result.text, "usage": usage}
 
 
 def _text(content: Any) -> str:

@@ -4,10 +4,10 @@ from coterie.errors import PatternRefused
 from coterie.patterns.reference.collaboration import Collaboration
 from coterie.patterns.reference.program_run import HUMAN
 from coterie.patterns.rows.configs import AgentConfig
-from coterie.planning.plan import AgentPlan, Plan
-from coterie.planning.program import AgentDefinition, ProgramPlan
-from coterie.topology.composition import MAX_DEPTH
-from coterie.topology.patterns.names import TopologyType
+from coterie.team.planning.plan import AgentPlan, Plan
+from coterie.team.planning.program import AgentDefinition, ProgramPlan
+from coterie.team.topology.composition import MAX_DEPTH
+from coterie.team.topology.patterns.names import TopologyType
 
 
 def plan_of(topology: Collaboration, correlation: str = "", above: tuple[Collaboration, ...] = ()) -> Plan:

@@ -12,12 +12,13 @@ from inspect import isawaitable
 from operator import attrgetter
 from typing import Any
 
-from coterie.backends.base import Backend
-from coterie.engines.program import Outcome, Program
+from coterie.agents.backends.base import Backend
+from coterie.base.ids import turn_id
+from coterie.base.user_code import EndableCall, contained
 from coterie.errors import PatternRefused, ReplayMismatch
-from coterie.ids import turn_id
-from coterie.journal import records as r
-from coterie.kernel.services import ShellServices
+from coterie.execution.runs.sidecars import ShellServices
+from coterie.history.engines.program import Outcome, Program
+from coterie.history.journal import records as r
 from coterie.patterns.identity import execution_id, instance_id
 from coterie.patterns.reference.calls import Call, answer, described
 from coterie.patterns.reference.collaboration import Collaboration
@@ -101,7 +102,8 @@ class ProgramRun(Traces):
         finally:
             self.replies.close()
             try:
-                await self.topology.teardown()
+                with contained():
+                    await self.topology.teardown()
             except Exception as error:  # it counts only if nothing had failed before
                 if failed is None:
                     raise
@@ -110,16 +112,17 @@ class ProgramRun(Traces):
     async def _performed(self) -> dict[str, Any]:
         """The result of the program after its mixins; a failure goes through them too."""
         try:
-            await self.topology.setup()
-            started = self.context.model_dump()
-            for mixin in self._all_mixins():
-                await mixin.on_start(started)
-            self.ready.set()
-            output = plain_object(await self._run(), f"what {type(self.topology).__name__}._run gave")
-            for mixin in self._all_mixins():
-                output = await mixin.on_complete(output)
-                output = plain_object(output, f"what on_complete of {mixin.name!r} gave")
-            return output
+            with contained():
+                await self.topology.setup()
+                started = self.context.model_dump()
+                for mixin in self._all_mixins():
+                    await mixin.on_start(started)
+                self.ready.set()
+                output = plain_object(await self._run(), f"what {type(self.topology).__name__}._run gave")
+                for mixin in self._all_mixins():
+                    output = await mixin.on_complete(output)
+                    output = plain_object(output, f"what on_complete of {mixin.name!r} gave")
+                return output
         except ReplayMismatch:
             raise
         except Exception as error:
@@ -138,7 +141,7 @@ class ProgramRun(Traces):
             running = self.topology._run(self.context)
             if not isawaitable(running):
                 raise PatternRefused(f"{type(self.topology).__name__}._run must be written with `async def`")
-            output = await running
+            output = await EndableCall(running)
         finally:
             if self._mismatch is not None:
                 raise self._mismatch
@@ -171,7 +174,8 @@ class ProgramRun(Traces):
         errors = []
         for mixin in self._all_mixins():
             try:
-                await mixin.on_destroy()
+                with contained():
+                    await mixin.on_destroy()
             except Exception as error:  # the others have something to clear up, too
                 errors.append(error)
         if errors:

@@ -8,10 +8,10 @@ from coterie.errors import PatternRefused
 from coterie.patterns.reference.base import BaseTopology
 from coterie.patterns.reference.collaboration import check_class
 from coterie.patterns.rows.models import AgentType, Topology, unexpired
-from coterie.topology.patterns.names import TopologyType
+from coterie.team.topology.patterns.names import TopologyType
 
 _OURS = "coterie.patterns.reference.topologies"
-"""The module of the built-in classes, which are loaded when they are needed: they are made with this one."""
+"""The module of the built-in classes, which imports this one and adds them to `built_in`."""
 
 T = TypeVar("T", bound=type[BaseTopology])
 
@@ -19,6 +19,7 @@ T = TypeVar("T", bound=type[BaseTopology])
 class TopologyRegistry:
     """The classes of topologies, by type; built-in ones load on first use."""
 
+    built_in: ClassVar[dict[TopologyType, type[BaseTopology]]] = {}
     _topologies: ClassVar[dict[TopologyType, type[BaseTopology]]] = {}
 
     @classmethod
@@ -35,12 +36,9 @@ class TopologyRegistry:
     @classmethod
     def get(cls, topology_type: TopologyType | str) -> type[BaseTopology] | None:
         """The class that runs topologies of *topology_type*."""
-        ours: Mapping[TopologyType, type[BaseTopology]] = import_module(_OURS).OURS
-        for known in (cls._topologies, ours):
-            for registered, topology_class in known.items():
-                if registered == topology_type:
-                    return topology_class
-        return None
+        import_module(_OURS)
+        known = (*cls._topologies.items(), *cls.built_in.items())
+        return next((one for registered, one in known if registered == topology_type), None)
 
     @classmethod
     def create(cls, topology: Topology, agents: Mapping[str, AgentType], db_session: Any = None) -> BaseTopology:

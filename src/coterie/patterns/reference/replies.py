@@ -11,8 +11,8 @@ import math
 from collections import deque
 from collections.abc import Iterable
 
-from coterie.engines.program import DROPPED, Outcome
-from coterie.journal.records import CallAsked, TurnCancelled
+from coterie.history.engines.program import DROPPED, Outcome
+from coterie.history.journal.records import CallAsked, TurnCancelled
 
 _TURNS = 16
 """The most turns of the event loop between two outcomes; a few more than nested tasks need to continue."""
@@ -53,7 +53,7 @@ class Replies:
         return future
 
     def came(self, outcome: Outcome) -> None:
-        """A call of this program has ended; the outcome is delivered once it is safe."""
+        """Note that a call of this program has ended; its outcome is delivered once it is safe."""
         self._queue.append(outcome)
         self._go_on()
 
@@ -63,7 +63,7 @@ class Replies:
         self._go_on()
 
     def deliver(self, outcome: Outcome) -> bool:
-        """Deliver *outcome* at once; whether somebody waits for it."""
+        """Deliver *outcome* at once, and return whether a caller waits for it."""
         if isinstance(outcome, TurnCancelled) and outcome.reason == DROPPED:
             return False
         self._told[outcome.turn] = outcome
@@ -74,7 +74,7 @@ class Replies:
         return True
 
     def close(self) -> None:
-        """The program is over."""
+        """Note that the program is over."""
         self._queue.clear()
         if self._stuck is not None:
             self._stuck.cancel()

@@ -1,134 +1,102 @@
-"""The seven collaborations as classes, which run the generators of `coterie.patterns.builtin`."""
+"""The built-in patterns as the reference has them, by name: the configuration and the class of each.
+
+They are public, as is the function that makes a team of the pattern; `coterie.patterns` exports all three.
+"""
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any
 
-import msgspec
-from sqlmodel import SQLModel
-
-from coterie.diagnostics import Severity
-from coterie.engines.patterns.registry import Team, definition
-from coterie.engines.patterns.result import PatternResult
-from coterie.errors import CollaborationFailed, PatternRefused
+from coterie.errors import PatternRefused
+from coterie.patterns.builtin.chain import chain_of_command as chain_of_command
+from coterie.patterns.builtin.compound import compound as compound
+from coterie.patterns.builtin.crosscheck import cross_check as cross_check
+from coterie.patterns.builtin.debate import debate as debate
+from coterie.patterns.builtin.delegation import delegation as delegation
+from coterie.patterns.builtin.ensemble import ensemble as ensemble
+from coterie.patterns.builtin.pipeline import pipeline as pipeline
 from coterie.patterns.reference.base import BaseTopology
 from coterie.patterns.reference.collaboration import Collaboration
-from coterie.patterns.reference.driver import Driver
-from coterie.patterns.reference.invocation import ExecutionContext
-from coterie.patterns.reference.mixins.base import BaseMixin
-from coterie.patterns.reference.mixins.registry import MixinRegistry, load_mixins
+from coterie.patterns.reference.pattern_topology import PatternTopology, TypedConfig
 from coterie.patterns.reference.registry import TopologyRegistry
-from coterie.patterns.rows.configs import CONFIGS, AgentConfig, class_word
-from coterie.patterns.rows.models import AgentInstance, AgentType, Topology
-from coterie.topology.patterns.configs import Config
-from coterie.topology.patterns.kinds import KINDS, PatternSpec, faults, read_config
-from coterie.topology.patterns.names import TopologyType
-
-C = TypeVar("C", bound=SQLModel)
+from coterie.patterns.rows.configs import StrictConfig, config_of
+from coterie.patterns.rows.models import AgentType, Topology
+from coterie.team.topology.patterns.kinds import KINDS
+from coterie.team.topology.patterns.names import TopologyType
 
 
-class _TypedConfig(Generic[C]):
-    """An attribute of a topology: its configuration, which is a *kind*."""
-
-    def __init__(self, kind: type[C]) -> None:
-        self._kind = kind
-
-    def __get__(self, topology: BaseTopology, owner: type[BaseTopology]) -> C:
-        assert isinstance(topology._config, self._kind)
-        return topology._config
+@config_of(TopologyType.DEBATE)
+class DebateConfig(StrictConfig):
+    """Configuration of a debate."""
 
 
-class PatternTopology(BaseTopology):
-    """A topology that runs a built-in pattern."""
+class DebateTopology(PatternTopology, of=TopologyType.DEBATE):
+    """Two sides argue, a mediator decides."""
 
-    pure: ClassVar[bool] = True
-    _read: tuple[dict[str, Any], Config] | None = None
-
-    async def _run(self, context: ExecutionContext) -> dict[str, Any]:
-        """Check everything, then run the pattern."""
-        self.check(context.input_data)
-        team = self.as_team()
-        team.version = self._program_run().version
-        driver = Driver(self, context, team)
-        play = definition(self._kind.name).play
-        value = await driver.play(lambda given: play(team, given), dict(context.input_data))
-        if isinstance(value, PatternResult):
-            value = msgspec.structs.replace(value, usage=driver.usage)
-            if not value.text.strip():
-                raise CollaborationFailed(f"{self._kind.title} gave an empty answer")
-            return value.to_dict()
-        return {"text": str(value)}
-
-    def check(self, given: dict[str, Any] | None = None) -> None:
-        """Check slots, settings and, if given, the input *given*.
-
-        Raises:
-            PatternRefused: If they are invalid; lists all faults.
-        """
-        kind, slots = self._kind, self._slots()
-        wrong = [one.message for one in faults(kind, self._settings(), slots) if one.severity is Severity.ERROR]
-        if not wrong and given is not None:
-            able = {slot: self._able(slot) for slot in slots}
-            config = self.as_team().config
-            wrong = [one.message for one in config.input_faults(kind.title, kind.keys, able, given)]
-        if wrong:
-            raise PatternRefused("; ".join(wrong))
-
-    def as_team(self) -> Team:
-        """The team as the pattern sees it."""
-        subs = {slot: team for slot in self._slots() if isinstance(team := self.team(slot), PatternTopology)}
-        return Team(
-            self._slots(),
-            self._pattern_config(),
-            capabilities={slot: self._able(slot) for slot in self.agents},
-            keys={slot: team._kind.keys or ("prompt",) for slot, team in subs.items()},
-            subs={slot: team.as_team() for slot, team in subs.items()},
-        )
-
-    def retries(self, config: AgentConfig) -> int:
-        """The pattern's, if it sets them for all its agents; the agent's own are not added."""
-        own = self._pattern_config().all_retries()
-        return super().retries(config) if own is None else own
-
-    def attempts(self) -> int | None:
-        """One more than the retries that the pattern sets."""
-        retries = self._pattern_config().all_retries()
-        return None if retries is None else 1 + retries
-
-    async def _load_mixins(self, agent_type: AgentType, instance: AgentInstance) -> list[BaseMixin]:
-        if not self._kind.has_skills:
-            return await super()._load_mixins(agent_type, instance)
-        known = [one.model_dump() for one in agent_type.get_capabilities() if MixinRegistry.get(one.name) is not None]
-        of_mixins = {**agent_type.config, "capabilities": known}
-        return await load_mixins(AgentType(**{**agent_type.model_dump(), "config": of_mixins}), instance)
-
-    def _pattern_config(self) -> Config:
-        """The configuration as the pattern sees it; its defaults, if it is invalid."""
-        settings = self._settings()
-        if self._read is None or self._read[0] != settings:  # each call asks for it
-            self._read = settings, read_config(self._kind.config, settings)[0] or self._kind.config()
-        return self._read[1]
-
-    @property
-    def _kind(self) -> PatternSpec:
-        return KINDS[TopologyType(self.topology_type).value]
-
-    def _slots(self) -> tuple[str, ...]:
-        return tuple(self.agents)
-
-    def _settings(self) -> dict[str, Any]:
-        """The part of the configuration that the pattern knows: a subclass may add settings."""
-        known = self._kind.config.__struct_fields__
-        said = self._config.model_dump(mode="json")
-        return {name: value for name, value in said.items() if name in known}
-
-    def _able(self, slot: str) -> tuple[str, ...]:
-        agent = self.agents.get(slot)
-        able = self.as_member(slot, agent).get_capabilities() if agent is not None else ()
-        return tuple(one.name for one in able if one.enabled)
+    debate_config = TypedConfig(DebateConfig)
+    REQUIRED_SLOTS = [*KINDS[TopologyType.DEBATE].required]
 
 
-class CompoundTopology(PatternTopology):
+@config_of(TopologyType.CHAIN_OF_COMMAND)
+class ChainOfCommandConfig(StrictConfig):
+    """Configuration of a chain of command."""
+
+
+class ChainOfCommandTopology(PatternTopology, of=TopologyType.CHAIN_OF_COMMAND):
+    """A commander plans, others work, the commander combines the results."""
+
+    chain_config = TypedConfig(ChainOfCommandConfig)
+
+
+@config_of(TopologyType.DELEGATION)
+class DelegationConfig(StrictConfig):
+    """Configuration of a delegation."""
+
+
+class DelegationTopology(PatternTopology, of=TopologyType.DELEGATION):
+    """Each task goes to an able worker. A capability that is not a mixin is a skill for routing."""
+
+    delegation_config = TypedConfig(DelegationConfig)
+
+
+@config_of(TopologyType.ENSEMBLE)
+class EnsembleConfig(StrictConfig):
+    """Configuration of an ensemble."""
+
+
+class EnsembleTopology(PatternTopology, of=TopologyType.ENSEMBLE):
+    """Several members answer independently, and their answers are combined."""
+
+    ensemble_config = TypedConfig(EnsembleConfig)
+
+
+@config_of(TopologyType.PIPELINE)
+class PipelineConfig(StrictConfig):
+    """Configuration of a pipeline."""
+
+
+class PipelineTopology(PatternTopology, of=TopologyType.PIPELINE):
+    """Stages, one after the other."""
+
+    pipeline_config = TypedConfig(PipelineConfig)
+
+
+@config_of(TopologyType.CROSS_CHECK)
+class CrossCheckConfig(StrictConfig):
+    """Configuration of a cross-check."""
+
+
+class CrossCheckTopology(PatternTopology, of=TopologyType.CROSS_CHECK):
+    """A primary answers, others check the answer."""
+
+    crosscheck_config = TypedConfig(CrossCheckConfig)
+
+
+@config_of(TopologyType.COMPOUND)
+class CompoundConfig(StrictConfig):
+    """Configuration of a compound."""
+
+
+class CompoundTopology(PatternTopology, of=TopologyType.COMPOUND):
     """A combination of topologies; each is a separate execution.
 
     Args:
@@ -136,10 +104,7 @@ class CompoundTopology(PatternTopology):
             any depth, is rejected.
     """
 
-    topology_type: ClassVar[TopologyType] = TopologyType.COMPOUND
-    config_class: ClassVar[type[SQLModel]] = CONFIGS[TopologyType.COMPOUND]
-    pure: ClassVar[bool] = True
-    compound_config = _TypedConfig(CONFIGS[TopologyType.COMPOUND])
+    compound_config = TypedConfig(CompoundConfig)
 
     def __init__(
         self,
@@ -179,30 +144,3 @@ class CompoundTopology(PatternTopology):
 
     def _make_team(self, topology: Topology, agents: Mapping[str, AgentType]) -> Collaboration:
         return TopologyRegistry.create(topology, agents, self.db_session)
-
-
-def _derived(topology_type: TopologyType) -> type[PatternTopology]:
-    """The class that runs topologies of *topology_type*."""
-    kind, config = KINDS[topology_type.value], CONFIGS[topology_type]
-    values = {
-        "__doc__": kind.about,
-        "__module__": __name__,
-        "topology_type": topology_type,
-        "config_class": config,
-        "pure": True,
-        f"{kind.name}_config": _TypedConfig(config),
-    }
-    if kind.required:
-        values["REQUIRED_SLOTS"] = list(kind.required)
-    return type(f"{class_word(topology_type)}Topology", (PatternTopology,), values)
-
-
-OURS: Mapping[TopologyType | str, type[PatternTopology]] = MappingProxyType(
-    {one: CompoundTopology if one is TopologyType.COMPOUND else _derived(one) for one in TopologyType}
-)
-"""The built-in classes, by type: `DebateTopology`, …, which are names of this module."""
-
-globals().update({one.__name__: one for one in OURS.values()})
-if TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any: ...

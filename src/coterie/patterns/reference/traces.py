@@ -4,10 +4,10 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from coterie.engines.program import Program
 from coterie.errors import PatternRefused, ReplayMismatch
-from coterie.journal.records import CallAsked, MessageSent, Record, ResultRecorded
-from coterie.kernel.services import ShellServices
+from coterie.execution.runs.sidecars import ShellServices
+from coterie.history.engines.program import Program
+from coterie.history.journal.records import CallAsked, MessageSent, Record, ResultRecorded
 from coterie.patterns.identity import result_id
 from coterie.patterns.reference.invocation import AgentInvocationResult, ExecutionContext, is_unchanged
 from coterie.patterns.reference.mixins.base import BaseMixin

@@ -4,9 +4,9 @@ Those of patterns are derived from the configurations of `coterie.patterns.built
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
-from types import MappingProxyType, NoneType
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from functools import cache, partial
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args, get_origin
 
 from msgspec import NODEFAULT, structs
 from pydantic import AfterValidator, Strict, ValidationError, create_model
@@ -15,13 +15,16 @@ from sqlmodel import Field, SQLModel
 from coterie.errors import PatternRefused
 from coterie.patterns.rows.enums import AggregationMethod, ConsensusMethod
 from coterie.patterns.rows.kinds import Object, refused
-from coterie.topology.patterns.configs import Aggregation, Consensus
-from coterie.topology.patterns.kinds import KINDS, read_config
-from coterie.topology.patterns.names import TopologyType
+from coterie.team.topology.patterns.configs import Aggregation, Consensus
+from coterie.team.topology.patterns.kinds import KINDS, read_config
+from coterie.team.topology.patterns.names import TopologyType
 
 Flag = Annotated[bool, Strict()]
 Whole = Annotated[int, Strict()]
 Number = Annotated[float, Strict()]
+
+_CLASSES = "coterie.patterns.reference.topologies"
+"""The module that declares the classes of patterns by name."""
 
 
 class StrictConfig(SQLModel):
@@ -74,24 +77,32 @@ def _as_agent_config(config: dict[str, Any]) -> dict[str, Any]:
     return config
 
 
+C = TypeVar("C", bound=type[StrictConfig])
+
 AgentConfigObject = Annotated[Object, AfterValidator(_as_agent_config)]
 """A JSON object that fits `AgentConfig`."""
 
 
-def _derived(topology_type: TopologyType) -> type[StrictConfig]:
-    """The class of the configuration of *topology_type*, with the fields, defaults and ranges of its pattern."""
-    kind, name = KINDS[topology_type.value], f"{class_word(topology_type)}Config"
+@cache
+def pattern_config(topology_type: TopologyType) -> type[StrictConfig]:
+    """The class of configurations of *topology_type*, with the fields, defaults and ranges of its pattern."""
     fields: dict[str, Any] = {
-        one.name: (_annotation(one.type), Field(default_factory=_default(one))) for one in structs.fields(kind.config)
+        one.name: (_annotation(one.type), Field(default_factory=_default(one)))
+        for one in structs.fields(KINDS[topology_type].config)
     }
-    made = create_model(name, __base__=StrictConfig, __module__=__name__, **fields)
-    made.__doc__ = f"Configuration of a {kind.title.lower()}."
-    return made
+    name = f"{topology_type.class_name}Config"
+    return create_model(name, __base__=StrictConfig, __module__=_CLASSES, **fields)
 
 
-def class_word(topology_type: TopologyType) -> str:
-    """The word for *topology_type* in the names of classes: `CrossCheck`."""
-    return topology_type.name.title().replace("_", "")
+def config_of(topology_type: TopologyType) -> Callable[[C], C]:
+    """Return a decorator that gives a class without fields, which type checkers see, those of *topology_type*."""
+
+    def derived(declared: C) -> C:
+        made = pattern_config(topology_type)
+        made.__doc__ = declared.__doc__
+        return cast("C", made)
+
+    return derived
 
 
 def _annotation(known: Any) -> Any:
@@ -121,15 +132,6 @@ def _default(known: structs.FieldInfo) -> Callable[[], Any]:
 _RANGES = ("gt", "ge", "lt", "le", "min_length", "max_length")
 _ENUMS: Mapping[Any, Any] = {Consensus: ConsensusMethod, Aggregation: AggregationMethod}
 
-CONFIGS: Mapping[TopologyType, type[StrictConfig]] = MappingProxyType({one: _derived(one) for one in TopologyType})
-"""The configuration class of each type of topology: `DebateConfig`, …, which are names of this module."""
-
-globals().update({one.__name__: one for one in CONFIGS.values()})
-if TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any: ...
-
-
 _own: dict[TopologyType, dict[type[SQLModel], None]] = {}
 
 
@@ -138,7 +140,7 @@ def accept(topology_type: TopologyType, config_class: type[SQLModel]) -> None:
 
     `BaseTopology` calls it for every subclass that defines both.
     """
-    if config_class is not CONFIGS[topology_type]:
+    if config_class is not pattern_config(topology_type):
         _own.setdefault(topology_type, {})[config_class] = None
 
 
@@ -151,7 +153,7 @@ def typed_config(topology_type: TopologyType, config: Mapping[str, Any]) -> SQLM
     found = read_config(KINDS[topology_type.value].config, config)[1]
     wrong = [f"{fault.message}; {fault.hint}" if fault.hint else fault.message for fault in found]
     if not wrong:
-        return CONFIGS[topology_type](**config)
+        return pattern_config(topology_type)(**config)
     for own in _own.get(topology_type, ()):
         try:
             return own(**config)

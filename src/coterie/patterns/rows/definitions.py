@@ -8,16 +8,17 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from coterie.patterns.rows.enums import AgentRole
 from coterie.patterns.rows.kinds import as_text
-from coterie.planning.pattern import PatternPlan, SlotPlan
-from coterie.planning.plan import AgentPlan, Plan
-from coterie.planning.program import AgentDefinition, ProgramPlan
-from coterie.topology.patterns.kinds import KINDS
-from coterie.topology.patterns.names import TopologyType
+from coterie.team.planning.pattern import PatternPlan, SlotPlan
+from coterie.team.planning.plan import AgentPlan, Plan
+from coterie.team.planning.program import AgentDefinition, ProgramPlan
+from coterie.team.topology.patterns.kinds import KINDS
+from coterie.team.topology.patterns.names import TopologyType
 
 Values = dict[str, Any]
 """The columns of a row, by name."""
@@ -26,8 +27,7 @@ _LONGEST_NAME, _LONGEST_DESCRIPTION = 64, 1024
 _FOREIGN = re.compile(r"[^a-z0-9_-]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionDefinition:
+class ExecutionDefinition(Struct, frozen=True, kw_only=True):
     """The rows that an execution's rows refer to.
 
     Attributes:

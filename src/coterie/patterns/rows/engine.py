@@ -56,8 +56,9 @@ def open_engine(place: str | Path | URL) -> AsyncEngine:
 
 
 def probe(engine: AsyncEngine) -> None:
-    """Check that the file of *engine*, if any, can be opened: on failure the asynchronous driver leaves a thread that
-    complains.
+    """Check that the file of *engine*, if any, can be opened.
+
+    Without this check, a failing asynchronous driver leaves a thread that complains.
 
     Raises:
         sqlite3.Error: If it cannot.
@@ -70,8 +71,8 @@ def probe(engine: AsyncEngine) -> None:
 def alone(engine: AsyncEngine) -> AbstractAsyncContextManager[object]:
     """Serialise writers of this program to one SQLite database while a transaction is open.
 
-    SQLite allows one writer at a time, but without turns: it admits whichever tries at the right moment. And users of
-    an in-memory database share one connection, so one would commit, or lose, the work of another.
+    SQLite allows one writer at a time, but keeps no queue: it admits the one that tries at the right moment. Users of
+    an in-memory database share one connection, so one could commit, or lose, the work of another.
     """
     if engine.dialect.name != "sqlite":
         return nullcontext()

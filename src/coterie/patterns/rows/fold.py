@@ -5,18 +5,19 @@ same rows.
 """
 
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from coterie.engines.patterns.structured import confidence
-from coterie.journal import records as r
+from msgspec import Struct
+
+from coterie.history.engines.patterns.structured import confidence
+from coterie.history.journal import records as r
 from coterie.patterns.identity import execution_id, instance_id, message_id, result_id
 from coterie.patterns.rows.definitions import ExecutionDefinition, Values, definition
 from coterie.patterns.rows.enums import ExecutionStatus, MessageType
 from coterie.patterns.rows.kinds import as_json, as_text
-from coterie.planning.plan import Plan, from_json
+from coterie.team.planning.plan import Plan, from_json
 
 LET_GO = "no process is running it; it can be resumed"
 LEFT = "its parent run has ended"
@@ -35,18 +36,17 @@ class RowUpdate(NamedTuple):
     values: Values
 
 
-@dataclass(slots=True)
-class _RunState:
+class _RunState(Struct):
     """The state of one run and, if it has rows, what the next ones depend on."""
 
     plan: Plan | None = None
     definition: ExecutionDefinition | None = None
-    execution: Values = field(default_factory=dict)
-    instances: dict[str, Values] = field(default_factory=dict)
-    began: dict[str, float] = field(default_factory=dict)
-    agents: dict[str, str] = field(default_factory=dict)
+    execution: Values = {}
+    instances: dict[str, Values] = {}
+    began: dict[str, float] = {}
+    agents: dict[str, str] = {}
     messages: int = 0
-    children: dict[str, None] = field(default_factory=dict)
+    children: dict[str, None] = {}
     """Its child runs, in order."""
 
 

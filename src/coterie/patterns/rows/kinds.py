@@ -12,7 +12,7 @@ from sqlalchemy import DateTime, Dialect, Enum
 from sqlalchemy.types import TypeDecorator
 from sqlmodel import Field
 
-from coterie.diagnostics import did_you_mean
+from coterie.base.diagnostics import did_you_mean
 from coterie.errors import PatternRefused
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")

@@ -18,7 +18,7 @@ from sqlmodel import Field, SQLModel
 from coterie.patterns.rows.configs import AgentCapability, AgentConfig, AgentConfigObject, agent_config, typed_config
 from coterie.patterns.rows.enums import AgentRole, ExecutionStatus, MessageType
 from coterie.patterns.rows.kinds import Description, Name, Object, Utc, UtcDateTime, as_utc, refused, stored, utc_now
-from coterie.topology.patterns.names import TopologyType
+from coterie.team.topology.patterns.names import TopologyType
 
 _LAST = "coterie_last"
 """Where the state of a definition keeps the values that the database had last."""

@@ -21,15 +21,15 @@ from sqlalchemy import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from coterie.errors import CoterieError, RowsFailed, UsageError
-from coterie.journal.records import Record, RunFinished, RunStarted
-from coterie.journal.rules import root_of
-from coterie.journal.runs import Read, history
+from coterie.execution.runs.repository import STATE_DIR, find
+from coterie.history.journal.records import Record, RunFinished, RunStarted
+from coterie.history.journal.rules import root_of
+from coterie.history.journal.runs import Read, history
 from coterie.patterns.identity import execution_id
 from coterie.patterns.rows.engine import open_engine
 from coterie.patterns.rows.fold import RowFold, RowUpdate
 from coterie.patterns.rows.tables import upgrade
 from coterie.patterns.rows.writing import Writing
-from coterie.runs.repository import STATE_DIR, find
 
 ROWS = "rows.sqlite"
 """The default database, beside the runs."""

@@ -10,7 +10,7 @@ from sqlmodel import Field, SQLModel
 from coterie.patterns.rows.configs import AgentConfigObject, typed_config
 from coterie.patterns.rows.enums import AgentRole, ExecutionStatus, MessageType
 from coterie.patterns.rows.kinds import Description, Name, Object
-from coterie.topology.patterns.names import TopologyType
+from coterie.team.topology.patterns.names import TopologyType
 
 
 class _Given(SQLModel):

@@ -1,4 +1,4 @@
-"""The tables of rows: `upgrade` makes them where they are missing, and refuses those of a newer coterie."""
+"""The tables of rows: `upgrade` creates missing ones, and refuses tables of a newer coterie."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ TABLES = tuple(
         models.Result,
     )
 )
-"""Those of the rows, without those that an application declares beside them."""
+"""The tables of rows, without tables that an application declares beside them."""
 
 _VERSION = Table(VERSIONS, MetaData(), Column("version_num", String(32), primary_key=True))
 _LOCK = 0x636F_7465_7269_65

@@ -27,7 +27,7 @@ _INSERT: Mapping[str, Callable[[Table], Any]] = {"sqlite": sqlite.insert, "postg
 
 
 class Writing:
-    """Writes rows through *engine*, and the definitions that they refer to, if the database lacks these.
+    """Writes rows through *engine*, and any definitions they refer to that the database lacks.
 
     A definition is identified by its name; an existing one stays unchanged.
 
@@ -50,8 +50,9 @@ class Writing:
             self._defined.append(definition)
 
     async def write(self, rows: Sequence[RowUpdate]) -> list[tuple[RowUpdate, RowsFailed]]:
-        """Write *rows*; return those that the database rejects permanently, each with the reason. All others are
-        written.
+        """Write *rows*; return the ones that the database rejects permanently, each with the reason.
+
+        All others are written.
 
         Raises:
             RowsFailed: If writing is not possible now; then any of them may be written, or none.
@@ -68,7 +69,7 @@ class Writing:
         return []
 
     async def _transact(self, rows: Sequence[RowUpdate]) -> None:
-        """Write *rows* and what they refer to, all or none."""
+        """Write *rows* and their definitions, all or none."""
         names = {row.values.get("topology") or row.values.get("agent_type") for row in rows}
         defined = [one for one in self._defined if names & {one.topology["name"], *_agent_names(one)}]
         topologies, agent_types = self._topologies, self._agent_types

@@ -76,7 +76,7 @@ class MemoryMixin(BaseMixin):
         return "; ".join(one["content"][:_BRIEF] for one in memories)
 
     async def on_invoke(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Add the memories to the request, and how to add one."""
+        """Add the memories to the request, and instructions for adding one."""
         shown = "".join(f"\n- {one['content']}" for one in self.recall())
         return with_system(request, f"You remember:{shown}\n\n{_HOW}" if shown else _HOW)
 

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, TypeVar
 
-from coterie.diagnostics import did_you_mean
+from coterie.base.diagnostics import did_you_mean
 from coterie.errors import PatternRefused
 from coterie.patterns.reference.mixins.approval import HumanInLoopMixin
 from coterie.patterns.reference.mixins.base import BaseMixin

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
-from coterie.engines.replies import objects_in
+from coterie.history.engines.replies import objects_in
 from coterie.patterns.reference.calls import current_call
 from coterie.patterns.reference.mixins.base import BaseMixin, ReplyRefused
 from coterie.patterns.reference.mixins.requests import with_system

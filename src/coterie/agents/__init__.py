@@ -1,0 +1,1 @@
+"""What does the work: backends, what agents work on, and agents that answer messages."""

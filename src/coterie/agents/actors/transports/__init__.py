@@ -1,0 +1,1 @@
+"""Transports, which carry messages to agents of other processes; `base.py` states their contract."""

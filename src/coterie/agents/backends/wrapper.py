@@ -1,0 +1,89 @@
+"""The command with which an attempt calls its run: `autoloops`, `autoloop` or `coterie`.
+
+Turn, attempt and epoch are written into the script when the attempt begins, so that an agent cannot call for another
+by changing its environment. The script stays after the attempt: calls through it are then refused as stale.
+
+The folder of an attempt may have any name. Prompts name a link to it, whose path is one word to every shell.
+"""
+
+import hashlib
+import os
+import sys
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from coterie.agents.backends import agentside
+from coterie.base import files
+from coterie.base.links import NO_LINKS, has_symbolic
+
+NAME = "autoloops"
+ALIASES = ("autoloop", "coterie")
+_LONGEST_INTERPRETER = 120
+"""The longest path after `#!` that every kernel accepts, in bytes."""
+
+_SCRIPT = '''\
+{start}
+"""The command of one attempt, written when it began."""
+import sys
+sys.path.append({home!r})
+from coterie.agents.backends.agentside.client import wrapper
+sys.exit(wrapper({known!r}, {python!r}))
+'''
+
+
+def write(folder: Path, known: dict[str, str]) -> Path:
+    """Write the script for the attempt in *folder*, which *known* identifies, and return its path.
+
+    Raises:
+        OSError: If it cannot be written.
+    """
+    path = folder / NAME
+    home = str(Path(agentside.__file__).parents[4])
+    script = _SCRIPT.format(start=_start(sys.executable), home=home, known=known, python=sys.executable)
+    files.write(path, script.encode(), mode=files.PRIVATE_FOLDER)
+    for alias in (folder / name for name in ALIASES):
+        try:
+            if not alias.is_symlink():
+                alias.symlink_to(NAME)
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            files.write(alias, script.encode(), mode=files.PRIVATE_FOLDER)
+    return path
+
+
+def link_of(folder: Path) -> Path:
+    """The path of the link to the attempt's *folder*; the folder itself if there is no place for one."""
+    home = files.runtime_folder()
+    name = hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()[:16]
+    return home / name if home is not None and has_symbolic(home) else folder.absolute()
+
+
+def link(folder: Path, target: Path) -> Path:
+    """Let the link to the attempt's *folder* lead to *target*, and return its path.
+
+    Raises:
+        OSError: If it cannot be made.
+    """
+    path = link_of(folder)
+    if path != folder.absolute():
+        path.unlink(missing_ok=True)
+        path.symlink_to(target)
+    return path
+
+
+def unlink(link: Path) -> None:
+    """Remove the *link* to an attempt's folder, if there is one."""
+    if link.is_symlink():
+        with suppress(OSError):
+            link.unlink()
+
+
+@cache
+def _start(python: str) -> str:
+    """The first lines, which start *python* isolated from the agent's environment and without site packages."""
+    if len(os.fsencode(python)) <= _LONGEST_INTERPRETER and not any(c.isspace() for c in python):
+        return f"#!{python} -IS"
+    quoted = python.replace("'", "'\"'\"'").replace("\\", "'\"$(printf '\\134')\"'")
+    return f"#!/bin/sh\n'''exec' '{quoted}' -IS \"$0\" \"$@\"\n' '''"

@@ -1,0 +1,171 @@
+"""Code of users that runs inside of a run: what it raises is its own failure, and it can always be ended.
+
+asyncio is imported late: engines, which run code of users too, do without it.
+"""
+
+from collections.abc import Awaitable, Coroutine, Generator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
+
+T = TypeVar("T")
+
+PERSON = "person"
+"""The message of a cancellation that a person wants; any other comes from the end of a process."""
+LAST_CHANCE = 1.0
+"""Seconds that cancelled code has to end; after that it is abandoned."""
+CANCELLED = "it awaited something that had been cancelled"
+"""What is said of code that raises a `CancelledError` by itself."""
+_TRIES = 9
+"""How often code is closed that ignores that."""
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether *error* is Ctrl-C where no signal handler takes it, or the second one under `asyncio.run`.
+
+    A `KeyboardInterrupt` that code raises itself is not.
+    """
+    import signal
+
+    if type(error) is not KeyboardInterrupt:
+        return isinstance(error, KeyboardInterrupt)
+    where = error.__traceback__
+    while where is not None and where.tb_next is not None:
+        where = where.tb_next
+    from_runner = where is not None and where.tb_frame.f_globals.get("__name__") == "asyncio.runners"
+    return from_runner or signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def leaves_loop(error: BaseException) -> bool:
+    """Whether *error*, raised in code of a user, ends the event loop instead of that code.
+
+    Ctrl-C does, and so does the end of a coroutine that is dropped; a `GeneratorExit` that the code raises itself does
+    not.
+    """
+    return is_interrupt(error) or (isinstance(error, GeneratorExit) and not _in_task())
+
+
+def _in_task() -> bool:
+    """Whether a task makes a step now; a coroutine that is closed is in none."""
+    import asyncio
+
+    try:
+        return asyncio.current_task() is not None
+    except RuntimeError:  # no event loop runs
+        return False
+
+
+def is_cancelled() -> bool:
+    """Whether a `CancelledError` is the end of the running task; if not, code of a user raised it by itself."""
+    import asyncio
+
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+class contained:
+    """Within, code of a user runs: `sys.exit` and the like in it are errors like any other.
+
+    What ends the event loop passes, and so does a `CancelledError`: the caller knows whether its task was cancelled.
+    """
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, Exception):
+            return
+        from asyncio import CancelledError
+
+        if not (isinstance(error, CancelledError) or leaves_loop(error)):
+            raise RuntimeError(error_line(error)) from error
+
+
+def close(work: Coroutine[Any, Any, Any] | Generator[Any, Any, Any]) -> None:
+    """Close *work*, whatever it does then: what it raises or waits for has no effect.
+
+    Code that ignores this is never freed: Python would close it again at a random moment, perhaps without end.
+    """
+    for _ in range(_TRIES):
+        try:
+            work.close()
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
+        else:
+            return
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(work))
+
+
+async def _awaited(work: Awaitable[T]) -> T:
+    return await work
+
+
+class EndableCall(Generic[T]):
+    """Await what code of a user gives, which cannot prolong the task that awaits it.
+
+    A first cancellation is passed on, and that code has `LAST_CHANCE` seconds to end. Then, or at the second one,
+    it is abandoned: it makes no further step.
+
+    Attributes:
+        abandoned: Whether it was.
+    """
+
+    def __init__(self, work: Awaitable[T]) -> None:
+        self._work = work if isinstance(work, Coroutine) else _awaited(work)
+        self._is_late = self.abandoned = False
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        import asyncio
+
+        timer, task = None, asyncio.current_task()
+        assert task is not None
+        step = partial(self._work.send, None)
+        try:
+            while True:
+                try:
+                    awaited = step()
+                except StopIteration as end:
+                    return end.value  # type: ignore[no-any-return]
+                try:
+                    yield awaited
+                    step = partial(self._work.send, None)
+                except asyncio.CancelledError as error:
+                    if timer is not None:
+                        self._abandon(task)
+                        raise
+                    timer = asyncio.get_running_loop().call_later(LAST_CHANCE, self._cancel, task)
+                    step = partial(self._work.throw, error)
+                except GeneratorExit:
+                    close(self._work)
+                    raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _cancel(self, task: "asyncio.Task[Any]") -> None:
+        self._is_late = True
+        task.cancel()
+
+    def _abandon(self, task: "asyncio.Task[Any]") -> None:
+        self.abandoned = True
+        close(self._work)
+        if self._is_late:
+            task.uncancel()  # the timer requested this cancellation, and no caller
+
+
+def error_line(error: BaseException | None) -> str:
+    """The class and the message of *error*, in a line; of a group those of its errors; empty without one."""
+    if error is None:
+        return ""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(map(error_line, error.exceptions))
+    try:
+        text = " ".join(str(error).split())
+    except BaseException:  # `__str__` of a class that is not ours
+        text = "its text cannot be made"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,1 +1,0 @@
-"""Engines: they decide from the records of a run what happens next."""

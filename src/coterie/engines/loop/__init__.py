@@ -1,7 +1,0 @@
-"""The event-routed loop: the next role, the events it may emit, and the end of the run."""
-
-from coterie.engines.loop.engine import LoopEngine
-from coterie.engines.loop.prompt_state import PromptState
-from coterie.engines.loop.verdict import View, verdict
-
-__all__ = ["LoopEngine", "PromptState", "View", "verdict"]

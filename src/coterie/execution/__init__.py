@@ -1,0 +1,1 @@
+"""Runs under way: the kernel, its kinds of coordination, runs as people have them, and clusters."""

@@ -1,0 +1,205 @@
+"""Copy the beginning of a run into a separate store, as the beginning of a fork.
+
+The copy is history: running processes belong to the original, and running attempts are over in the copy. Child runs are
+copied as well, each up to the same time.
+"""
+
+import shutil
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from coterie.base.clock import Clock
+from coterie.base.ids import child_run_id
+from coterie.errors import NoSuchRun, ReplayMismatch
+from coterie.execution.kernel.commands import Turn
+from coterie.execution.kernel.core import Appending, Core
+from coterie.execution.kinds import kind_of
+from coterie.execution.runs.repository import Runs
+from coterie.history.journal import records as r
+from coterie.history.journal.runs import Read
+from coterie.history.journal.writer import JsonlWriter
+from coterie.team.planning.plan import Plan, to_json
+
+
+class RunCopy:
+    """Writes a fork, under *plan*, into the runs *there*.
+
+    Attributes:
+        now: The time of the fork.
+        again: The turns that are retried.
+        altered: Whether the shared records have another input or other answers than those of the original.
+    """
+
+    def __init__(self, here: Runs, read: Read, there: Runs, plan: Plan, *, changed: bool, clock: Clock) -> None:
+        self._here, self._read, self._there, self._plan, self._changed = here, read, there, plan, changed
+        self.now = clock.now()
+        self.again: list[str] = []
+        self.altered = False
+
+    def root(
+        self,
+        origin: str,
+        fork: str,
+        prefix: Sequence[r.Record],
+        begun_by: tuple[str, ...] = (),
+        *,
+        is_all: bool,
+        cwd: str = "",
+    ) -> None:
+        """Write the fork and its child runs; *is_all*: *prefix* is the whole journal of *origin*.
+
+        Args:
+            cwd: The working directory of the fork; by default that of *origin*.
+        """
+        first, *rest = prefix
+        assert isinstance(first, r.RunStarted)
+        forked_from = r.ForkedFrom(run=origin, seq=len(prefix), at=self.now)
+        first = msgspec.structs.replace(
+            first, run=fork, forked_from=forked_from, cwd=cwd or first.cwd, begun_by=begun_by
+        )
+        writer = self._there.claim_file(fork)
+        try:
+            core = self._write(_Journal(origin, fork, self._plan, writer), [first, *rest], 0)
+            self._children(origin, fork, self._plan, prefix, None if is_all else prefix[-1].at)
+            if self._changed:
+                plan = to_json(self._plan).decode()
+                reloaded = r.PlanReloaded(plan=plan, plan_hash=self._plan.content_hash())
+                core.write(core.at, reloaded, source="operator")
+            self._let_go(core)
+            writer.sync()
+        finally:
+            writer.give_up()
+
+    def _children(
+        self, origin: str, fork: str, plan: Plan, prefix: Sequence[r.Record], before: float | None, began: int = 0
+    ) -> None:
+        """Copy the child runs of the attempts in *prefix*.
+
+        Args:
+            before: Copy running child runs up to this time; None: copy them completely.
+            began: The record of the root that began the enclosing child run; 0: these are attempts of the root.
+        """
+        over = _over(prefix)
+        for started in prefix:
+            if not isinstance(started, r.TurnStarted):
+                continue
+            ended = started.turn in over or (started.turn, started.attempt) in over
+            child = plan.agents[started.agent].child if started.agent in plan.agents else None
+            source, target = (child_run_id(run, started.turn, started.attempt) for run in (origin, fork))
+            if child is not None:
+                cut = before if not ended else None
+                self._child(source, target, child, cut, ended, began or started.seq, prefix[-1].seq)
+            elif ended and self._here.folder(source).is_dir():
+                _copy_files(self._here.folder(source), self._there.folder(target))
+
+    def _child(
+        self, origin: str, fork: str, plan: Plan, before: float | None, ended: bool, began: int, upto: int
+    ) -> None:
+        """Copy a child run, if it had begun; one whose turn had not *ended* continues in the fork.
+
+        Args:
+            upto: The last copied record of its parent; a later one may have reopened the child run.
+        """
+        try:
+            lived = takewhile(lambda one: not (isinstance(one, r.RunReopened) and one.above > upto), self._read(origin))
+            records = [one for one in lived if before is None or one.at < before]
+        except NoSuchRun:
+            return
+        if not records:
+            return
+        first, *rest = records
+        assert isinstance(first, r.RunStarted)
+        first = msgspec.structs.replace(first, run=fork, parent=fork.rpartition("/")[0])
+        writer = self._there.claim_file(fork)
+        core = self._write(_Journal(origin, fork, plan, writer), [first, *rest], began)
+        self._children(origin, fork, plan, records, before, began)
+        if not ended:
+            self._let_go(core)
+        writer.sync()
+        writer.give_up()
+
+    def _write(self, journal: "_Journal", records: Sequence[r.Record], began: int) -> Core:
+        """Write *records* and fold them, which shows whether the fork's plan agrees with them."""
+        core = Core(journal.fork, kind_of(journal.plan), Appending(lambda record: journal.writer.append((record,))))
+        journal.writer.append([_as_history(record) for record in records])
+        try:
+            core.fold(records)
+        except ReplayMismatch as found:
+            hint = ""
+            if self._changed or self.altered:
+                earlier = (began or found.seq) - 1
+                hint = (
+                    f"with the changes, this would have been decided differently: fork the run at {earlier} or earlier"
+                )
+            raise ReplayMismatch(journal.origin, found.seq, found.found, found.wanted, hint) from None
+        return core
+
+    def _let_go(self, core: Core) -> None:
+        """End the ownership of the original's owner at its last copied record.
+
+        Running attempts belong to that owner, and are retried here.
+
+        A question to a human stays open, and a child run continues; one that had not begun is started anyway.
+        """
+        if core.finished is not None:
+            return
+        below = core.run.partition("/")[2]
+        for name, turn in core.turns.items():
+            if turn.status != "running":
+                continue
+            if core.takes_a_slot(turn.ask.agent):
+                core.write(core.at, r.AttemptInterrupted(turn=name, attempt=turn.attempt, reason="forked"))
+                self.again.append(f"{below}/{name}".lstrip("/"))
+            elif core.kind(turn.ask.agent) == "topology" and not self._has_begun(core.run, turn):
+                self.again.append(f"{below}/{name}".lstrip("/"))
+        core.stop(core.at, "forked")
+
+    def _has_begun(self, fork: str, turn: Turn) -> bool:
+        return self._there.has(child_run_id(fork, turn.ask.turn, turn.attempt))
+
+
+class _Journal(Struct, frozen=True):
+    """The journal of a run that is being copied."""
+
+    origin: str
+    fork: str
+    plan: Plan
+    writer: JsonlWriter
+
+
+def _over(records: Iterable[r.Record]) -> set[str | tuple[str, int]]:
+    """The turns and the attempts that have ended."""
+    over: set[str | tuple[str, int]] = set()
+    for record in records:
+        match record:
+            case r.TurnFinished(turn=turn) | r.TurnFailed(turn=turn) | r.TurnCancelled(turn=turn):
+                over.add(turn)
+            case r.AttemptFailed(turn=turn, attempt=attempt) | r.AttemptInterrupted(turn=turn, attempt=attempt):
+                over.add((turn, attempt))
+            case r.RunReopened():
+                over.difference_update(record.asked)
+                over.difference_update((turn, int(n)) for turn, _, n in (one.rpartition(".") for one in record.below))
+    return over
+
+
+def _as_history(record: r.Record) -> r.Record:
+    """*record* for the fork, which must not treat a process of the original as its own."""
+    if isinstance(record, r.AttemptLaunched):
+        return msgspec.structs.replace(
+            record, started=""
+        )  # no process has that start time, so none is ended because of it
+    return record
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    """Copy the files in the folder of an attempt, except sockets and pipes, which belong to their creators."""
+
+    def special(folder: str, names: list[str]) -> list[str]:
+        paths = {name: Path(folder, name) for name in names}
+        return [n for n, path in paths.items() if not (path.is_symlink() or path.is_file() or path.is_dir())]
+
+    shutil.copytree(source, target, symlinks=True, ignore=special)

@@ -1,0 +1,4 @@
+"""Views of runs: folds of their records for people and programs.
+
+Other packages import every module.
+"""

@@ -1,1 +1,0 @@
-"""The driver of a run and its child runs: what is decided is appended, and leaves once it is durable."""

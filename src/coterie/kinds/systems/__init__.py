@@ -1,1 +1,0 @@
-"""A supervised system and its run: the actors live beside the run, which records what becomes of them."""

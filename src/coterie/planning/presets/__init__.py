@@ -1,8 +1,0 @@
-"""Ready-made loops: each is a complete folder of this package, to run as it is or to copy and change.
-
-coterie run autofix "Daily jobs run twice on the last Sunday of March"
-"""
-
-from coterie.planning.presets.lookup import find, is_preset, names, texts
-
-__all__ = ["find", "is_preset", "names", "texts"]

@@ -1,1 +1,0 @@
-"""One run: its core, its shell, and what starts and resumes it."""

@@ -1,0 +1,1 @@
+"""A supervised system as described by a `topology.yaml`: supervision tree, transport, plugins."""

@@ -1,1 +1,0 @@
-"""The topology model: frozen values, and the checks on them."""

@@ -1,1 +1,0 @@
-"""A supervised system as `topology.yaml` describes it: supervision tree, transport, plugins."""

@@ -1,6 +1,0 @@
-"""The page: runs in a browser, seen and steered.
-
-`serve.py` starts and ends the server, `access.py` decides who may speak to it, `routes.py` is the JSON API, `stream.py`
-sends changes, `feeds.py` has what is sent, `actions.py` acts on runs, and `page/` is what the browser loads. It reads
-runs as every reader does (`coterie.runs.repository`) and folds nothing itself: it shows views.
-"""

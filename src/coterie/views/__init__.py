@@ -1,1 +1,0 @@
-"""Folds of records: what a run looks like."""

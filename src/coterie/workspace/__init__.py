@@ -1,1 +1,0 @@
-"""The files that agents work on: git work trees and their snapshots, memory and tasks."""

@@ -1,0 +1,219 @@
+"""Code of users in a run: what it raises is its own failure, and it can always be ended."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bundles import bundle
+
+from coterie.base.clock import VirtualClock
+from coterie.base.user_code import LAST_CHANCE, EndableCall, contained, is_interrupt
+
+
+@pytest.fixture(autouse=True)
+def handled() -> Iterator[None]:
+    """A signal handler takes Ctrl-C, as on the command line."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@bundle("raised", [SystemExit(3), KeyboardInterrupt(), BaseException("odd")], ids=lambda raised: type(raised).__name__)
+def test_what_is_no_exception_becomes_one(raised: BaseException) -> None:
+    """So whoever handles errors handles it."""
+    with pytest.raises(RuntimeError, match=type(raised).__name__), contained():
+        raise raised
+
+
+def test_an_error_and_a_cancellation_pass_as_they_are() -> None:
+    """Whether a task was cancelled is for those to know who wait for it."""
+    for raised in (ValueError("no"), asyncio.CancelledError()):
+        with pytest.raises(type(raised)) as caught, contained():
+            raise raised
+        assert caught.value is raised
+
+
+def test_a_coroutine_that_is_dropped_is_closed() -> None:
+    """Its `GeneratorExit` is no error of the code; one that a task's code raises is."""
+
+    class Pause:
+        def __await__(self) -> Iterator[None]:
+            yield
+
+    async def work() -> None:
+        with contained():
+            await Pause()
+
+    coroutine = work()
+    coroutine.send(None)
+    coroutine.close()
+
+    async def leaves() -> None:
+        with contained():
+            raise GeneratorExit
+
+    with pytest.raises(RuntimeError, match="GeneratorExit"):
+        asyncio.run(leaves())
+
+
+def test_ctrl_c_is_no_error_of_the_code() -> None:
+    """Where no handler takes the signal; and the second one under `asyncio.run`, whose handler raises it there."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with pytest.raises(KeyboardInterrupt), contained():
+        raise KeyboardInterrupt
+    found: list[bool] = []
+
+    async def main() -> None:
+        try:
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt as error:
+            found.append(is_interrupt(error))
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            found.append(is_interrupt(error))
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
+    assert found == [True, False]
+
+
+# -- calls that can be ended ------------------------------------------------------------------------------------------
+
+
+async def answers() -> str:
+    await asyncio.sleep(5)
+    return "answer"
+
+
+async def tidies() -> str:
+    try:
+        await asyncio.sleep(5)
+    finally:
+        await asyncio.sleep(LAST_CHANCE / 2)
+    return "answer"
+
+
+async def clings_once() -> str:
+    try:
+        await asyncio.sleep(5)
+    except asyncio.CancelledError:
+        await asyncio.sleep(5)
+    return "late"
+
+
+async def clings_for_ever() -> str:
+    while True:
+        with suppress(BaseException):
+            await asyncio.sleep(5)
+
+
+async def says_late() -> str:
+    try:
+        await asyncio.sleep(5)
+    except asyncio.CancelledError:
+        return "late"
+    return "answer"
+
+
+def awaitable() -> Awaitable[str]:
+    return asyncio.ensure_future(answers())
+
+
+def timed(make: Callable[[], Awaitable[Any]], limit: float | None) -> tuple[str, bool, float, int]:
+    """How a call in the time *limit* ends: its answer or error, whether it was abandoned, when, what it leaves."""
+    clock = VirtualClock()
+
+    async def main() -> tuple[str, bool, float, int]:
+        began, call, task = clock.now(), EndableCall(make()), asyncio.current_task()
+        try:
+            async with asyncio.timeout(limit):
+                found = str(await call)
+        except Exception as error:
+            found = type(error).__name__
+        assert task is not None
+        return found, call.abandoned, clock.now() - began, task.cancelling()
+
+    return clock.run(main())
+
+
+@bundle(
+    ("make", "found", "abandoned", "seconds"),
+    [
+        (answers, "TimeoutError", False, 1.0),
+        (tidies, "TimeoutError", False, 1.0 + LAST_CHANCE / 2),
+        (clings_once, "TimeoutError", True, 1.0 + LAST_CHANCE),
+        (clings_for_ever, "TimeoutError", True, 1.0 + LAST_CHANCE),
+        (awaitable, "TimeoutError", False, 1.0),
+        (says_late, "late", False, 1.0),
+    ],
+    ids=lambda make: getattr(make, "__name__", ""),
+)
+def test_a_timeout_ends_what_is_awaited(
+    make: Callable[[], Awaitable[Any]], found: str, abandoned: bool, seconds: float
+) -> None:
+    """What cleans up has a moment; what ignores its cancellation is abandoned, and takes no further step."""
+    assert timed(make, 1.0) == (found, abandoned, seconds, 0)
+
+
+@bundle("make", [answers, tidies, clings_once, says_late, awaitable], ids=lambda make: make.__name__)
+def test_in_time_it_gives_its_answer(make: Callable[[], Awaitable[Any]]) -> None:
+    """As a plain `await` does."""
+    found, abandoned, _, left = timed(make, None)
+
+    assert (found, abandoned, left) == ("late" if make is clings_once else "answer", False, 0)
+
+
+def test_a_second_cancellation_abandons_at_once() -> None:
+    """Whoever asks twice does not wait."""
+    clock = VirtualClock()
+
+    async def main() -> float:
+        call = EndableCall(clings_for_ever())
+
+        async def wait() -> None:
+            await call
+
+        task, began = asyncio.ensure_future(wait()), clock.now()
+        for _ in range(2):
+            await asyncio.sleep(0.25)
+            task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+        assert call.abandoned
+        return clock.now() - began
+
+    assert clock.run(main()) == 0.5
+
+
+def test_what_was_abandoned_does_not_keep_its_process(tmp_path: Path) -> None:
+    """Neither the end of the event loop waits for it, nor that of the process; nothing is said of it."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import asyncio\n"
+        "from coterie.base.user_code import EndableCall\n"
+        "async def clings():\n"
+        "    while True:\n"
+        "        try:\n"
+        "            await asyncio.sleep(60)\n"
+        "        except:\n"
+        "            pass\n"
+        "async def main():\n"
+        "    try:\n"
+        "        async with asyncio.timeout(0.01):\n"
+        "            await EndableCall(clings())\n"
+        "    except TimeoutError:\n"
+        "        print('ended')\n"
+        "asyncio.run(main())\n"
+    )
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "ended\n", "")

@@ -1,0 +1,188 @@
+"""Whatever code of users raises in a turn or in a pattern is in the journal, and the owner of the run goes on."""
+
+import asyncio
+import signal
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from bundles import bundle
+from played import played
+from stage import Cast, Stage, flow
+
+from coterie.agents.actors.turns import ActorBackend
+from coterie.agents.backends.base import Answer, OnEvent, Request, Session
+from coterie.base.clock import VirtualClock
+from coterie.execution.kernel.owner import RunPorts
+from coterie.execution.kernel.shell import Shell
+from coterie.execution.kernel.turns import Turns, ask
+from coterie.execution.kinds import kind_of
+from coterie.history.engines.generator import GeneratorEngine
+from coterie.history.engines.patterns.registry import Team, pattern
+from coterie.history.engines.questions import Conversation, Question
+from coterie.history.journal.memory import MemoryStore
+from coterie.history.journal.records import AttemptFailed, AttemptInterrupted, OperatorSaid, RunFinished, TurnFailed
+from coterie.history.views.timeline import sentence
+from coterie.team.planning.pattern import PatternPlan, SlotPlan
+from coterie.team.planning.plan import AgentPlan, Limits, Plan
+
+RAISED: list[type[BaseException]] = [SystemExit, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit, ValueError]
+
+
+@pytest.fixture(autouse=True)
+def handled() -> Iterator[None]:
+    """A signal handler takes Ctrl-C, as on the command line."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@bundle("where", ["start", "result"])
+@bundle("raised", RAISED, ids=lambda raised: raised.__name__)
+def test_what_a_backend_raises_fails_its_attempt(raised: type[BaseException], where: str) -> None:
+    """It is a crash of that attempt, and the flow goes on as `on-fail` says."""
+
+    class Raises(Cast):
+        async def start(self, request: Request, on_event: OnEvent) -> Any:
+            session = await super().start(request, on_event)
+            if request.agent.name != "bad":
+                return session
+            if where == "start":
+                raise raised("no")
+            return Broken(raised)
+
+    bad = AgentPlan(name="bad", on_fail="continue")
+    stage = Stage(flow("go -> bad -> last", bad=bad), Raises({"last": [Answer(text="done")]}))
+    ended = stage.start()
+
+    assert (ended.status, ended.reason) == ("completed", "")
+    [failed] = stage.records(AttemptFailed)
+    assert (failed.turn, failed.kind) == ("bad#1", "crashed")
+    assert raised.__name__ in failed.reason or raised is asyncio.CancelledError
+    assert len(stage.records(TurnFailed)) == 1
+
+
+class Broken(Session):
+    """A session whose result raises."""
+
+    def __init__(self, raised: type[BaseException]) -> None:
+        self._raised = raised
+
+    async def result(self) -> Any:
+        raise self._raised("no")
+
+    async def interrupt(self) -> None:
+        return
+
+    async def steer(self, text: str) -> bool:
+        return False
+
+
+@bundle("raised", RAISED, ids=lambda raised: raised.__name__)
+def test_what_a_pattern_raises_is_the_end_of_its_run(raised: type[BaseException]) -> None:
+    """With a record; a resume does not raise it again."""
+
+    def conversation(given: dict[str, Any]) -> Conversation:
+        yield Question("a", "first")
+        raise raised("no")
+
+    store, plan = MemoryStore(), Plan(name="p", agents={"a": AgentPlan(name="a")})
+    make = played(lambda plan: (GeneratorEngine(conversation, plan.agents), plan.agents))
+    clock = VirtualClock()
+    shell = Shell(RunPorts(store=store, turns=Cast({}), make_kind=make, clock=clock))
+    ended = clock.run(shell.start("r", plan, {"prompt": "go"}))
+    *_, last = store.read("r")
+
+    assert ended.status == "failed"
+    assert isinstance(last, RunFinished)
+    assert last.reason.startswith(f"the pattern raised {raised.__name__}")
+
+
+def test_a_pattern_is_closed_when_its_owner_lets_go_of_the_run() -> None:
+    """Its `finally` runs then, once, and not whenever its memory is freed; what it asks there is not asked."""
+    closed: list[str] = []
+
+    def play(team: Team, given: Mapping[str, Any]) -> Conversation:
+        try:
+            yield Question("a", "first")
+            yield Question("a", "second")
+        finally:
+            closed.append("closed")
+            yield Question("a", "too late")
+
+    pattern("test-closed")(play)
+    coordination = PatternPlan(type="test-closed", slots=(SlotPlan(name="a"),))
+    stage = Stage(Plan(name="p", agents={"a": AgentPlan(name="a")}, coordination=coordination))
+    ended = stage.start(Limits(max_turns=1))
+
+    assert (ended.status, ended.reason) == ("stopped", "max_turns")
+    assert stage.shell.runs["r"].core.engine is not None
+    assert closed == ["closed"]
+    assert [one.prompt for one in stage.cast.asked] == ["first"]
+
+
+def test_a_function_that_ignores_an_interrupt_is_abandoned_with_a_record() -> None:
+    """The turn is retried at once, and the timeline says what was left behind."""
+    CALLS.clear()
+    store, clock = MemoryStore(), VirtualClock()
+    options = {"type": f"{__name__}:clings_first"}
+    plan = flow("a -> last", a=AgentPlan(name="a", backend="actor", options=options))
+    turns = Functions(Cast({"last": [Answer(text="done")]}))
+    shell = Shell(RunPorts(store=store, turns=turns, make_kind=kind_of, clock=clock))
+
+    async def main() -> str:
+        run = asyncio.ensure_future(shell.start("r", plan, {"prompt": "go"}))
+        BEGAN.append(began := asyncio.Event())
+        await began.wait()
+        said = OperatorSaid(message="m", what="interrupt", turn="a#1")
+        shell.post(lambda: shell.approvals.interrupt(shell.runs["r"], said))
+        return (await run).status
+
+    assert clock.run(main()) == "completed"
+    records = list(store.read("r"))
+    [cut] = [record for record in records if isinstance(record, AttemptInterrupted)]
+    assert (cut.reason, cut.abandoned) == ("interrupted", True)
+    assert sentence(cut).endswith("interrupted; its code ignored that and was abandoned")
+    assert len(CALLS) == 2
+
+
+CALLS: list[int] = []
+BEGAN: list[asyncio.Event] = []
+
+
+async def clings_first() -> str:
+    CALLS.append(1)
+    BEGAN[-1].set()
+    while len(CALLS) == 1:
+        try:
+            await asyncio.sleep(60)
+        except BaseException:
+            continue
+    return "second"
+
+
+class Functions(Turns):
+    """Functions are called, and *cast* plays all other agents."""
+
+    def __init__(self, cast: Cast) -> None:
+        self._cast, self._functions = cast, ActorBackend()
+
+    async def start(self, request: Request, on_event: OnEvent) -> Any:
+        where = self._functions if request.agent.backend == "actor" else self._cast
+        return await where.start(request, on_event)
+
+    async def close(self) -> None:
+        await self._functions.close()
+
+
+def test_a_coroutine_that_is_dropped_is_no_failure_of_its_attempt() -> None:
+    """It ends as its loop does, and nothing is written about it any more."""
+
+    async def start() -> Session:
+        await asyncio.sleep(0)
+        raise AssertionError("it goes on")
+
+    dropped = ask(start(), lambda session: None)
+    dropped.send(None)
+    with pytest.raises(GeneratorExit):
+        dropped.throw(GeneratorExit)

@@ -1,0 +1,261 @@
+"""Runs as objects: ids that callers give, events with text, and what is found of a run later."""
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import context_agents as said
+import pytest
+import value_agents as values
+
+import coterie
+from coterie import agent, flow
+from coterie.errors import RunExists, UsageError
+from coterie.execution.runs import given_ids
+from coterie.execution.runs.removal import remove
+from coterie.execution.runs.repository import Runs
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def team(function: Any = values.sees_prompt) -> Any:
+    one = agent(function)
+    return flow("one", [one], result=one)
+
+
+def turns(run: str) -> int:
+    return sum(type(record).__name__ == "TurnStarted" for record in Runs(Path(".coterie")).read(run))
+
+
+def test_the_id_is_known_when_a_run_is_started() -> None:
+    """Both ids, the caller's and one that is made, are those of the outcome."""
+
+    async def main() -> None:
+        for given in ({}, {"id": "order-42"}):
+            run = coterie.start(team(), "tea", **given)
+            id = run.id
+            assert id
+            assert (await run).run == id
+        assert id == "order-42"
+
+    asyncio.run(main())
+
+
+def test_the_same_id_finds_the_run_and_another_input_or_plan_does_not() -> None:
+    """A completed run gives its outcome again, typed, without a further turn."""
+    first = asyncio.run(coterie.run(team(), "tea", id="order-42"))
+    again = asyncio.run(coterie.run(team(), "tea", id="order-42"))
+
+    assert (again.result, again.status, again.usage) == (first.result, "completed", first.usage)
+    assert turns("order-42") == 1
+    with pytest.raises(RunExists, match="begun with another input: prompt"):
+        asyncio.run(coterie.run(team(), "coffee", id="order-42"))
+    with pytest.raises(RunExists, match="another plan"):
+        asyncio.run(coterie.run(team(values.sees_task), "tea", id="order-42"))
+
+
+def test_a_run_that_failed_or_waits_is_returned_as_it_is() -> None:
+    """Nothing is tried again because somebody starts the same id once more."""
+    waits = flow("ask", [coterie.human("boss", "Publish?")])
+    for broken, status, reason in (
+        (team(values.sees_topic), "failed", "no agent gives 'topic'"),
+        (waits, "stopped", "waiting"),
+    ):
+        id = f"r-{status}"
+        for _ in range(2):
+            outcome = asyncio.run(coterie.run(broken, "tea", id=id))
+            assert outcome.status == status
+            assert reason in outcome.reason
+        assert turns(id) == 1
+    [question] = coterie.get("r-stopped").questions()
+    assert (question.turn, [one.turn for one in outcome.waiting]) == ("boss#1", ["boss#1"])
+
+
+def test_starters_of_one_id_at_once_share_one_run() -> None:
+    """One begins it, the others join it and get the same outcome."""
+
+    async def main() -> list[coterie.Outcome[Any]]:
+        return await asyncio.gather(*(coterie.run(team(), "tea", id="order-42") for _ in range(5)))
+
+    outcomes = asyncio.run(main())
+
+    assert [one.result for one in outcomes] == ["tea"] * 5
+    assert turns("order-42") == 1
+
+
+def test_two_processes_that_begin_one_id_make_one_run() -> None:
+    """The folder of the run decides, so it holds between processes as well."""
+    program = (
+        "import asyncio, coterie, sys; sys.path.append(sys.argv[1]); import value_agents as v\n"
+        "a = coterie.agent(v.sees_prompt)\n"
+        "print(asyncio.run(coterie.run(coterie.flow('one', [a], result=a), 'tea', id='order-42')).result)"
+    )
+    support = str(Path(values.__file__).parent)
+    started = [subprocess.Popen([sys.executable, "-c", program, support], stdout=subprocess.PIPE) for _ in range(3)]
+
+    assert [one.communicate()[0].decode().strip() for one in started] == ["tea"] * 3
+    assert turns("order-42") == 1
+
+
+@pytest.mark.parametrize("id", ["", "a/b", "..", "last", "schedule-1", "webhook-x", "face-x", "x" * 200, "a b"])
+def test_ids_that_no_folder_could_have_or_that_are_reserved_are_refused(id: str) -> None:
+    """The message says what an id may be; nothing is made."""
+    if not id:
+        return
+    with pytest.raises(UsageError, match="id"):
+        asyncio.run(coterie.run(team(), "tea", id=id))
+    assert not Path(".coterie/runs").exists() or not list(Path(".coterie/runs").iterdir())
+
+
+def test_an_id_whose_run_never_began_is_free_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is refused before its first record gives the id back; a claim that a kill left is taken over."""
+    with pytest.raises(coterie.CoterieError):
+        asyncio.run(coterie.run(flow("m", [agent("m", type="no.such.Class")]), "tea", id="order-42"))
+    assert not Path(".coterie/runs/order-42").exists()
+
+    assert given_ids.claim("order-42", Path(".coterie"))  # and killed here
+    assert asyncio.run(coterie.run(team(), "tea", id="order-42")).result == "tea"
+
+
+def test_a_removed_run_keeps_its_id_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repeated webhook does not begin it again; after 90 days the id is free."""
+    asyncio.run(coterie.run(team(), "tea", id="order-42"))
+    made = asyncio.run(coterie.run(team(), "tea")).run
+    for run in ("order-42", made):
+        remove(Runs(Path(".coterie")), run)
+
+    with pytest.raises(RunExists, match="its id is kept for 90 days"):
+        asyncio.run(coterie.run(team(), "tea", id="order-42"))
+    assert made not in Path(".coterie/ids.jsonl").read_text()
+    later = time.time() + 91 * 86400
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert asyncio.run(coterie.run(team(), "tea", id="order-42")).result == "tea"
+
+
+def test_events_have_text_and_positions_that_a_later_reader_goes_on_from() -> None:
+    """Each event has its turn; closing a reader stops nothing, and the next one misses nothing."""
+
+    async def main() -> None:
+        script = "import sys; print('one'); print('two')"
+        run = coterie.start(flow("say", [agent("say", command=[sys.executable, "-c", script])]), "tea")
+        seen = []
+        async with contextlib.aclosing(run.events(text=True)) as events:
+            async for event in events:
+                seen.append(event)
+                if len(seen) == 3:
+                    break
+        seen += [event async for event in run.events(text=True, after=seen[-1].position)]
+        texts = [one for one in seen if isinstance(one, coterie.RunText)]
+        assert "".join(one.text for one in texts).split() == ["one", "two"]
+        assert {one.turn for one in texts} == {"say#1"}
+        assert [one.topic async for one in run] == [one.topic for one in seen if isinstance(one, coterie.RunEvent)]
+        assert (await run).status == "completed"
+
+    asyncio.run(main())
+
+
+def desk() -> Any:
+    """A flow whose nodes are a team, a function that says something, and one that fails once, all at once."""
+    inner = flow("inner", [one := agent(said.tells_async), two := agent(said.tells)], [one >> two])
+    return flow("desk", [agent("team", inner), agent(said.tells), agent(said.fails_once, max_retries=1)])
+
+
+def kept(events: list[Any]) -> list[tuple[str, ...]]:
+    """The events without their order among runs and attempts, which differs between readers."""
+    return sorted(
+        (one.run, one.topic, str(one.record.seq))
+        if isinstance(one, coterie.RunEvent)
+        else (one.run, one.topic, one.turn, str(one.attempt), one.text)
+        for one in events
+    )
+
+
+async def read(run: coterie.Run[Any], after: str = "") -> list[Any]:
+    return [event async for event in run.events(text=True, after=after)]
+
+
+def test_every_position_of_a_run_is_one_that_any_reader_goes_on_from() -> None:
+    """Those that were given while it ran, and those of its files later: what is before and after is the whole."""
+
+    async def main() -> None:
+        run = coterie.start(desk(), "tea", id="desk-1")
+        live = await read(run)
+        later = await read(coterie.get("desk-1"))
+        assert kept(live) == kept(later)
+        assert {one.run for one in later} == {"desk-1", "desk-1/team#1.1"}
+        assert sum(isinstance(one, coterie.RunText) for one in later) >= 8
+        for events in (live, later):
+            for n, one in enumerate(events, 1):
+                assert kept(events[:n] + await read(coterie.get("desk-1"), one.position)) == kept(events), one
+        assert await read(coterie.get("desk-1"), later[-1].position) == []
+        assert later[-1].position.isdecimal(), "what has ended is in no position"
+
+    asyncio.run(main())
+
+
+def test_a_run_that_is_found_by_its_id_has_its_events() -> None:
+    """A service that was restarted streams an order as before, whether the run has ended or is driven elsewhere."""
+
+    async def main() -> None:
+        first = coterie.start(desk(), "tea", id="desk-1")
+        second = coterie.start(desk(), "tea", id="desk-1")
+        one, other = await asyncio.gather(read(first), read(second))
+        assert kept(one) == kept(other) == kept(await read(coterie.start(desk(), "tea", id="desk-1")))
+
+    asyncio.run(main())
+
+
+def test_a_run_that_is_refused_raises_where_its_events_are_read() -> None:
+    """It has no journal, and never will."""
+
+    async def main() -> None:
+        with pytest.raises(UsageError, match="ids that begin with"):
+            await read(coterie.start(desk(), "tea", id="webhook-1"))
+        await coterie.run(team(), "tea", id="order-42")
+        with pytest.raises(RunExists):
+            await read(coterie.start(team(), "coffee", id="order-42"))
+
+    asyncio.run(main())
+
+
+def test_a_run_is_found_answered_and_followed_later() -> None:
+    """`get` and `runs` give what a program needs of a run that another process began."""
+    boss, after = coterie.human("boss", "Publish?"), agent(values.sees_prompt)
+    waits = flow("ask", [boss, after], [boss >> after], result=after)
+    asyncio.run(coterie.run(waits, "tea", id="order-42"))
+
+    [run] = coterie.runs()
+    assert (run.id, run.status) == ("order-42", "stopped: waiting")
+    assert run.answer("boss#1", "yes").status == "queued"
+    assert asyncio.run(coterie.resume(run.id, team=waits)).result == "tea"
+    found = coterie.get("order")
+    assert (found.status, found.outcome().result.text) == ("completed", "tea")
+
+    async def topics() -> list[str]:
+        return [event.topic async for event in found.events()]
+
+    assert asyncio.run(topics())[-1] == "run.finished"
+    assert asyncio.run(found.fork()).run != found.id
+
+
+def test_the_command_takes_an_id() -> None:
+    """`run --id` begins the run, then finds it."""
+    Path("t.at").write_text(
+        "topology t : [pipeline] {\n"
+        '  agent a { model: x  extensions { coterie { command: ["echo", "hi"] } } }\n'
+        "  flow { a }\n}\n"
+    )
+    command = [sys.executable, "-m", "coterie", "run", "t.at", "tea", "--id", "order-42", "--yes", "--json"]
+    for _ in range(2):
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout.splitlines()[-1])["run"] == "order-42"
+    assert turns("order-42") == 1

@@ -1,0 +1,58 @@
+"""What surrounds a run, beside which a turn costs the same: files of the folder, names in the home, other processes."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from audited import audited, listings
+
+import coterie
+from coterie.agents.backends.sandbox import choice
+from coterie.team.planning.plan import Plan
+from coterie.team.planning.team_files import team_files
+
+
+def chain(turns: int, *options: str, command: str = "true") -> str:
+    """A team whose *turns* follow each other."""
+    lines = "\n".join([*options, f'command: ["sh", "-c", "{command}"]'])
+    agents = "\n".join(f"agent a{n} {{ extensions {{ coterie {{\n{lines}\n}} }} }}" for n in range(turns))
+    flow = " -> ".join(f"a{n}" for n in range(turns))
+    return f"topology t : [pipeline] {{\n{agents}\nflow {{ {flow} }}\n}}\n"
+
+
+def run(path: Path, text: str) -> list[tuple[str, str]]:
+    """The calls of a run of the team *text*, which is written to *path*."""
+    path.write_text(text)
+    with audited() as calls:
+        outcome = asyncio.run(coterie.run(path, "go"))
+    assert outcome.status == "completed"
+    return calls
+
+
+def test_a_turn_does_not_list_the_folder_of_its_team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only an attempt that keeps its process or tools from the team's files needs their names."""
+    monkeypatch.chdir(tmp_path)
+    one, five = (listings(run(tmp_path / "t.at", chain(turns)), tmp_path) for turns in (1, 5))
+    assert five == one
+
+
+def test_a_confined_turn_cannot_change_the_file_of_its_flow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor the files of the teams beside it, which it may use."""
+    if choice.working() is None:
+        pytest.skip(f"no sandbox works here: {choice.absence()}")
+    monkeypatch.chdir(tmp_path)
+    text = chain(2, "sandbox: required", command="echo evil >> t.at; echo evil > other.pattern.yaml; echo x > new.txt")
+    (tmp_path / "other.pattern.yaml").write_text("pattern: debate\n")
+    run(tmp_path / "t.at", text)
+    assert (tmp_path / "t.at").read_text() == text
+    assert (tmp_path / "other.pattern.yaml").read_text() == "pattern: debate\n"
+    assert (tmp_path / "new.txt").exists()
+
+
+def test_the_files_of_a_flow_are_those_from_which_teams_beside_it_are_read(tmp_path: Path) -> None:
+    """Also where the folder is not there any more."""
+    plan = Plan(name="t", folder=str(tmp_path))
+    for name in ("a.at", "topology.yaml", "b.pattern.yaml", "at", "b.yaml", "a.at.bak"):
+        (tmp_path / name).touch()
+    assert [path.name for path in team_files(plan, {})] == ["a.at", "b.pattern.yaml", "topology.yaml"]
+    assert list(team_files(Plan(name="t", folder=str(tmp_path / "gone")), {})) == []

@@ -1,0 +1,276 @@
+"""Values between the parts of a program: functions, flows in flows, slots of patterns, and a run that is carried on."""
+
+import asyncio
+import dataclasses
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import value_agents as values
+from value_agents import Kind
+
+import coterie
+from coterie import agent, flow
+from coterie.errors import TopologyError, UsageError
+from coterie.execution.runs.repository import Runs
+from coterie.history.journal.records import RunStarted
+from coterie.patterns import chain_of_command
+from coterie.team.topology.typed.fits import misfit
+
+
+def played(team: Any, given: Any = "it crashes") -> coterie.Outcome[Any]:
+    return asyncio.run(coterie.run(team, given))
+
+
+def after(*functions: Callable[..., Any]) -> Any:
+    nodes = [agent(one) for one in functions]
+    return flow("f", nodes, [one >> other for one, other in itertools.pairwise(nodes)], result=nodes[-1])
+
+
+def nested(function: Callable[..., Any], depth: int = 1, question: str = "") -> Any:
+    """A flow whose second node is a flow with *function*, or that with one more in between."""
+    inner: Any = after(function)
+    for n in range(depth):
+        team = agent(f"team{n}", inner, prompt=question)
+        first = agent(values.classify)
+        inner = flow(
+            f"f{n}", [first, team] if n == depth - 1 else [team], [first >> team] if n == depth - 1 else [], result=team
+        )
+    return inner
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_a_function_in_a_nested_flow_gets_what_one_in_the_flow_gets(depth: int) -> None:
+    """The prompt, the typed answers before the node, and the inputs by name, at any depth."""
+    assert played(nested(values.sees_prompt, depth)).result == "it crashes"
+    assert played(nested(values.sees_kind, depth)).result == Kind("tech", None)
+    assert played(nested(values.sees_topic, depth), {"topic": "tea"}).result == "tea"
+
+
+def test_the_prompt_of_a_nested_flow_is_the_question_of_its_node() -> None:
+    """What its node is asked comes before the task, and the results before it are values."""
+    outcome = played(nested(values.sees_task, question="Diagnose it."))
+
+    assert outcome.result == ["Diagnose it.\n\nit crashes"] * 3
+
+
+def test_nested_values_are_recorded_and_only_where_functions_read_them() -> None:
+    """A resumed child run has them from its journal; a child run without functions records none."""
+    run = played(nested(values.sees_topic), {"topic": "tea"}).run
+    first = next(iter(Runs(Path(".coterie")).read(f"{run}/team0#1.1")))
+    assert isinstance(first, RunStarted)
+    assert first.values is not None
+    assert first.values.input["topic"] == "tea"
+    assert first.values.answers[0]["outputs"] == {"kind": "tech", "weight": None}
+
+    program = agent("echo", command=["cat"])
+    team = agent("team0", flow("inner", [program]))
+    run = played(flow("outer", [team])).run
+    assert next(iter(Runs(Path(".coterie")).read(f"{run}/team0#1.1"))).values is None  # type: ignore[union-attr]
+
+
+def test_a_typed_flow_composes_of_typed_flows() -> None:
+    """Its node gives its type: to `result`, to functions, to conditions, and to the check of types."""
+    inner = after(values.classify)
+    desk = agent("desk", inner)
+    assert played(flow("outer", [desk], result=desk)).result == Kind("tech", None)
+    reader = agent(values.sees_desk)
+    assert (
+        played(flow("outer", [desk, reader], [(desk >> reader).when(desk.kind == "tech")], result=reader)).result
+        == "tech"
+    )
+    number = agent(values.wants_desk_number)
+    with pytest.raises(UsageError, match="reads 'desk' as int, and desk gives it: it is Kind, never int"):
+        flow("outer", [desk, number], [desk >> number])
+
+
+def test_a_function_in_a_slot_gets_the_question_of_the_pattern() -> None:
+    """Its prompt is what the pattern asks it, however the run is given its task."""
+    team = chain_of_command(
+        {"lead": agent(values.leads), "hand": agent(values.helps)}, authority_levels=["lead", "hand"]
+    )
+
+    plans = [played(team, given).result.outputs["chain"].strategy["subtasks"] for given in ({"task": "T"}, "T")]
+    assert plans == [["one", "two"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("team", "given", "result"),
+    [
+        (after(values.sees_weight), {"weight": None}, None),
+        (after(values.sees_weight), {}, 7),
+        (after(values.classify, values.sees_weight), {}, None),
+        (after(values.maybe, values.sees_maybe), {}, None),
+        (nested(values.sees_weight), {}, None),
+        (nested(values.sees_weight), {"weight": None}, None),
+    ],
+)
+def test_null_is_a_value_and_absent_is_absent(team: Any, given: Any, result: Any) -> None:
+    """A parameter with a default gets the null that is given, from inputs, answers and outer runs."""
+    assert played(team, given).result == result
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (values.detailed, "returned Detailed, which its readers would get as Kind: declare the type Detailed"),
+        (values.holds, "returned Further at .held, which its readers would get as Base: declare the type Further"),
+        (values.logs_in, "returned is not JSON: a secret at .password, which no journal keeps"),
+        (values.hides, "returned 5 at .number, which its readers would get as 0"),
+        (values.raw, "returned bytes, which its readers would get as str: declare the type bytes"),
+        (values.dated, "returned date at ['at'], which its readers would get as str: declare the type date"),
+        (
+            values.several,
+            "returned FrozenDetailed at {…}, which its readers would get as Frozen: declare the type FrozenDetailed",
+        ),
+    ],
+)
+def test_what_would_arrive_as_another_value_is_refused(function: Callable[..., Any], why: str) -> None:
+    """Subclasses and secrets fail the turn, with the place, instead of arriving changed."""
+    outcome = played(after(function))
+
+    assert (outcome.status, why in outcome.reason) == ("failed", True), outcome.reason
+
+
+def test_a_secret_is_no_input() -> None:
+    """A journal would have asterisks in its place: of a run and of the team at a node."""
+    login = values.logs_in()
+    team = after(values.sees_prompt)
+    for given in (login, {"login": login}, {"login": [login.password]}):
+        with pytest.raises(UsageError, match=r"a secret.*, which no journal keeps"):
+            played(team, given)
+        with pytest.raises(UsageError, match=r"a secret.*, which no journal keeps"):
+            agent("desk", team, with_={"login": given})
+
+
+@pytest.mark.parametrize(
+    ("functions", "why"),
+    [
+        ((values.counts, values.wants_texts), r"reads 'counts' as list\[str\], and counts gives it: it is int"),
+        ((values.lists, values.wants_other_items), r"\[…\] of it is int, never str"),
+        ((values.asks, values.wants_its_prompt), "use the parameter asks"),
+    ],
+)
+def test_a_parameter_that_cannot_hold_its_output_is_found_when_the_flow_is_built(functions: Any, why: str) -> None:
+    """Types that never fit are told with both of them, and so is a name that means two things."""
+    with pytest.raises(UsageError, match=why):
+        after(*functions)
+
+
+def test_a_condition_that_can_never_hold_is_found_when_the_flow_is_built() -> None:
+    """A number is never a word; a number in quotes is still that number."""
+    one, other = agent(values.counts), agent(values.sees_prompt)
+    with pytest.raises(TopologyError, match=r"'many' is not a value of counts\.result"):
+        flow("f", [one, other], [(one >> other).when(one.result == "many")])
+    for value in (3, "3", 2.5, "-1e3"):
+        flow("f", [one, other], [(one >> other).when(one.result == value)])
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (
+            values.Detailed("tech"),
+            "the value 'classify' for sees_kind is Detailed, which its readers would get as Kind",
+        ),
+        ([values.Kind("tech")], "the value 'classify' for sees_kind does not have its type: ValidationError: Expected"),
+    ],
+)
+def test_a_question_of_a_program_gives_its_value_or_none(given: Any, why: str) -> None:
+    """A value that its function would get as another one is refused where the program asks."""
+    values.GIVEN[:] = [given]
+    outcome = played(values.asks_with_values)
+
+    assert (outcome.status, why in outcome.reason) == ("failed", True), outcome.reason
+
+
+@dataclasses.dataclass
+class Tree:
+    leaves: "list[Tree]"
+
+
+@dataclasses.dataclass
+class OtherTree:
+    leaves: "list[OtherTree]"
+    name: str = ""
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "fits"),
+    [
+        (int, float, True),
+        (float, int, False),
+        (int | None, int, True),
+        (None, int, False),
+        (str, Kind, False),
+        (Kind, dict[str, Any], True),
+        (dict[str, int], Kind, True),
+        (Kind, Tree, False),
+        (Tree, OtherTree, True),
+        (OtherTree, Tree, True),
+        (list[int], set[int], True),
+        (list[int], tuple[str, ...], False),
+        (Any, Kind, True),
+    ],
+)
+def test_types_fit_where_some_value_may(given: Any, wanted: Any, fits: bool) -> None:
+    """Only what JSON can never hold is refused; types that contain themselves come to an end."""
+    assert (misfit(given, wanted) == "") is fits, misfit(given, wanted)
+
+
+def test_a_team_is_proved_in_python() -> None:
+    """`check` has the report of `topology check`, of a team that was built and of a file."""
+    report = coterie.check(after(values.counts, values.sees_prompt))
+
+    assert report.worst is not None
+    assert report.worst.turns == 2
+
+
+def test_a_node_gives_its_team_values_by_name() -> None:
+    """They are typed inputs of the team below; what a question gives, and the prompt, come before them."""
+    given = {"topic": "tea", "classify": Kind("tech", 2)}
+    for function, expected in ((values.sees_topic, "tea"), (values.sees_kind, Kind("tech", 2))):
+        desk = agent("desk", after(function), with_=given)
+        assert played(flow("outer", [desk], result=desk), {"topic": "not this one"}).result == expected
+
+    with pytest.raises(
+        TopologyError, match="'with' of agent 'desk' must be a block of values by name, without 'prompt'"
+    ):
+        coterie.plan(flow("outer", [agent("desk", after(values.sees_topic), with_={"prompt": "x"})]))
+
+
+@pytest.mark.parametrize(
+    ("does", "given", "says"),
+    [
+        (values.sees_topic, {"topic": "tea"}, "a function has defaults for its parameters"),
+        (None, {"topic": "tea"}, "desk is none"),
+        (after(values.sees_topic), ["tea"], "is a mapping of names to values, not"),
+        (after(values.sees_topic), {1: "tea"}, "is a mapping of names to values, not"),
+        (after(values.sees_topic), {"topic": object()}, "with_=… of desk: "),
+    ],
+)
+def test_values_of_a_node_that_mean_nothing_are_refused(does: Any, given: Any, says: str) -> None:
+    """Only a team has an input, whose values have names and are JSON."""
+    with pytest.raises(UsageError, match=says):
+        agent("desk", does, with_=given) if does is not None else agent("desk", model="opus", with_=given)
+
+
+def test_values_of_a_node_in_a_file_reach_its_team(tmp_path: Path) -> None:
+    """The block `with` means the same as `with_`, and an agent that is no team has no use for one."""
+    inner = tmp_path / "inner.at"
+    inner.write_text(coterie.to_at(after(values.sees_topic)))
+    typed = flow("outer", [agent("desk", inner, with_={"topic": "tea"})])
+    written = tmp_path / "outer.at"
+    written.write_text(coterie.to_at(typed))
+    assert coterie.plan(coterie.load(written)).agents["desk"].given == {"topic": "tea"}
+    assert played(coterie.load(written)).result.text == "tea"
+
+    written.write_text(
+        written.read_text()
+        .replace('topology: "inner.at"', "command: [cat]")
+        .replace(f'topology: "{inner}"', "command: [cat]")
+    )
+    with pytest.raises(TopologyError, match="agent 'desk' is no team, which 'with' is for"):
+        coterie.plan(coterie.load(written))

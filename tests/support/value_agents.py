@@ -1,0 +1,173 @@
+"""Functions that hand values to each other, for tests of what arrives."""
+
+import datetime
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import pydantic
+
+import coterie
+
+
+@dataclass
+class Kind:
+    kind: Literal["tech", "money"]
+    weight: int | None = 5
+
+
+@dataclass
+class Detailed(Kind):
+    detail: str = "only here"
+
+
+class Base(pydantic.BaseModel):
+    x: int = 1
+
+
+class Further(Base):
+    y: int = 2
+
+
+class Holder(pydantic.BaseModel):
+    held: Base
+
+
+class Hidden(pydantic.BaseModel):
+    number: int = pydantic.Field(0, exclude=True)
+
+
+@dataclass(frozen=True)
+class Frozen:
+    x: int = 1
+    count: ClassVar[int] = 3
+
+
+@dataclass(frozen=True)
+class FrozenDetailed(Frozen):
+    pass
+
+
+class Login(pydantic.BaseModel):
+    name: str
+    password: pydantic.SecretStr
+
+
+@dataclass
+class Asked:
+    prompt: str
+
+
+def classify(prompt: str) -> Kind:
+    return Kind("tech", None)
+
+
+def detailed() -> Kind:
+    return Detailed("tech")
+
+
+def holds() -> Holder:
+    return Holder(held=Further())
+
+
+def logs_in() -> Login:
+    return Login(name="kim", password=pydantic.SecretStr("hunter2"))
+
+
+def hides() -> Hidden:
+    return Hidden(number=5)
+
+
+def raw() -> str:
+    return b"raw"  # type: ignore[return-value]
+
+
+def dated() -> dict[str, Any]:
+    return {"at": datetime.date(2026, 1, 1)}
+
+
+def several() -> set[Frozen]:
+    return {FrozenDetailed()}
+
+
+def asks() -> Asked:
+    return Asked("What?")
+
+
+def maybe() -> int | None:
+    return None
+
+
+def counts() -> int:
+    return 3
+
+
+def lists() -> list[int]:
+    return [1]
+
+
+def sees_prompt(prompt: str) -> str:
+    return prompt
+
+
+def sees_task(task: str, question: str, prompt: str) -> list[str]:
+    return [task, question, prompt]
+
+
+def sees_kind(classify: Kind) -> Kind:
+    assert isinstance(classify, Kind)
+    return classify
+
+
+def sees_weight(weight: int | None = 7) -> int | None:
+    return weight
+
+
+def sees_maybe(maybe: int | None = 7) -> int | None:
+    return maybe
+
+
+def sees_topic(topic: str) -> str:
+    return topic
+
+
+def sees_desk(desk: Kind) -> str:
+    return desk.kind
+
+
+def wants_texts(counts: list[str]) -> str:
+    return counts[0]
+
+
+def wants_other_items(lists: list[str]) -> str:
+    return lists[0]
+
+
+def wants_desk_number(desk: int) -> int:
+    return desk
+
+
+def wants_its_prompt(prompt: str, asks: Asked) -> str:
+    return asks.prompt
+
+
+def leads(prompt: str) -> str:
+    return '{"approach": "x", "subtasks": ["one", "two"]}' if "Say how you go about" in prompt else "done"
+
+
+def helps(prompt: str, task: str) -> str:
+    return f"{task}: {prompt[:20]}"
+
+
+GIVEN: list[Any] = []
+"""What `asks_with_values` gives."""
+
+
+@coterie.program(agents=[coterie.agent(sees_kind)], max_turns=1)
+async def asks_with_values() -> str:
+    """Ask a function with a value of the test."""
+    await coterie.agent(sees_kind)(classify=GIVEN[0])
+    return "asked"
+
+
+def untyped(value: Any = None) -> Any:
+    return value
