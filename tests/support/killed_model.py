@@ -10,9 +10,9 @@ Stories are what the turn has to go through. Each calls two tools at once, later
     programs  the tools are programs, started by the built-in tool
     servers   the tools are those of an MCP server, the last one called at most once
 
-Places are counted: before each request, before and after each line of the kept conversation, after each sync of it and
-each append to the journal, in each function, and at each piece of a streamed answer. A line of JSON for each run; the
-first has no kill. Every execution is a process of its own, forked once all is loaded; it dies by SIGKILL.
+Places are counted: before each request, before and after each line of the kept conversation and its removal, after each
+sync of it and each append to the journal, in each function, and at each piece of a streamed answer. A line of JSON for
+each run; the first has no kill. Every execution is a process of its own, forked once all is loaded; it dies by SIGKILL.
 """
 
 import asyncio
@@ -37,6 +37,7 @@ from coterie.agents.backends.models import steps
 from coterie.agents.backends.models.conversation import Conversation
 from coterie.agents.backends.models.library import load
 from coterie.execution.kernel import retries
+from coterie.execution.runs.attempt_folders import AttemptFolders
 from coterie.history.journal.writer import JsonlWriter
 
 MODELS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5"}
@@ -172,6 +173,7 @@ def arm(n: int) -> None:
     steps.Steps.append = watched(steps.Steps.append, before=True, kept=True)  # type: ignore[method-assign]
     steps.Steps.sync = awaited(steps.Steps.sync)  # type: ignore[method-assign]
     JsonlWriter.append = watched(JsonlWriter.append)  # type: ignore[method-assign]
+    AttemptFolders.forget = watched(AttemptFolders.forget, before=True)  # type: ignore[method-assign]
     Conversation._received = watched(Conversation._received)  # type: ignore[method-assign]
     Conversation._refuse = awaited(Conversation._refuse, before=True)  # type: ignore[method-assign]
 

@@ -213,7 +213,7 @@ async def resume(
         journals = [journal, *tree]
         reopened, tree = retriable(runs, journals, retry, marks[0] if marks else ""), iter(journals[1:])
     elif isinstance(last := journal.records[-1], RunFinished):
-        clear_ended(run, runs.folder(run))
+        clear_ended(runs, run)
         raise RunIsFinished(run, last.outcome)
     recorded = journal.plan()
     plan = _held(run, reload, runs) if reload is not None else recorded
@@ -418,7 +418,7 @@ class _Owner(Struct, frozen=True):
         finally:
             notifier.close()
         if ended.status != "stopped":
-            await in_thread(clear_ended, run, runs.folder(run))
+            await in_thread(clear_ended, runs, run)
         own = [one for name, live in shell.runs.items() if name == run for one in live.kind.notices()]
         told = (*notices(runs.root, run, shell.steps, files.cwd), *silent_functions(run), *own)
         return replace(outcome_of(ended), notices=told)

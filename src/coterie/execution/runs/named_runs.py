@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from coterie.agents.backends.secrets import Secrets
+from coterie.agents.workspace.trees.git import in_thread
 from coterie.errors import RunExists, RunIsFinished, RunIsOwned
 from coterie.execution.kernel.plan_secrets import referring
 from coterie.execution.kernel.run_exit import RunExit, Waiting
@@ -15,6 +16,7 @@ from coterie.execution.kinds import Observe
 from coterie.execution.runs import attention, given_ids
 from coterie.execution.runs.control import LOOK_EVERY
 from coterie.execution.runs.outcome import Outcome, outcome_of
+from coterie.execution.runs.removal import clear_ended
 from coterie.execution.runs.repository import Runs
 from coterie.history.journal.records import Usage
 from coterie.history.views.run import fold
@@ -74,7 +76,10 @@ async def _found(runs: Runs, run: str, plan: Plan, given: dict[str, Any], observ
         async for which, record in runs.follow(run):
             if observe is not None:
                 observe(which, record)
-    return outcome_at(runs, run)
+    outcome = outcome_at(runs, run)
+    if outcome.status != "stopped":
+        await in_thread(clear_ended, runs, run)
+    return outcome
 
 
 def outcome_at(runs: Runs, run: str) -> Outcome:

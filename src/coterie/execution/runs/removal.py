@@ -2,18 +2,20 @@
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from urllib.parse import unquote
 
 from coterie.agents.backends.agentside.delivery import BELL
+from coterie.agents.backends.models import steps
 from coterie.agents.workspace.trees import worktree
 from coterie.agents.workspace.trees.git import Repository, find
 from coterie.agents.workspace.trees.snapshots import forget
 from coterie.agents.workspace.trees.worktree import WorkTree
 from coterie.base import files
-from coterie.base.ids import folder_name
+from coterie.base.ids import child_run_id, folder_name
 from coterie.errors import CoterieError, NoSuchRun, UsageError
 from coterie.execution.runs import ended, index
 from coterie.execution.runs.attempt_folders import clear_attempt
@@ -24,7 +26,8 @@ from coterie.execution.runs.repository import Runs, run_in
 from coterie.execution.runs.threads import latest
 from coterie.history.journal.jsonl import JOURNAL
 from coterie.history.journal.lock import RunLock
-from coterie.history.journal.status import ENDS
+from coterie.history.journal.records import TurnFinished
+from coterie.history.journal.status import ENDS, last_line
 
 _REMOVED = ".removed"
 """The folder, beside those of the runs, into which a run is moved before its files are removed."""
@@ -73,16 +76,20 @@ def _discard(run: str, folder: Path) -> None:
         lock.release()
 
 
-def clear_ended(run: str, folder: Path) -> None:
-    """Remove what killed processes have left in the *folder* of *run*, which has ended; see `docs/running.md`, Files.
+def clear_ended(runs: Runs, run: str) -> None:
+    """Remove what killed processes have left in the folder of *run*, which has ended; see `docs/running.md`, Files.
 
     Nothing is removed while a process owns the run.
     """
+    folder = runs.folder(run)
     with suppress(OSError, CoterieError):
         lock = RunLock(run, folder / "lock")
         try:
-            for attempt in [*_attempts_in(folder)]:
+            attempts = [*_attempts_in(folder)]
+            for attempt in attempts:
                 clear_attempt(attempt)
+            if any(map(steps.are_in, attempts)):
+                _forget(runs, run, attempts)
             names = (".*.part", "inbox/.*.part", "inbox/*.json", "agents/pi-*/*")
             found = [path for name in names for path in folder.glob(name)]
             for path in (*found, folder / CONTROL, folder / BELL, socket_path(folder)):
@@ -90,6 +97,18 @@ def clear_ended(run: str, folder: Path) -> None:
                     path.unlink(missing_ok=True)
         finally:
             lock.release()
+
+
+def _forget(runs: Runs, run: str, attempts: Iterable[Path]) -> None:
+    """Remove the conversations in the folders of *attempts* that nothing continues: of a failed run, other turns'."""
+    match last_line(runs.file(run)):
+        case {"topic": "run.finished", "outcome": "failed"}:  # a retry continues turns without a result
+            for which, one in runs.history(run):
+                if isinstance(one, TurnFinished):
+                    its = [runs.folder(child_run_id(which, one.turn, n)) for n in range(1, one.attempt + 1)]
+                    steps.remove(chain(its, *map(_attempts_in, its)))
+        case {"topic": "run.finished"}:
+            steps.remove(attempts)
 
 
 def _attempts_in(folder: Path) -> Iterator[Path]:
@@ -146,7 +165,7 @@ def prune(state_dir: Path, before: float) -> Iterator[tuple[str, str]]:
         elif status.state in ENDS:
             with suppress(CoterieError):
                 check_operator(runs, run)
-                clear_ended(run, runs.folder(run))
+                clear_ended(runs, run)
     index.forget_removed()
     ended.forget_removed()
 

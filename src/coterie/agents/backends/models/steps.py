@@ -357,6 +357,11 @@ def _is_whole(line: bytes) -> bool:
     return line[:9] == b"%08x " % crc32(line[9:])
 
 
+def are_in(folder: Path) -> bool:
+    """Whether a conversation is kept in *folder*."""
+    return (folder / STEPS).exists()
+
+
 def remove(folders: Iterable[Path]) -> None:
     """Remove the kept conversation in *folders*, those of the attempts of a turn that has ended."""
     for folder in folders:
