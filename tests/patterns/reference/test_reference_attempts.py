@@ -11,7 +11,7 @@ from coterie.patterns.reference.attempts import CallAttempt
 from coterie.patterns.reference.program_run import ProgramRun
 from coterie.team.planning.plan import AgentPlan
 
-REQUEST = Request(run="r", turn="a#1", attempt=1, agent=AgentPlan(name="a"), prompt="?", key="r/a#1")
+REQUEST = Request(run="r", turn="a#1", attempt=1, agent=AgentPlan(name="a"), prompt="?")
 
 
 class Thinking:

@@ -40,7 +40,7 @@ class Context:
 
     def __init__(self, request: Request, on_event: OnEvent) -> None:
         self.run, self.turn, self.attempt = request.run, request.turn, request.attempt
-        self.agent, self.key = request.agent.name, request.key or f"{request.run}/{request.turn}"
+        self.agent, self.key = request.agent.name, request.key
         self.item: Any = request.context.get("item", "")
         self.thread = request.thread
         self.cancelled = False

@@ -160,7 +160,7 @@ def identity(request: Request) -> dict[str, str]:
         "COTERIE_TURN": request.turn,
         "COTERIE_ATTEMPT": str(request.attempt),
         MARK: request.marker,
-        "COTERIE_KEY": request.key or f"{request.run}/{request.turn}",
+        "COTERIE_KEY": request.key,
         "COTERIE_EPOCH": str(request.epoch),
         "COTERIE_AGENT": request.agent.name,
         "COTERIE_MODEL": request.agent.model,

@@ -119,7 +119,6 @@ class Request(Struct, frozen=True, kw_only=True):
     (`coterie.execution.cluster.wire`).
 
     Attributes:
-        key: `run/turn`: the same in every attempt, for tools that must act only once.
         nodes: The nodes above its run, from the root down: a loop's role by its id, a wave's branch as `@branch`.
         prompt: The whole prompt, including *history*.
         context: The prompt as data: `task`, `input`, `inputs` and `reads` (each with `agent`, `turn`, `text` and
@@ -159,7 +158,6 @@ class Request(Struct, frozen=True, kw_only=True):
     attempt: int
     agent: AgentPlan
     prompt: str
-    key: str = ""
     nodes: tuple[str, ...] = ()
     context: dict[str, Any] = {}
     interrupted: int = 0
@@ -185,6 +183,11 @@ class Request(Struct, frozen=True, kw_only=True):
     continues: bool = False
     answered: int = 0
     spared: int = 0
+
+    @property
+    def key(self) -> str:
+        """The same in every attempt of the turn, for tools that must act only once."""
+        return f"{self.run}/{self.turn}"
 
     @property
     def ref(self) -> AttemptRef:

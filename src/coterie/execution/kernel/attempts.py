@@ -286,7 +286,6 @@ class Attempts:
             attempt=attempt.n,
             agent=agent,
             prompt=attempt.prompt,
-            key=attempt.key,
             nodes=live.nodes,
             context=core.coordination.context(core, turn) if self._turns.uses_context(agent) else {},
             interrupted=turn.retry_count.interrupted,

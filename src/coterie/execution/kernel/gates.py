@@ -98,7 +98,6 @@ class Gates:
             attempt=attempt.n,
             agent=gate,
             prompt="",
-            key=key,
             nodes=live.nodes,
             cwd=self._workspace.cwd(key) or self._cwd,
             here=live.here,

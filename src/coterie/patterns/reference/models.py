@@ -35,7 +35,6 @@ async def ask_model(request: dict[str, Any]) -> dict[str, Any]:
         agent=agent,
         prompt="\n\n".join(part for part in (history_text(history), prompt) if part),
         history=history,
-        key=call.key,
         interrupted=call.interrupted,
     )
     backend = call.models()

@@ -173,7 +173,7 @@ def test_a_function_is_a_tool(api: str) -> None:
     replies = [Say("I look.", calls=[("look_up", {"word": "fox", "times": 2}), ("size", {"length": 7})]), Say("Done.")]
     tools = {"look_up": f"{HERE}look_up", "size": f"{HERE}measure"}
     with FakeModels(*replies) as models:
-        result, heard = put(models, plan(api, {"python_tools": tools}), key="run/a#1", attempt=2)
+        result, heard = put(models, plan(api, {"python_tools": tools}), run="run", attempt=2)
 
     assert isinstance(result, Answer)
     assert result.text == "Done."

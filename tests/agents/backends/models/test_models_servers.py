@@ -65,7 +65,7 @@ def test_a_server_knows_its_turn_and_no_more_than_it_is_told(tmp_path: Path, mon
     monkeypatch.setenv("HIDDEN", "from everybody")
     monkeypatch.setenv("TASTE", "sweet")
     with FakeModels(Say(calls=[("tiny_whose", {})]), Say("Mine.")) as models:
-        answered(models, plan(options=tiny(env={"FLAVOUR": "${TASTE}"})), key="run/a#1", attempt=2)
+        answered(models, plan(options=tiny(env={"FLAVOUR": "${TASTE}"})), run="run", attempt=2)
 
     assert "run/a#1 2 sweet -" in results_of(models.requests[1])[0]
 

@@ -125,7 +125,7 @@ class Conversation:
 
     async def hold(self) -> Result:
         """Send the prompt, let the model use its tools, and return its answer; an expected error is a `Failure`."""
-        TURN.set((self._request.key or f"{self._request.run}/{self._request.turn}", self._request.attempt))
+        TURN.set((self._request.key, self._request.attempt))
         ON_NOTE.set(self._note)
         try:
             async with AsyncExitStack() as stack:

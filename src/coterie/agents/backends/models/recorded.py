@@ -54,7 +54,7 @@ class RecordedConversation:
 
     async def hold(self) -> Result:
         """Play the conversation to its end; an expected error is a `Failure`."""
-        TURN.set((self._request.key or f"{self._request.run}/{self._request.turn}", self._request.attempt))
+        TURN.set((self._request.key, self._request.attempt))
         provider, sent, stop = self._chosen.provider, 0, ""
         while True:
             if refused := await limit_reached(sent, self._request.agent.options, self._on_event):
