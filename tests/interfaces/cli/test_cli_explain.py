@@ -139,8 +139,36 @@ def test_an_option_of_commands_is_found_without_its_hyphens(place: Place) -> Non
 
     assert [one["name"] for one in found] == ["coterie resume --when-open"]
     assert place.look("explain", "--", "--when-open").out == place.look("explain", "when-open").out
+    assert place.look("explain", "--when-open").out == place.look("explain", "when-open").out
     assert {one.name for one in explanations()["yes"]} == {"coterie run --yes", "coterie chat --yes"}
     assert "coterie run --max-turns" not in {one.name for one in explanations()["max-turns"]}
+
+
+@bundle(
+    "pasted",
+    [
+        "--max-turns",
+        "-- --max-turns",
+        "--max-turns 5",
+        "--max-turns=5",
+        "run --max-turns",
+        "coterie run team.at --max-turns 5",
+        "resume --retry",
+        "coterie resume last --max-turns=5",
+    ],
+)
+def test_an_option_is_pasted_as_it_was_read(pasted: str, tmp_path: Path) -> None:
+    """With its hyphens it is an option of commands only, behind a command that of this command."""
+    place = Place(tmp_path)
+    found = json.loads(place.look("explain", "--json", *pasted.split()).out)
+    names = [one["name"] for one in found]
+    option = "--retry" if "--retry" in pasted else "--max-turns"
+
+    if (command := pasted.removeprefix("coterie ").partition(" ")[0]) in ("run", "resume"):
+        assert names == [f"coterie {command} {option}"]
+    else:
+        assert {f"coterie run {option}", f"coterie resume {option}"} <= {*names}
+        assert all(re.fullmatch(rf"coterie [\w -]+ {option}", name) for name in names)
 
 
 def test_an_unknown_name_has_a_suggestion(place: Place) -> None:
@@ -148,3 +176,4 @@ def test_an_unknown_name_has_a_suggestion(place: Place) -> None:
     said = place.look("explain", "unknown-agnet", status=2)
 
     assert "did you mean 'unknown-agent'?" in said.err
+    assert "did you mean '--max-turns'?" in place.look("explain", "--max-turn", status=2).err

@@ -30,25 +30,32 @@ class Explanation(NamedTuple):
 def explain(
     words: Annotated[
         list[str],
-        Arg("NAME", "A finding's code, a record's topic, a setting, a command, an option, or a field of a notation."),
+        Arg(
+            "NAME",
+            "A finding's code, a record's topic, a setting, a command, an option, or a field of a notation.",
+            names_options=True,
+        ),
     ],
     as_json: Annotated[bool, Opt("--json", "Print all explanations of the name as JSON.")] = False,
 ) -> int:
     """Explain a finding, record, setting, command, option or field.
 
     Prints what the reference says, as in `coterie explain unknown-agent`, `turn.started`, `event_loop.max_iterations`,
-    `worktree merge`, `agent.model`, `stall-after` or `stalled`, the reason of an end. A field that several blocks have
-    is explained for each.
+    `worktree merge`, `agent.model`, `--retry` or `stalled`, the reason of an end. A field that several blocks have is
+    explained for each, an option for each command, unless it is behind one, as in `resume --retry`.
     """
     from coterie.base.diagnostics import did_you_mean
     from coterie.errors import UsageError
 
-    known, name = explanations(), " ".join(words).removeprefix("--")
+    known, said = explanations(), " ".join(words)
+    option = next((word.partition("=")[0] for word in said.split() if word.startswith("--")), "")
+    name = said.removeprefix("--")
     code, *_ = re.split(": | until ", name)  # as commands print it, with details
-    found = known.get(name) or known.get(name.replace("_", "-")) or known.get(code)
+    of_command = [one for one in known.get(option, ()) if said.removeprefix(_COMMAND).startswith(_command_of(one))]
+    found = of_command or known.get(option) or known.get(name) or known.get(name.replace("_", "-")) or known.get(code)
     if found is None:
-        hint = did_you_mean(name, known) or "`coterie explain --help` shows examples"
-        raise UsageError(f"nothing is called {name!r}: {hint}")
+        hint = did_you_mean(option or name, known) or "`coterie explain --help` shows examples"
+        raise UsageError(f"nothing is called {said!r}: {hint}")
     text = "\n\n".join(f"{one.name} ({one.page})\n\n{one.text}" for one in found)
     print_result(as_json, [one._asdict() for one in found], lambda: text)
     return 0
@@ -58,7 +65,7 @@ def explanations() -> dict[str, list[Explanation]]:
     """What the pages explain, by name.
 
     A section by its heading, and a command or a group of them by its words; else a row of a table, alone, below its
-    section or by its last word; else an option of commands, without its hyphens.
+    section or by its last word; else an option of commands, without its hyphens. With them it is an option only.
     """
     found, rows, options, groups = (defaultdict[str, list[Explanation]](list) for _ in range(4))
     for page in PAGES:
@@ -72,7 +79,8 @@ def explanations() -> dict[str, list[Explanation]]:
                 groups[group].append(one)
             for name, row in _rows(section):
                 if name.startswith("--"):
-                    options[name[2:]].append(Explanation(f"{title} {name}", path.name, row))
+                    for each in (name, name[2:]):
+                        options[each].append(Explanation(f"{title} {name}", path.name, row))
                     continue
                 below = name if name.startswith(f"{title}.") else f"{title}.{name}"
                 for each in {name, below, name.rpartition(".")[2]}:
@@ -81,6 +89,11 @@ def explanations() -> dict[str, list[Explanation]]:
         lines = (f"{one.name}: {one.text.split(_AFTER_USAGE)[1].partition(_PARAGRAPH)[0]}" for one in groups[group])
         found[group].append(Explanation(_COMMAND + group, groups[group][0].page, "\n".join(lines)))
     return {**options, **rows, **found}
+
+
+def _command_of(option: Explanation) -> str:
+    """The words of the command that has *option*, with a blank behind them."""
+    return option.name.removeprefix(_COMMAND).rpartition("--")[0]
 
 
 def _folder() -> Path:

@@ -29,7 +29,8 @@ class Declared(Struct, frozen=True):
         min, max: The bounds of a number.
         parser: Makes the value of a word; its `ValueError` says what is wrong with the word.
         is_value: If its value is optional, whether the next word is its value. Without one the value is empty.
-        takes_options: If the words after it are values even if they begin with a dash, except for known options.
+        takes_options: If the words after it are values even if they begin with a dash, except for known options;
+            *names_options*: its own words, too.
     """
 
     text: str
@@ -39,6 +40,7 @@ class Declared(Struct, frozen=True):
     parser: Callable[[str], Any] | None = None
     is_value: Callable[[str], bool] | None = None
     takes_options: bool = False
+    names_options: bool = False
 
 
 class Arg(Declared, frozen=True):

@@ -78,7 +78,7 @@ def _guarded(command: NamedCommand, rest: deque[str]) -> Iterator[str]:
 
     It refuses a word after an option that begins with a dash, and takes some arguments for options.
     """
-    options, is_begun = command.options, False
+    options, is_begun = command.options, any(one.declared.names_options for one in command.parameters)
     takes_options = any(one.declared.takes_options for one in command.parameters)
     while rest and (word := rest.popleft()) != "--":
         option = options.get(word)
