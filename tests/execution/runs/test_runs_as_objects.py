@@ -15,7 +15,7 @@ import value_agents as values
 
 import coterie
 from coterie import agent, flow
-from coterie.errors import RunExists, UsageError
+from coterie.errors import NoSuchRun, RunExists, UsageError
 from coterie.execution.runs import given_ids
 from coterie.execution.runs.removal import remove
 from coterie.execution.runs.repository import Runs
@@ -226,6 +226,30 @@ def test_a_run_that_is_refused_raises_where_its_events_are_read() -> None:
     asyncio.run(main())
 
 
+def test_an_id_that_a_caller_gave_is_found_whole_and_in_its_directory(tmp_path: Path) -> None:
+    """A program that asks for an order that has not begun must not get, or stop, another one."""
+    asyncio.run(coterie.run(team(), "tea", id="order-42"))
+    made = asyncio.run(coterie.run(team(), "tea")).run
+    for name, state_dir in (("order-4", ".coterie"), ("order-4/a#1.1", ".coterie"), ("order-42", str(tmp_path / "b"))):
+        with pytest.raises(NoSuchRun):
+            coterie.get(name, state_dir=state_dir)
+    with pytest.raises(NoSuchRun):
+        asyncio.run(coterie.resume("order-4"))
+    assert coterie.get("order-42").id == "order-42"
+    assert coterie.get(made[:-1]).id == coterie.get(made, state_dir=tmp_path / "b").id == coterie.get().id == made
+
+
+def test_the_events_of_a_refused_run_are_not_those_of_the_run_that_has_its_id() -> None:
+    """`RunExists` comes first, though there is a journal to read."""
+    asyncio.run(coterie.run(team(), "tea", id="order-42"))
+
+    async def first() -> Any:
+        return await anext(aiter(coterie.start(team(), "coffee", id="order-42").events()))
+
+    with pytest.raises(RunExists, match="another input"):
+        asyncio.run(first())
+
+
 def test_a_run_is_found_answered_and_followed_later() -> None:
     """`get` and `runs` give what a program needs of a run that another process began."""
     boss, after = coterie.human("boss", "Publish?"), agent(values.sees_prompt)
@@ -236,7 +260,7 @@ def test_a_run_is_found_answered_and_followed_later() -> None:
     assert (run.id, run.status) == ("order-42", "stopped: waiting")
     assert run.answer("boss#1", "yes").status == "queued"
     assert asyncio.run(coterie.resume(run.id, team=waits)).result == "tea"
-    found = coterie.get("order")
+    found = coterie.get("order-42")
     assert (found.status, found.outcome().result.text) == ("completed", "tea")
 
     async def topics() -> list[str]:

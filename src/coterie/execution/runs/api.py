@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from coterie.base.diagnostics import did_you_mean
-from coterie.errors import CoterieError, UsageError
+from coterie.errors import CoterieError, NoSuchRun, UsageError
 from coterie.execution.kernel.owner import Approver
 from coterie.execution.kernel.shell import Shell
 from coterie.execution.kinds import Observe
@@ -27,6 +27,7 @@ from coterie.execution.runs.threads import Continues, continued, follow
 from coterie.execution.runs.user_observer import UserObserver
 from coterie.execution.runs.what_if import Answers
 from coterie.history.journal.records import Record
+from coterie.history.journal.rules import root_of
 from coterie.team import formats, planning
 from coterie.team.formats.source import Source
 from coterie.team.planning.changes import change, word
@@ -264,7 +265,7 @@ def get(run: str = "last", *, state_dir: str | Path = STATE_DIR) -> Run[RunResul
     Raises:
         NoSuchRun: If there is none.
     """
-    runs, run = find(run, Path(state_dir), _log_place)
+    runs, run = _find(run, Path(state_dir))
     return Run(run, runs, fork)
 
 
@@ -386,9 +387,22 @@ def _typed(outcome: Outcome, team: object) -> Outcome[Any]:
     return outcome
 
 
-def _log_place(run: str, place: Path) -> None:
-    """Log that *run* is in *place*, a directory other than the current one; `coterie resume` prints this."""
-    _LOG.warning("run %s is in %s, another directory", run, place)
+def _find(name: str, state_dir: Path) -> tuple[Runs, str]:
+    """Find the run *name*; of another directory, whose name is logged, only one whose id no caller gave.
+
+    An id that a caller gave is found only whole: `order-4` is not the beginning of `order-42`.
+
+    Raises:
+        NoSuchRun: If there is none.
+    """
+    elsewhere = list[Path]()
+    runs, run = find(name, state_dir, lambda run, place: elsewhere.append(place))
+    is_whole = name == "last" or f"{run}/".startswith(f"{name}/")
+    if (elsewhere or not is_whole) and given_ids.is_given(runs.folder(root_of(run))):
+        raise NoSuchRun(name)
+    for place in elsewhere:
+        _LOG.warning("run %s is in %s, another directory", run, place)
+    return runs, run
 
 
 @overload
@@ -418,7 +432,7 @@ async def resume(
     how = _checked("resume", options, run=run, team=team, retry=retry)
     turn = retry if isinstance(retry, str) else ""
     with errors_for_python():
-        runs, run = find(run, how.pop("state_dir"), _log_place)
+        runs, run = _find(run, how.pop("state_dir"))
         running = launch.resume(run, state_dir=runs.root, retry=turn if retry else None, **how)
         return _typed(await launch.until_stopped(running), team)
 
@@ -486,7 +500,7 @@ async def fork(
     how = _checked(
         "fork", options, run=run, team=team, at=at, outputs=outputs, prompts=prompts, models=models, changes=changes
     )
-    runs, run = find(run, how.pop("state_dir"), _log_place)
+    runs, run = _find(run, how.pop("state_dir"))
     words = [word(name, value) for name, value in (changes or {}).items()]
     words += [word(f"{agent}.prompt", text) for agent, text in (prompts or {}).items()]
     words += [word(f"{agent}.model", model) for agent, model in (models or {}).items()]

@@ -66,9 +66,14 @@ def unclaim(folder: Path) -> None:
         folder.rmdir()
 
 
+def is_given(folder: Path) -> bool:
+    """Whether the caller of the run in *folder* gave its id."""
+    return (folder / _GIVEN).exists()
+
+
 def keep_id(run: str, state_dir: Path) -> None:
     """Keep the id *run* of a run that is removed, if its caller gave it; drop those that were kept for long enough."""
-    if not (folder_of(state_dir, run) / _GIVEN).exists():
+    if not is_given(folder_of(state_dir, run)):
         return
     kept = {**_removed(state_dir), run: time.time()}
     lines = b"".join(msgspec.json.encode(_Removed(name, at)) + b"\n" for name, at in kept.items())

@@ -160,7 +160,7 @@ class StartedRun(Run[R]):
         self, id: str, state_dir: Path, begin: Callable[[Listeners], Awaitable[Outcome[Any]]], fork: "Fork"
     ) -> None:
         super().__init__(id, Runs(state_dir), fork)
-        self._changed, self._is_driven_here = asyncio.Event(), False
+        self._changed, self._is_driven_here, self._is_found = asyncio.Event(), False, False
         self._task = asyncio.ensure_future(begin(Listeners(self._hear, self._attach)))
         self._task.add_done_callback(lambda _: self._change())
 
@@ -174,7 +174,7 @@ class StartedRun(Run[R]):
                 yield event
 
     async def _begun(self) -> bool:
-        while not self._task.done() and not self._runs.has_begun(self.id):
+        while not self._task.done() and not (self._is_found and self._runs.has_begun(self.id)):
             await self._next(self._changed)
         self._raise()
         return True
@@ -219,6 +219,7 @@ class StartedRun(Run[R]):
         shell.events.subscribe(lambda ref, event: self._change())
 
     def _change(self) -> None:
+        self._is_found = True
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
