@@ -9,8 +9,8 @@ import pytest
 
 from coterie.errors import JournalUnreadable, NoSuchRun
 from coterie.execution.runs.attempt_output import AttemptOver, StreamReader
-from coterie.execution.runs.news import NewRecords
 from coterie.execution.runs.repository import Runs
+from coterie.execution.runs.run_stream import RunStream
 from coterie.history.journal.jsonl import JsonlStore
 from coterie.history.journal.records import (
     AttemptFailed,
@@ -95,21 +95,21 @@ def test_a_follower_goes_on_without_a_removed_child_run_and_ends_with_a_removed_
         child.append([RunStarted(seq=1, run=left, engine="flow", parent="r")])
         await child.durable(1)
         followed = runs.follow("r", check_every=0)
-        news, printed = NewRecords(runs, "r"), StreamReader(runs, "r")
+        news, printed = RunStream(runs, "r", text=False), StreamReader(runs, "r")
         whole = {("r", 1), ("r", 2), (left, 1)}
         assert {(run, record.seq) for run, record in [await anext(followed) for _ in range(3)]} == whole
-        assert {(run, record.seq) for run, record in news.read()} == whole
+        assert {(run, record.seq) for run, record in news.records()} == whole
         assert printed.read() == []
 
         shutil.rmtree(store.folder(left))
         owner.append([last])
         await owner.durable(3)
         assert [(run, record.seq) for run, record in [await anext(followed)]] == [("r", 3)]
-        assert [(run, record.seq) for run, record in news.read()] == [("r", 3)]
+        assert [(run, record.seq) for run, record in news.records()] == [("r", 3)]
         assert [one.event for one in printed.read()] == [AttemptOver()]
 
         store.file("r").unlink()
-        for read in (lambda: list(news.read()), printed.read):
+        for read in (lambda: list(news.records()), printed.read):
             with pytest.raises(NoSuchRun, match="'r'"):
                 read()
         with pytest.raises(NoSuchRun, match="'r'"):

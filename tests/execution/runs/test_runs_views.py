@@ -16,9 +16,9 @@ from stage import flow
 from coterie.errors import NoSuchTurn
 from coterie.execution.runs.changed_files import changed_files
 from coterie.execution.runs.comparison import compare
-from coterie.execution.runs.news import NewRecords
 from coterie.execution.runs.repository import Runs, location_at
 from coterie.execution.runs.rows import RunRows
+from coterie.execution.runs.run_stream import RunStream
 from coterie.execution.runs.turn_detail import detail
 from coterie.history.journal import records as r
 from coterie.history.journal.jsonl import JsonlStore
@@ -325,19 +325,19 @@ def test_only_what_is_new_is_read(tmp_path: Path, is_here: bool) -> None:
     """Of files by their bytes, elsewhere by number; child runs that begin meanwhile come, too."""
     store = write(tmp_path, "r", r.TurnStarted(turn="a#1", agent="a"), keep=True)
     runs = Runs(tmp_path) if is_here else Runs(tmp_path / "node", archive=JsonlStore(tmp_path))
-    news = NewRecords(runs, "r")
-    first = [(run, record.seq) for run, record in news.read()]
+    news = RunStream(runs, "r", text=False)
+    first = [(run, record.seq) for run, record in news.records()]
     store.claim("r/a#1.1")
     add(store, "r/a#1.1", r.RunStarted(run="r/a#1.1", engine="flow"))
-    second = [(run, record.seq) for run, record in news.read()]
+    second = [(run, record.seq) for run, record in news.records()]
     add(store, "r/a#1.1", r.RunFinished(outcome="completed"))
     add(store, "r", r.TurnFinished(turn="a#1", attempt=1), *turn("b#1", 5.0, ends=6.0))
-    third = [(run, record.seq) for run, record in news.read()]
+    third = [(run, record.seq) for run, record in news.records()]
 
     assert first == [("r", 1), ("r", 2)]
     assert second == [("r/a#1.1", 1)]
     assert sorted(third) == [("r", 3), ("r", 4), ("r", 5), ("r/a#1.1", 2)]
-    assert list(news.read()) == []
+    assert list(news.records()) == []
 
 
 def test_runs_are_listed_by_what_they_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,8 @@ from coterie.errors import NoSuchRun, UsageError
 from coterie.execution.runs.attention import open_in
 from coterie.execution.runs.index import Entry
 from coterie.execution.runs.messages import RunMessage
-from coterie.execution.runs.news import JournalNews
 from coterie.execution.runs.repository import LocalRuns
+from coterie.execution.runs.run_stream import JournalNews
 from coterie.execution.runs.statistics import newest
 from coterie.history.journal.records import Record
 from coterie.interfaces.ui import feeds, home, stream

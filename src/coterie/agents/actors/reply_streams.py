@@ -1,4 +1,8 @@
-"""Streamed replies: their records, as they become durable, for their readers."""
+"""Streamed replies: their records, as they become durable, for their readers.
+
+They are no stream of a run (`coterie.execution.runs.run_stream`): each piece is itself a record, so a position is one
+seq, and the owner hands them over in its own process, which may have no journal.
+"""
 
 import asyncio
 import math

@@ -15,8 +15,8 @@ from coterie.errors import CoterieError, JournalUnreadable
 from coterie.execution.runs.attention import unanswered
 from coterie.execution.runs.index import Entry
 from coterie.execution.runs.messages import answered_turns
-from coterie.execution.runs.news import NewRecords
 from coterie.execution.runs.repository import RunLocation, Runs
+from coterie.execution.runs.run_stream import RunStream
 from coterie.history.journal.jsonl import JOURNAL, STREAM
 from coterie.history.journal.records import MERGE_CONFLICT, WAITING
 from coterie.history.journal.status import ENDS, read_status
@@ -111,7 +111,7 @@ class RunRows:
         self._entries: dict[str, Entry] = {}
         self._listed: dict[str, tuple[tuple[int, int], RunEntry]] = {}
         """Runs without an owner, with the times when their journal and their inbox last changed."""
-        self._live: dict[str, tuple[NewRecords, LiveRun]] = {}
+        self._live: dict[str, tuple[RunStream, LiveRun]] = {}
         self._found: dict[str, RunEntry] = {}
         self._shown: dict[str, tuple[object, ShownRun]] = {}
         """The details of runs without an owner, with their state at that time; those asked for last are the last."""
@@ -195,9 +195,9 @@ class RunRows:
         """The present state of a run."""
         if key not in self._live:
             runs, run = self._home.open(self._entries[key])
-            self._live[key] = NewRecords(runs, run), LiveRun(run)
+            self._live[key] = RunStream(runs, run, text=False), LiveRun(run)
         news, live = self._live[key]
-        for name, record in news.read():
+        for name, record in news.records():
             live.apply(name, record)
         return live
 

@@ -15,9 +15,10 @@ from msgspec import Struct
 from coterie.agents.backends.base import Permission, SessionOpened, Stepped, Text, Tool, Used
 from coterie.base.ids import child_run_id
 from coterie.errors import NoSuchRun
-from coterie.execution.runs.news import JournalNews
 from coterie.execution.runs.repository import Runs
 from coterie.history.journal import records as r
+from coterie.history.journal.lines import Reading
+from coterie.history.journal.runs import RunRecord
 from coterie.history.views.live import position_text
 
 Streamed = Text | Tool | Permission | SessionOpened | Used | Stepped
@@ -73,6 +74,12 @@ class RunStream:
             NoSuchRun, JournalUnreadable: If it cannot be read, or the run was removed.
         """
         yield from self._new_of(self._journals[self._run])
+
+    def records(self) -> Iterator[RunRecord]:
+        """Read the records that are new, each with its run; see `read`."""
+        for one in self.read():
+            if isinstance(one.what, r.Record):
+                yield one.run, one.what
 
     async def follow(self) -> AsyncGenerator[StreamItem, None]:
         """Yield what there is and what comes, until no process drives the run."""
@@ -205,3 +212,33 @@ class _Journal:
     def _open(self, attempt: _Attempt) -> None:
         known = self.open.setdefault(attempt.mark, attempt)
         known.is_over, known.reopened = False, attempt.reopened or known.reopened
+
+
+class JournalNews:
+    """Reads the new records of *run* alone since the last call: a file from its former end, other stores by number."""
+
+    def __init__(self, runs: Runs, run: str) -> None:
+        self._runs, self._run = runs, run
+        path = runs.file(run)
+        self._file = Reading(path) if runs.is_here and path.exists() else None
+        self._last = 0
+
+    def read(self) -> list[r.Record]:
+        """Read the new records.
+
+        Raises:
+            NoSuchRun: If the run was removed, even if another one has its id by now.
+            JournalUnreadable: If a line other than a torn last one cannot be read.
+        """
+        if self._file is not None:
+            try:
+                self._file.go_on()
+            except FileNotFoundError:
+                raise NoSuchRun(self._run) from None
+            found, self._file.records = self._file.records, []
+            if found and found[0].seq <= self._last:
+                raise NoSuchRun(self._run)
+        else:
+            found = list(self._runs.read(self._run, self._last + 1))
+        self._last = found[-1].seq if found else self._last
+        return found

@@ -1,6 +1,6 @@
 """`coterie watch`: follow a run that another process drives, without changing anything."""
 
-from contextlib import aclosing, suppress
+from contextlib import aclosing, nullcontext
 from typing import TYPE_CHECKING
 
 from coterie.interfaces.cli.options import AsJson, HomeOptions, Run
@@ -8,7 +8,6 @@ from coterie.interfaces.cli.output import complain, say, say_json, width
 
 if TYPE_CHECKING:
     from coterie.execution.runs.repository import Runs
-    from coterie.interfaces.cli.watcher import Watch
 
 
 def watch(run: Run = "last", as_json: AsJson = False, *, home: HomeOptions) -> int:
@@ -33,31 +32,18 @@ def watch(run: Run = "last", as_json: AsJson = False, *, home: HomeOptions) -> i
 
 
 async def _show(runs: "Runs", run: str, as_json: bool) -> None:
-    import asyncio
-
+    from coterie.agents.backends.base import AttemptRef
+    from coterie.execution.runs.run_stream import RunStream
+    from coterie.history.journal.records import Record
     from coterie.interfaces.cli.watcher import choose
 
-    async with aclosing(runs.follow(run)) as news:
-        if as_json:
-            async for which, record in news:
-                say_json({"run": which, "record": record})
-            return
-        with choose(True, False, as_result=True) as shown:
-            printed = asyncio.ensure_future(_show_printed(runs, run, shown)) if width() is not None else None
-            try:
-                async for which, record in news:
-                    shown.observe(which, record)
-            finally:
-                if printed is not None:
-                    printed.cancel()
-                    with suppress(asyncio.CancelledError):
-                        await printed
-
-
-async def _show_printed(runs: "Runs", run: str, shown: "Watch") -> None:
-    """Pass the agents' output on to the display."""
-    from coterie.execution.runs.attempt_output import AttemptOver, Attended, StreamReader
-
-    async for one in StreamReader(runs, run).follow():
-        if not isinstance(one.event, Attended | AttemptOver):  # the records say it, too
-            shown.on_event(one.ref, one.event)
+    stream = RunStream(runs, run, text=not as_json and width() is not None)
+    async with aclosing(stream.follow()) as items:
+        with nullcontext() if as_json else choose(True, False, as_result=True) as shown:
+            async for one in items:
+                if shown is None:
+                    say_json({"run": one.run, "record": one.what})
+                elif isinstance(one.what, Record):
+                    shown.observe(one.run, one.what)
+                else:
+                    shown.on_event(AttemptRef(run=one.run, turn=one.turn, attempt=one.attempt), one.what)

@@ -17,8 +17,8 @@ from coterie.errors import CoterieError, JournalUnreadable, NoSuchRun
 from coterie.execution.runs.attempt_output import StreamReader
 from coterie.execution.runs.attention import with_prompts
 from coterie.execution.runs.endings import Standing, standing
-from coterie.execution.runs.news import NewRecords
 from coterie.execution.runs.repository import Runs
+from coterie.execution.runs.run_stream import RunStream
 from coterie.history.journal.runs import RunRecord
 from coterie.history.journal.status import ENDS
 from coterie.history.views.attention import Attention
@@ -153,7 +153,7 @@ class RunFeed(Feed):
         super().__init__()
         self.place, self.runs, self.run, self._bound = place, place.runs, place.run, bound
         self.live = LiveRun(place.run)
-        self._news: NewRecords | None = None
+        self._news: RunStream | None = None
         self._lock = asyncio.Lock()
         self._asked: dict[str, dict[str, Any]] = {}
         self._here: dict[str, Any] = {}
@@ -195,10 +195,10 @@ class RunFeed(Feed):
 
     def _begin(self, last: str) -> Tables | None:
         """Fold the run, and return the changes since *last* if the fold passed that position."""
-        self._news = NewRecords(self.runs, self.run)
+        self._news = RunStream(self.runs, self.run, text=False)
         position = read_position(last, self.run) if last else {}
         later: list[RunRecord] = []
-        for run, record in self._news.read():
+        for run, record in self._news.records():
             if not position or record.seq <= position.get(run, 0):
                 self.live.apply(run, record)
             else:
@@ -227,7 +227,7 @@ class RunFeed(Feed):
     def _put_news(self) -> None:
         """Read new records, and put the changes for the waiting pages."""
         assert self._news is not None
-        for run, record in self._news.read():
+        for run, record in self._news.records():
             self.live.apply(run, record)
         if changes := self._changes():
             self.put(self._event("changes", changes))

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from coterie.agents.backends.processes import attempt_of, marks_of
 from coterie.errors import CoterieError
-from coterie.execution.runs.news import NewRecords
+from coterie.execution.runs.run_stream import RunStream
 from coterie.history.views.live import LiveRun
 from coterie.interfaces.ui.places import ServedRuns
 
@@ -56,7 +56,7 @@ def attempt_outside(places: ServedRuns) -> str:
             continue
         live = LiveRun(run)
         try:
-            for name, record in NewRecords(runs, run).read():
+            for name, record in RunStream(runs, run, text=False).records():
                 live.apply(name, record)
         except (OSError, CoterieError):
             return f"an attempt of run {run}"
