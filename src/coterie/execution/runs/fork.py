@@ -28,7 +28,7 @@ from coterie.errors import JournalFailed, UsageError
 from coterie.execution.kernel.plan_secrets import hold
 from coterie.execution.kernel.plan_secrets import read as read_held
 from coterie.execution.kinds import kind_of
-from coterie.execution.runs import index, run_ids, what_if
+from coterie.execution.runs import given_ids, index, run_ids, what_if
 from coterie.execution.runs.authority import check_operator
 from coterie.execution.runs.repository import Runs
 from coterie.execution.runs.retry import before_failure
@@ -113,12 +113,11 @@ def fork(
         (name, one) for name, one in history(read, run) if (one.seq <= seq if name == run else one.at < before)
     )
     commit = last_snapshot(shared) if files else ""
-    tree = None
-    if commit and isinstance(first, RunStarted):
-        tree = make_fork_tree(state_dir, first, fork, commit, kind_of(plan).project.place)
     part, folder = state_dir / PARTS / fork, runs.folder(fork)
-    made = False
+    tree, made = None, False
     try:
+        if commit and isinstance(first, RunStarted):
+            tree = make_fork_tree(state_dir, first, fork, commit, kind_of(plan).project.place)
         plan = hold(plan, part / "runs" / folder.name, held=read_held(runs.folder(run)))
         copy = RunCopy(runs, read, Runs(part), plan, changed=plan != recorded, clock=clock or SystemClock())
         copy.altered = records != list(original)
@@ -131,6 +130,8 @@ def fork(
     except OSError as error:
         raise JournalFailed(fork, f"{error.filename or part}: {error.strerror or error}", began=False) from error
     finally:
+        if not made:
+            given_ids.unclaim(folder)
         if tree is not None and not made:
             remove_fork_tree(state_dir, tree)
         discard(part)

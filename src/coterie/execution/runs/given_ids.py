@@ -2,6 +2,8 @@
 
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -61,9 +63,20 @@ def claim(run: str, state_dir: Path) -> bool:
 
 def unclaim(folder: Path) -> None:
     """Give the id back whose run never began."""
-    if not any(path.name != _GIVEN for path in folder.iterdir()):
-        (folder / _GIVEN).unlink()
-        folder.rmdir()
+    with suppress(OSError):
+        if not any(path.name != _GIVEN for path in folder.iterdir()):
+            (folder / _GIVEN).unlink(missing_ok=True)
+            folder.rmdir()
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Give the id back if the block raises before its run has begun in *folder*."""
+    try:
+        yield
+    except BaseException:
+        unclaim(folder)
+        raise
 
 
 def is_given(folder: Path) -> bool:

@@ -32,7 +32,7 @@ from coterie.execution.kernel.run_exit import RunExit
 from coterie.execution.kernel.shell import Shell
 from coterie.execution.kernel.turns import Turns
 from coterie.execution.kinds import Kind, Observe, check_start, kind_of
-from coterie.execution.runs import index, run_ids
+from coterie.execution.runs import given_ids, index, run_ids
 from coterie.execution.runs.attempt_folders import AttemptFolders
 from coterie.execution.runs.authority import check_operator
 from coterie.execution.runs.backend_setup import AskHuman, agents_of, ready_turns, unconfined
@@ -133,44 +133,51 @@ async def start(
     owner = await _Owner.of(plan, how)
     _check_name(plan.folder)
     run = run_id or run_ids.choose_id(plan, state_dir)
-    cwd = (cwd or Path.cwd()).resolve()
-    plan = _held(run, plan, runs)
-    tree, said = None, list[str]()
-    own = own_settings(plan, cwd, os.environ)
-    about, place = (
-        tree_place(plan, own, place),
-        kind.project.place or (place if place is not None and place.worktree else None),
-    )
-    with waiting("git to look at the working directory"):
-        if place is not None:
-            tree = await in_thread(isolate, run, cwd, state_dir, about, said.append)
-        if tree is None and isolates(plan):
-            await in_thread(worktree.needed, cwd, "isolation: worktree")
-    for line in said:
-        tell(line)
-    started_in, cwd = cwd, Path(tree.cwd) if tree is not None else cwd
-    with suppress(OSError):  # if nothing can be written, the journal reports it
-        hide_state(state_dir, place, cwd)
-    folder, now = str(runs.folder(run).resolve()), owner.clock.now()
-    kind_word = plan.coordination.tag if plan.coordination is not None else ""
-    entry = index.Entry(run=run, folder=folder, topology=plan.name, started=now, cwd=str(started_in), kind=kind_word)
-    index.add(entry)
-    if tree is not None:
-        tree = replace(tree, guards=guards_of(plan, tree), sandbox=strictest_sandbox(plan))
-        worktree.write(state_dir, tree)  # before its files: a kill from here on leaves a tree that is known
-    marks, where = marks_of() or (), place_in(started_in, state_dir)
-    opening = RootOpening(warnings=owner.warnings, begun_by=marks, place=where, thread=thread)
-    for line in own.problems:
-        tell(line)
-    files = _RunFiles(runs, run, cwd, tree, snapshots, Notifier(runs, run, plan, own), about)
-    try:
-        return await owner.drive(
-            files, kind, Journal(runs, run, ()), opening, lambda shell, opening: shell.start(run, plan, given, opening)
+    with given_ids.claimed(runs.folder(run)):
+        cwd = (cwd or Path.cwd()).resolve()
+        plan = _held(run, plan, runs)
+        tree, said = None, list[str]()
+        own = own_settings(plan, cwd, os.environ)
+        about, place = (
+            tree_place(plan, own, place),
+            kind.project.place or (place if place is not None and place.worktree else None),
         )
-    except JournalFailed as error:
-        if isinstance(error, Fenced | RunDeleted) or runs.has_begun(run):
-            raise
-        raise JournalFailed(run, error.reason, began=False) from None
+        with waiting("git to look at the working directory"):
+            if place is not None:
+                tree = await in_thread(isolate, run, cwd, state_dir, about, said.append)
+            if tree is None and isolates(plan):
+                await in_thread(worktree.needed, cwd, "isolation: worktree")
+        for line in said:
+            tell(line)
+        started_in, cwd = cwd, Path(tree.cwd) if tree is not None else cwd
+        with suppress(OSError):  # if nothing can be written, the journal reports it
+            hide_state(state_dir, place, cwd)
+        folder, now = str(runs.folder(run).resolve()), owner.clock.now()
+        kind_word = plan.coordination.tag if plan.coordination is not None else ""
+        entry = index.Entry(
+            run=run, folder=folder, topology=plan.name, started=now, cwd=str(started_in), kind=kind_word
+        )
+        index.add(entry)
+        if tree is not None:
+            tree = replace(tree, guards=guards_of(plan, tree), sandbox=strictest_sandbox(plan))
+            worktree.write(state_dir, tree)  # before its files: a kill from here on leaves a tree that is known
+        marks, where = marks_of() or (), place_in(started_in, state_dir)
+        opening = RootOpening(warnings=owner.warnings, begun_by=marks, place=where, thread=thread)
+        for line in own.problems:
+            tell(line)
+        files = _RunFiles(runs, run, cwd, tree, snapshots, Notifier(runs, run, plan, own), about)
+        try:
+            return await owner.drive(
+                files,
+                kind,
+                Journal(runs, run, ()),
+                opening,
+                lambda shell, opening: shell.start(run, plan, given, opening),
+            )
+        except JournalFailed as error:
+            if isinstance(error, Fenced | RunDeleted) or runs.has_begun(run):
+                raise
+            raise JournalFailed(run, error.reason, began=False) from None
 
 
 async def resume(

@@ -4,7 +4,6 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any
 
 from coterie.agents.backends.secrets import Secrets
@@ -44,16 +43,13 @@ async def begun(
     if not is_new and (found := await _found(runs, run, plan, given, observe)) is not None:
         return found
     try:
-        return await start()
+        with given_ids.claimed(runs.folder(run)):
+            return await start()
     except (RunIsOwned, RunIsFinished):  # another process has begun it since
         found = await _found(runs, run, plan, given, observe)
         if found is None:
             raise
         return found
-    except BaseException:
-        with suppress(OSError):
-            given_ids.unclaim(runs.folder(run))
-        raise
 
 
 async def _found(runs: Runs, run: str, plan: Plan, given: dict[str, Any], observe: Observe | None) -> Outcome | None:

@@ -4,6 +4,7 @@ import re
 import secrets
 import time
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -36,23 +37,34 @@ _WHAT = (
 
 
 def choose_id(plan: Plan, state_dir: Path) -> str:
-    """Choose an id for a new run of *plan* under *state_dir*, and reserve it by creating the run's folder."""
-    place = kind_of(plan).project.place
+    """Choose an id for a new run of *plan* under *state_dir*, and reserve it by creating the run's folder.
+
+    Where no folder can be created, it is not reserved: the claim of the run says what is wrong there.
+    """
+    runs, place = state_dir / "runs", kind_of(plan).project.place
     if place is None or not place.project:
-        return new_run_id()
-    runs = state_dir / "runs"
-    files.make_folder(runs)
+        return next(name for name in iter(new_run_id, "") if _reserve(runs / name))
     here = {path.name for home in index.homes(state_dir) for path in (home / "runs").glob("*")}
     known = here | index.ids()
     for name in candidates(place.run_id_format, here, known):
-        try:
-            (runs / name).mkdir(files.PRIVATE_FOLDER)
-        except FileExistsError:
+        if not _reserve(runs / name):
             continue
         if index.place_of(name, state_dir) is None:
             return name
         (runs / name).rmdir()  # another process has just taken it
     raise AssertionError("candidates never end")
+
+
+def _reserve(folder: Path) -> bool:
+    with suppress(OSError):
+        files.make_folder(folder.parent)
+    try:
+        folder.mkdir(files.PRIVATE_FOLDER)
+    except FileExistsError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def candidates(how: str, here: Collection[str], known: Collection[str]) -> Iterator[str]:

@@ -28,7 +28,7 @@ from coterie.base.ids import folder_name
 from coterie.errors import CoterieError, RunIsOwned, ThreadBusy, UsageError
 from coterie.execution.kernel.threads import readers, within
 from coterie.execution.kinds import Observe
-from coterie.execution.runs import index
+from coterie.execution.runs import given_ids, index
 from coterie.execution.runs.outcome import Outcome
 from coterie.execution.runs.repository import Runs
 from coterie.history.journal.lock import RunLock
@@ -333,7 +333,8 @@ async def follow(
     Raises:
         ThreadBusy, UsageError: See `Thread.open`.
     """
-    thread = await Thread(runs, asked.name).open(run, plan, asked, tell)
+    with given_ids.claimed(runs.folder(run)):
+        thread = await Thread(runs, asked.name).open(run, plan, asked, tell)
 
     def seen(which: str, record: Record) -> None:
         thread.lock.release()

@@ -21,7 +21,7 @@ from coterie.execution.kernel.owner import Observers, OwnerOptions, RunPorts
 from coterie.execution.kernel.run_exit import RunExit
 from coterie.execution.kernel.shell import Shell
 from coterie.execution.kinds import Observe, kind_of
-from coterie.execution.runs import launch
+from coterie.execution.runs import launch, run_ids
 from coterie.execution.runs.outcome import Outcome
 from coterie.execution.runs.repository import Runs
 from coterie.history.journal.memory import MemoryStore
@@ -61,7 +61,7 @@ async def execute(
         raise PatternRefused(f"the correlation_id of an execution must be a text, not {correlation!r}")
     await prepare(topology)
     plan = plan_of(topology, correlation or "")
-    run = new_run_id()
+    run = run_ids.choose_id(plan, options.state_dir) if options.durable else new_run_id()
     if not options.durable:
         store = MemoryStore()
 
