@@ -161,3 +161,38 @@ def test_a_set_is_one_node_and_wide_layers_are_wrapped(serve: Callable[..., Serv
     page.goto(served.base)
     page.locator(".row").first.click()
     page.locator("nav.tabs [aria-current]", has_text="Tree").wait_for()
+
+
+CHAT = """topology chat : [pipeline] {
+  human boss { prompt: "What now?" }
+  human late { prompt: "And then?" }
+  flow { boss -> late }
+}
+"""
+
+
+@pytest.mark.parametrize("height", [844, 664])
+def test_a_phone_shows_at_once_what_a_run_asks(serve: Callable[..., ServedPage], place: Place, height: int) -> None:
+    """With the buttons that answer it, however long the question is; a reader of the page meets them in that order."""
+    (place.folder / "chat.at").write_text(CHAT)
+    long = "\n".join(f"{n}. Is this line of the announcement what you want to have said?" for n in range(60))
+    place.call("run", "human.at", long, status=4)
+    place.call("run", "chat.at", long, status=4)
+    served = serve()
+    page = served.page(viewport={"width": 390, "height": height})
+    for name, run in runs_of(place).items():
+        page.goto(f"{served.base}runs/{run}")
+        page.locator(".ask pre").wait_for()
+        buttons = page.locator(".ask [data-answer], .ask form button")
+        assert buttons.count() == (2 if name == "human" else 1)
+        for button in buttons.all():
+            box = button.bounding_box()
+            assert box["y"] >= 0, (name, box)
+            assert box["y"] + box["height"] <= height, (name, box)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        order = page.locator(".asks, .facts").evaluate_all("all => all.map((one) => one.className)")
+        assert order == ["asks", "facts"]
+        page.get_by_role("button", name="Fork…").wait_for()
+    page.set_viewport_size({"width": 1280, "height": height})
+    page.reload()
+    page.locator(".facts + .asks .ask pre").wait_for()

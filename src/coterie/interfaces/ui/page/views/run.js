@@ -21,7 +21,7 @@ const VIEWS = /** @type {[string, string, any][]} */ ([
 ]);
 
 const ENDS = ["completed", "failed", "cancelled"];
-const NARROW = 600; // pixels: on a phone a run begins with its tree
+const NARROW = 600; // pixels: on a phone a run begins with what it asks, and its tree
 
 /** @param {{runKey: string, view: string}} given */
 export function Run({ runKey, view }) {
@@ -34,13 +34,13 @@ export function Run({ runKey, view }) {
   }, [root]);
   if (!root) return topic.problem ? html`<h1 class="unseen">A run</h1><${Problem} text=${topic.problem} /><p><a class="link" href="/">Show all runs</a></p>` : html`<p class="quiet">Reading the run …</p>`;
   if (view && !VIEWS.some(([one]) => one === view)) return html`<${Unknown} />`;
-  const [name, , View] = VIEWS.find(([one]) => one === (view || (innerWidth < NARROW ? "tree" : "plan"))) ?? VIEWS[0];
+  const isPhone = innerWidth < NARROW;
+  const [name, , View] = VIEWS.find(([one]) => one === (view || (isPhone ? "tree" : "plan"))) ?? VIEWS[0];
   const turn = query.get("turn") ?? "";
   const select = (/** @type {string} */ address) => go(withQuery({ turn: address }), Boolean(turn));
   return html`
     ${topic.problem && html`<${Problem} text=${topic.problem} />`}
-    <${Head} state=${state} root=${root} runKey=${runKey} />
-    <${Asked} state=${state} runKey=${runKey} root=${root} />
+    <${Head} state=${state} root=${root} runKey=${runKey} isPhone=${isPhone} />
     <${Failure} state=${state} runKey=${runKey} turn=${turn} select=${select} />
     <nav class="tabs" aria-label="Views of the run">${VIEWS.map(([one, title]) =>
       html`<a key=${one} href=${withQuery({}, runPath(runKey, one))} aria-current=${one === name ? "page" : null}>${title}</a>`)}</nav>
@@ -99,16 +99,19 @@ export function progress(root, most) {
   return [`${bound ? `${grouped(ended)} of at most ${count(bound, "turn")}` : count(ended, "turn")} done`, ...rest.filter(([n]) => n).map(([n, what]) => `${grouped(n)} ${what}`)].join(", ");
 }
 
-/** @param {{state: any, root: any, runKey: string}} given */
-function Head({ state, root, runKey }) {
+/** @param {{state: any, root: any, runKey: string, isPhone: boolean}} given */
+function Head({ state, root, runKey, isPhone }) {
   const { owned } = state.here.run;
   const { ending, heard } = state.here.run;
   const last = root.halts[root.halts.length - 1];
   const isOver = ENDS.includes(root.state);
   const working = Object.values(state.turns).filter((/** @type {any} */ one) => one.state === "running" && !one.children.length);
+  const actions = html`<${Actions} state=${state} root=${root} runKey=${runKey} />`, asked = html`<${Asked} state=${state} runKey=${runKey} root=${root} />`;
+  const asksFirst = isPhone && openIn(state).length > 0; // its buttons belong on the first screen
   return html`<div class="actions"><h1><${Text} text=${root.topology} /></h1>${root.state === "completed" && ending ? html`<${State} state="failed" words="ended early" />` : html`<${State} state=${root.state} words=${root.state === "failed" ? "" : root.words} />`}
-      <span class="quiet cut prompt"><${Text} text=${root.prompt} /></span><${Actions} state=${state} root=${root} runKey=${runKey} /></div>
+      <span class="quiet cut prompt"><${Text} text=${root.prompt} /></span>${!asksFirst && actions}</div>
     ${ending && html`<div class="ending"><span class="state ${ending.look}"><${Text} text=${ending.text} /></span> ${!openIn(state).length && html`<span class="quiet">${ending.how}:</span> <${Command} line=${`${ending.command}${state.here.run.option}`} />`}</div>`}
+    ${asksFirst && html`${asked}<div class="actions">${actions}</div>`}
     <div class="facts">
       <div><span>duration</span><b><${Lasted} from=${root.started} to=${root.finished ?? (owned ? null : last?.at ?? root.at)} /></b></div>
       <div><span>turns</span><b>${progress(root, state.here.run.most)}</b></div>
@@ -118,5 +121,6 @@ function Head({ state, root, runKey }) {
         ${root.finished ? null : html`<span class=${owned && working.length ? "quiet" : ""}>last sign of life <${Ago} at=${Math.max(root.at, heard ?? 0)} /></span>`}</b></div>
       ${root.thread && html`<div><span>thread</span><b>${about.is_file ? html`<${Text} text=${root.thread} />` : html`<a class="link" href=${threadPath(root.thread)}><${Text} text=${root.thread} /></a>`}</b></div>`}
       <div><span>run</span><code><${Text} text=${state.here.run.run} /></code></div></div>
-    ${root.warnings.map((/** @type {string} */ one) => html`<p class="quiet" key=${one}><${Text} text=${one} /></p>`)}`;
+    ${root.warnings.map((/** @type {string} */ one) => html`<p class="quiet" key=${one}><${Text} text=${one} /></p>`)}
+    ${!asksFirst && asked}`;
 }
