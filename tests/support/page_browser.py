@@ -90,11 +90,12 @@ class ServedPage:
         os.write(self._terminal, b"\n")
         return self.line(r"https?://\S+#code=\S+")
 
-    def page(self, path: str = "", *, fresh: bool = True, **context: Any) -> Any:
-        """A page at *path*, in a context of its own with a session of its own."""
+    def page(self, path: str = "", *, fresh: bool = True, script: str = "", **context: Any) -> Any:
+        """A page at *path*, in a context of its own with a session of its own, where *script* runs first."""
         if fresh:
             self.context = self.browser.new_context(**context)
             self.context.set_default_timeout(WITHIN)
+            self.context.add_init_script(script)
         page = self.context.new_page()
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on(

@@ -5,7 +5,7 @@ import { Problem, Typed, Unknown } from "page/parts.js";
 import { begin } from "page/session.js";
 import { ActionPlace } from "page/actions.js";
 import { Keys } from "page/keys.js";
-import { about, api, connect, setClock, useStatus } from "page/store.js";
+import { about, api, connect, serverNow, serverTime, setClock, useStatus } from "page/store.js";
 import { clock } from "page/words.js";
 import { Compare } from "page/views/compare.js";
 import { Home } from "page/views/home.js";
@@ -37,7 +37,7 @@ function Search({ query, isHome }) {
 function Live() {
   const { staleSince, refused, began } = useStatus();
   if (refused) return html`<span class="live" role="alert"><span class="state fail">session over</span> run <code>coterie ui</code> again</span>`;
-  if (staleSince) return html`<span class="live" role="alert"><span class="state wait">not connected since ${clock(staleSince / 1000, Date.now() / 1000)}</span></span>`;
+  if (staleSince) return html`<span class="live" role="alert"><span class="state wait">not connected since ${clock(serverTime(staleSince), serverNow())}</span></span>`;
   return html`<span class="live"><span class="state ${began ? "done" : "next"}">${began ? "live" : "connecting"}</span></span>`;
 }
 

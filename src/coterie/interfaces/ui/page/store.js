@@ -28,7 +28,10 @@ export const about = { read_only: true, version: "", homes: [], cwd: "", team: "
 const clockOf = { ahead: 0, stands: 0 };
 
 /** The time of the server now, in Unix seconds. */
-export const serverNow = () => clockOf.stands || Date.now() / 1000 + clockOf.ahead;
+export const serverNow = () => clockOf.stands || serverTime(Date.now());
+
+/** The time of the server, in Unix seconds, when this browser's clock showed `at`, in milliseconds. @param {number} at */
+export const serverTime = (at) => at / 1000 + clockOf.ahead;
 
 /** @param {number} now the time of the server @param {boolean} [stands] whether it stays there */
 export function setClock(now, stands = false) {
