@@ -271,11 +271,11 @@ def _attempts() -> list[Writes]:
     """All attempts, in the order of their begin, and trusted contents."""
     global _known
     try:
-        path = files.user_state() / FILE
-        status = path.stat()
+        path = f"{files.user_state()}/{FILE}"
+        status = os.stat(path)
     except (OSError, RuntimeError):
         return []
-    mark = (str(path), status.st_mtime_ns, status.st_size)
+    mark = (path, status.st_mtime_ns, status.st_size)
     if _known[0] != mark:
         with suppress(OSError):
             _known = mark, _folded(files.read(path, _LARGEST_STATE))

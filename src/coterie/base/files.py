@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import IO, BinaryIO, cast
@@ -78,7 +79,7 @@ def open_fd(
     return fd
 
 
-def open_private(path: Path, mode: str, *, follow: bool = False) -> BinaryIO:
+def open_private(path: str | Path, mode: str, *, follow: bool = False) -> BinaryIO:
     """Open a private file of state: *mode* is `rb`, `r+b`, `a+b` or `ab`, which also create it.
 
     Raises:
@@ -196,6 +197,7 @@ def write_below(top: str | Path, names: Sequence[str], data: bytes, *, mode: int
         write(names[-1], data, mode=mode, dir_fd=folder)
 
 
+@lru_cache
 def names_below(top: Path, path: Path) -> tuple[Path, tuple[str, ...]]:
     """The folder and the names by which `folder_below` and the like reach *path*: *top*, or if outside, its parent."""
     path = Path(os.path.normpath(path))
@@ -350,7 +352,7 @@ def secret(path: Path) -> bytes:
 
 def user_state() -> Path:
     """The user's folder of state that belongs to no project: `coterie` in `XDG_STATE_HOME`."""
-    return Path(os.environ.get("XDG_STATE_HOME") or user_home() / ".local" / "state") / "coterie"
+    return Path(os.environ.get("XDG_STATE_HOME") or f"{user_home()}/.local/state", "coterie")
 
 
 def user_home() -> Path:
@@ -369,16 +371,23 @@ def runtime_folder() -> Path | None:
     import tempfile  # only runs need it
 
     for base in filter(os.path.isdir, (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp")):
-        home = f"{os.path.realpath(base)}/coterie-{os.getuid()}"
-        if len(home) > _RUNTIME_MOST or not _ONE_WORD.fullmatch(home):
+        if not (home := _runtime_folder_in(base)):
             continue
         with suppress(OSError):
-            with suppress(FileExistsError):
-                os.mkdir(home, PRIVATE_FOLDER)
+            if not os.path.lexists(home):
+                with suppress(FileExistsError):
+                    os.mkdir(home, PRIVATE_FOLDER)
             found = os.lstat(home)  # /tmp is everybody's: no link that somebody left there, no folder others write to
             if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022:
                 return Path(home)
     return None
+
+
+@lru_cache
+def _runtime_folder_in(base: str) -> str:
+    """Its path in *base*; empty if that is too long, or not one word."""
+    home = f"{os.path.realpath(base)}/coterie-{os.getuid()}"
+    return home if len(home) <= _RUNTIME_MOST and _ONE_WORD.fullmatch(home) else ""
 
 
 def replace_text(path: Path, text: str) -> None:

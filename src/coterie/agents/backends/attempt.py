@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -50,8 +51,6 @@ _SPEAKER = (
 )
 """Variables that are written into the wrapper of an attempt."""
 
-_AUTOLOOP = re.compile(r"AUTOLOOP_(?!CONFIG$)")
-"""Variables that an outer run set for this process; the user's settings file is not one of them."""
 _PLACEHOLDER = re.compile(r"\{(python|here|model|prompt_file)\}")
 
 
@@ -96,10 +95,11 @@ def prepared(request: Request, say: Say = discard) -> Iterator[ProcessEnvironmen
     """
     with ExitStack() as stack:
         folder = _folder(request, stack)
-        if (folder / OWN).is_symlink():
-            (folder / OWN).unlink()  # left there by an agent without a sandbox
-        files.make_folder(folder / OWN)
-        stack.callback(_remove_empty, folder / OWN)
+        own = folder / OWN
+        if os.path.islink(own):
+            own.unlink()  # left there by an agent without a sandbox
+        files.make_folder(own)
+        stack.callback(_remove_empty, own)
         link = folder
         if request.folder is not None:
             link = wrapper.link(folder, folder)
@@ -122,7 +122,7 @@ def prepared(request: Request, say: Say = discard) -> Iterator[ProcessEnvironmen
         if as_word or wants_file:
             prompt = b""
         here = (request.here or request.cwd or Path()).absolute()
-        env = _environment(request, folder, link, turn_file, prompt_file)
+        env = _environment(request, folder, own, link, turn_file, prompt_file)
         cwd = (request.cwd or Path()).absolute() / request.agent.cwd
 
         def confine(argv: list[str], until: ExitStack = stack) -> list[str]:
@@ -130,7 +130,7 @@ def prepared(request: Request, say: Say = discard) -> Iterator[ProcessEnvironmen
             if sandbox_of(request.agent) != "off":
                 from coterie.agents.backends.sandbox.choice import confined
 
-                wrapped = until.enter_context(confined(request, env, cwd, folder / OWN, argv, say))
+                wrapped = until.enter_context(confined(request, env, cwd, own, argv, say))
             if wrapped == argv and request.agent.kind == "agent" and (why := program_files.refusal(argv, cwd, env)):
                 raise Unconfined(f"{argv[0]} is not started without a sandbox: {why}")
             return wrapped
@@ -168,14 +168,19 @@ def identity(request: Request) -> dict[str, str]:
     }
 
 
+@lru_cache(maxsize=1024)
+def _is_of_outer_run(name: str) -> bool:
+    """Whether an outer run set the variable *name* for this process; the user's settings file is not one of them."""
+    return name in _OUTER or name in LOCAL or (name.startswith("AUTOLOOP_") and name != "AUTOLOOP_CONFIG")
+
+
 def _environment(
-    request: Request, folder: Path, link: Path, turn_file: Path, prompt_file: Path | None
+    request: Request, folder: Path, own: Path, link: Path, turn_file: Path, prompt_file: Path | None
 ) -> dict[str, str]:
     """The environment of this process, the variables of the agent, and those that identify the attempt."""
-    ours = identity(request) | {ATTEMPT_FOLDER: str(folder / OWN), "COTERIE_TURN_FILE": str(turn_file)}
-    ours[reported.VARIABLE] = str(folder / OWN / reported.FILE)
-    left_out = _OUTER | LOCAL
-    env = {name: value for name, value in os.environ.items() if name not in left_out and not _AUTOLOOP.match(name)}
+    ours = identity(request) | {ATTEMPT_FOLDER: str(own), "COTERIE_TURN_FILE": str(turn_file)}
+    ours[reported.VARIABLE] = f"{own}/{reported.FILE}"
+    env = {name: value for name, value in os.environ.items() if not _is_of_outer_run(name)}
     env |= variables_of(request.agent)
     if request.clean:
         env = without_secrets(env)
@@ -223,7 +228,7 @@ def _folder(request: Request, stack: ExitStack) -> Path:
 
 def _remove_empty(folder: Path) -> None:
     with suppress(OSError):
-        folder.rmdir()
+        os.rmdir(folder)
 
 
 def _private(path: Path, content: bytes, stack: ExitStack) -> Path:

@@ -7,6 +7,7 @@ value is redacted if it has at least 6 characters and is not just a number, so `
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -33,18 +34,17 @@ def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
 
     For programs that a repository selects and that need no secret: the filters and merge drivers of git.
     """
-    return {name: value for name, value in environment.items() if not _SECRET.match(name)}
+    return {name: value for name, value in environment.items() if not _looks_secret(name)}
 
 
 class Secrets:
     """The secret values of one or more environments; *named* has the variable of each."""
 
     def __init__(self, *environments: Mapping[str, str]) -> None:
-        looks = _SECRET.match  # most variables do not look secret, and each attempt has an environment
         self.named: dict[str, str] = {}
         for environment in environments:
             for name, value in environment.items():
-                if looks(name) and _is_redacted(value):
+                if _looks_secret(name) and _is_redacted(value):
                     self.named[value.strip()] = name
         self._keep(self.named)
 
@@ -134,7 +134,12 @@ class StreamRedactor:
 
 def is_secret(name: str, value: str) -> bool:
     """Whether the variable *name* looks secret and *value* is a secret; a reference to one is not."""
-    return _SECRET.match(name) is not None and _is_redacted(value)
+    return _looks_secret(name) and _is_redacted(value)
+
+
+@lru_cache(maxsize=1024)
+def _looks_secret(name: str) -> bool:
+    return _SECRET.match(name) is not None  # each attempt has an environment, of which most names are known
 
 
 def _is_redacted(value: str) -> bool:

@@ -19,6 +19,8 @@ from coterie.base.links import NO_LINKS, has_symbolic
 
 NAME = "autoloops"
 ALIASES = ("autoloop", "coterie")
+_HOME = str(Path(agentside.__file__).parents[4])
+"""The folder of the package."""
 _LONGEST_INTERPRETER = 120
 """The longest path after `#!` that every kernel accepts, in bytes."""
 
@@ -39,13 +41,12 @@ def write(folder: Path, known: dict[str, str]) -> Path:
         OSError: If it cannot be written.
     """
     path = folder / NAME
-    home = str(Path(agentside.__file__).parents[4])
-    script = _SCRIPT.format(start=_start(sys.executable), home=home, known=known, python=sys.executable)
+    script = _SCRIPT.format(start=_start(sys.executable), home=_HOME, known=known, python=sys.executable)
     files.write(path, script.encode(), mode=files.PRIVATE_FOLDER)
-    for alias in (folder / name for name in ALIASES):
+    for alias in (f"{folder}/{name}" for name in ALIASES):
         try:
-            if not alias.is_symlink():
-                alias.symlink_to(NAME)
+            if not os.path.islink(alias):
+                os.symlink(NAME, alias)
         except OSError as error:
             if error.errno not in NO_LINKS:
                 raise
@@ -68,16 +69,19 @@ def link(folder: Path, target: Path) -> Path:
     """
     path = link_of(folder)
     if path != folder.absolute():
-        path.unlink(missing_ok=True)
-        path.symlink_to(target)
+        try:
+            os.symlink(target, path)
+        except FileExistsError:
+            path.unlink()
+            os.symlink(target, path)
     return path
 
 
 def unlink(link: Path) -> None:
     """Remove the *link* to an attempt's folder, if there is one."""
-    if link.is_symlink():
+    if os.path.islink(link):
         with suppress(OSError):
-            link.unlink()
+            os.unlink(link)
 
 
 @cache

@@ -14,6 +14,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -51,18 +52,15 @@ class AttemptFolders(AttemptFiles):
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
-        self._folders: dict[str, Path] = {}
         self._tokens: dict[str, Tokens] = {}
 
     def run_folder(self, run: str) -> Path:
         """The folder of *run*."""
-        if (folder := self._folders.get(run)) is None:
-            folder = self._folders[run] = self._runs.folder(run)
-        return folder
+        return self._runs.folder(run)
 
     def attempt_folder(self, ref: AttemptRef) -> Path:
         """The folder of an attempt, created on first use."""
-        return self.run_folder(ref.run) / "turns" / folder_name(attempt_id(ref.turn, ref.attempt))
+        return _attempt_folder(self.run_folder(ref.run), ref.turn, ref.attempt)
 
     def place(self, ref: AttemptRef, transcript: Callable[[str, str], str]) -> AttemptPlace:
         """The place of an attempt; its transcript is in the folder of its run, unless its name is a path.
@@ -92,8 +90,13 @@ class AttemptFolders(AttemptFiles):
         Raises:
             OSError: If it cannot be written.
         """
-        files.make_folder(folder)
-        with files.open_private(folder / STREAM, "ab") as file:
+        path = f"{folder}/{STREAM}"
+        try:
+            file = files.open_private(path, "ab")
+        except FileNotFoundError:
+            files.make_folder(folder)
+            file = files.open_private(path, "ab")
+        with file:
             room = STREAM_MOST - file.tell()
             if room > 0:
                 line = msgspec.json.encode(event) + b"\n"
@@ -183,6 +186,11 @@ class AttemptFolders(AttemptFiles):
             if event.get("kind") == "text" and event.get("channel", "answer") == "answer":
                 said += event.get("text", "")
         return said[-HOW_FAR_MOST:].strip()
+
+
+@lru_cache
+def _attempt_folder(run: Path, turn: str, attempt: int) -> Path:
+    return run.joinpath("turns", folder_name(attempt_id(turn, attempt)))
 
 
 def clear_attempt(folder: Path) -> None:

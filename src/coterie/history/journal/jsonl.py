@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -201,6 +202,7 @@ class JsonlStore:
             self._syncer.stop()
 
 
+@lru_cache(maxsize=1024)
 def folder_of(root: Path, run: str) -> Path:
     """The folder with all files of *run* below the state directory *root*, whether it exists or not."""
     return root / _below(run)

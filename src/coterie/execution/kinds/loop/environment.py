@@ -3,7 +3,9 @@
 They are informative only: the run itself decides whether an event is allowed.
 """
 
+import os
 import re
+from functools import lru_cache
 from pathlib import Path
 
 from coterie.agents.backends.agentside.client import NOTES_FOLDER
@@ -57,4 +59,9 @@ def notes_folder(files: EntryFiles | None) -> dict[str, str]:
 
 def located(place: RunPlace, name: str) -> Path:
     """The absolute path of *name*; a relative one is resolved from the directory where the run was started."""
-    return Path(place.work_dir or ".").absolute() / name
+    return _path(place.work_dir if os.path.isabs(place.work_dir) else os.path.join(os.getcwd(), place.work_dir), name)
+
+
+@lru_cache
+def _path(folder: str, name: str) -> Path:
+    return Path(folder, name)  # asked for at each iteration

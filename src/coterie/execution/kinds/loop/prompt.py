@@ -46,7 +46,9 @@ def parts(plan: LoopPlan, state: PromptState, notes: ShownNotes, gates: tuple[tu
     sections = _review(plan, state, quoted) if state.view.review else _iteration(plan, state, quoted, gates)
 
     def finished(section: str) -> str:
-        text = _TOOL.sub(lambda found: found[1] + (notes.tool if found[1] else quoted.tool), section.strip())
+        text = section.strip()
+        if TOOL_PATH in text:
+            text = _TOOL.sub(lambda found: found[1] + (notes.tool if found[1] else quoted.tool), text)
         return _without_bare(plan.promise, text)
 
     return [Part(text, origin) for origin, section in sections if (text := finished(section))]
