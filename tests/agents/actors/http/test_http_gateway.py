@@ -398,13 +398,18 @@ def test_http_2_streams_that_are_reset_at_once_do_no_harm(monkeypatch: pytest.Mo
     asyncio.run(scene())
 
 
-def test_an_ask_ends_when_its_client_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("method", "path", "body"), [("POST", "/v1/chat", {"hold": 1}), ("GET", "/v1/users/7?hold=1", None)]
+)
+def test_an_ask_ends_when_its_client_has_gone(
+    method: str, path: str, body: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It takes no room any more, and its message is withdrawn if the agent has not begun with it."""
     monkeypatch.setattr("coterie.agents.actors.http.body.ATTENTION", 0.1)
 
     async def scene() -> None:
-        async with gateway(routes=ROUTES) as api:
-            asks = [asyncio.create_task(api.post("/v1/chat", json={"hold": 1})) for _ in range(3)]
+        async with gateway(routes=ROUTES, request_timeout=600) as api:
+            asks = [asyncio.create_task(api.client.request(method, path, json=body)) for _ in range(3)]
             mailbox = api.runtime._started.node.registry.entries["echo"].mailbox
             await soon(lambda: len(mailbox) == 2)
             for ask in asks:

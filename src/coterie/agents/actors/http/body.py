@@ -26,16 +26,24 @@ class BodyTooLarge(Exception):
     """A body exceeds the limit."""
 
 
+def may_have_body(scope: MutableMapping[str, Any]) -> bool:
+    """Whether a request can have a body; over HTTP/1 a header says so."""
+    if not scope["http_version"].startswith("1"):
+        return True
+    return any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
+
+
 class RequestBody:
     """The body of a request, as it arrives.
 
     Attributes:
         is_awaited: Whether reading has begun and is not complete.
+        is_complete: Whether it has been read, or there is none.
     """
 
     def __init__(self, scope: MutableMapping[str, Any], receive: Receive, limit: int) -> None:
         self._scope, self._receive, self._left = scope, receive, limit
-        self.is_awaited = self.is_complete = False
+        self.is_awaited, self.is_complete = False, not may_have_body(scope)
 
     async def receive(self) -> MutableMapping[str, Any]:
         """The next part.
@@ -56,16 +64,11 @@ class RequestBody:
         """Read the rest of the body for a while, then send *response*; close the connection if the body did not end.
 
         A server that closes a connection on which the client still sends resets it, and the response can be lost.
+        HTTP/2 ends a request without its connection.
         """
-        if not self.is_complete and self._is_on_its_way() and not await self._drop():
+        if not self.is_complete and self._scope["http_version"].startswith("1") and not await self._drop():
             response.headers["connection"] = "close"
         await response(self._scope, self._receive, send)
-
-    def _is_on_its_way(self) -> bool:
-        """Whether the client sends a body over HTTP/1.1; HTTP/2 ends a request without its connection."""
-        headers = dict(self._scope["headers"])
-        has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
-        return has_body and self._scope["http_version"].startswith("1")
 
     async def _drop(self) -> bool:
         """Read and drop the rest; return whether it was complete. A client that awaits `100 Continue` is not asked."""
@@ -126,6 +129,8 @@ class WhileClientWaits:
 
 async def payload_of(request: Request, headers: Mapping[bytes, bytes], limit: int) -> dict[str, Any] | Response:
     """The JSON object in the body, empty without a body; or an error response."""
+    if not may_have_body(request.scope):
+        return {}
     length = headers.get(b"content-length", b"")
     if length.isdigit() and int(length) > limit:
         raise BodyTooLarge
