@@ -119,6 +119,8 @@ def test_null_is_a_value_and_absent_is_absent(team: Any, given: Any, result: Any
         (values.holds, "returned Further at .held, which its readers would get as Base: declare the type Further"),
         (values.logs_in, "returned is not JSON: a secret at .password, which no journal keeps"),
         (values.hides, "returned 5 at .number, which its readers would get as 0"),
+        (values.miscounted, "returned does not have its type: ValidationError: Expected `str`, got `int`"),
+        (values.keyed, "returned the key 1, which its readers would get as a text: declare the type of the keys"),
         (values.raw, "returned bytes, which its readers would get as str: declare the type bytes"),
         (values.dated, "returned date at ['at'], which its readers would get as str: declare the type date"),
         (
@@ -132,6 +134,7 @@ def test_what_would_arrive_as_another_value_is_refused(function: Callable[..., A
     outcome = played(after(function))
 
     assert (outcome.status, why in outcome.reason) == ("failed", True), outcome.reason
+    assert played(after(values.halved)).status == "completed"  # three is three
 
 
 def test_a_secret_is_no_input() -> None:

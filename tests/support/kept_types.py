@@ -1,4 +1,4 @@
-"""97 types of Python, each with a value, and for each a function that gives it and one that keeps what it is given."""
+"""98 types of Python, each with a value, and for each a function that gives it and one that keeps what it is given."""
 
 import collections
 import dataclasses
@@ -44,6 +44,11 @@ class Mood(enum.StrEnum):
 class Rights(enum.IntFlag):
     READ = 1
     WRITE = 2
+
+
+class Doors(enum.Flag):
+    FRONT = 1
+    BACK = 2
 
 
 @dataclasses.dataclass
@@ -222,6 +227,7 @@ CASES: list[tuple[str, Any, Any]] = [
     ("int_enum", Size, Size.LARGE),
     ("str_enum", Mood, Mood.LOUD),
     ("flag", Rights, Rights.READ | Rights.WRITE),
+    ("plain_flag", Doors, Doors.FRONT | Doors.BACK),
     ("literal", Literal["a", "b"], "b"),
     ("mixed_literal", Literal["a", 1, None], 1),
     ("literal_null", Literal["a", None], None),

@@ -77,6 +77,18 @@ def hides() -> Hidden:
     return Hidden(number=5)
 
 
+def miscounted() -> str:
+    return 5  # type: ignore[return-value]
+
+
+def keyed() -> dict:  # type: ignore[type-arg]
+    return {1: 2}
+
+
+def halved() -> int:
+    return 6 / 2  # type: ignore[return-value]
+
+
 def raw() -> str:
     return b"raw"  # type: ignore[return-value]
 

@@ -4,7 +4,6 @@ asyncio is imported late: engines, which run code of users too, do without it.
 """
 
 from collections.abc import Awaitable, Coroutine, Generator
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -122,24 +121,24 @@ class EndableCall(Generic[T]):
     def __await__(self) -> Generator[Any, Any, T]:
         import asyncio
 
-        timer, task = None, asyncio.current_task()
-        assert task is not None
-        step = partial(self._work.send, None)
+        timer, cancelled = None, None
         try:
             while True:
                 try:
-                    awaited = step()
+                    awaited = self._work.send(None) if cancelled is None else self._work.throw(cancelled)
                 except StopIteration as end:
                     return end.value  # type: ignore[no-any-return]
+                cancelled = None
                 try:
                     yield awaited
-                    step = partial(self._work.send, None)
                 except asyncio.CancelledError as error:
+                    task = asyncio.current_task()
+                    assert task is not None
                     if timer is not None:
                         self._abandon(task)
                         raise
                     timer = asyncio.get_running_loop().call_later(LAST_CHANCE, self._cancel, task)
-                    step = partial(self._work.throw, error)
+                    cancelled = error
                 except GeneratorExit:
                     close(self._work)
                     raise

@@ -11,6 +11,7 @@ from functools import partial
 from types import NoneType
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -57,11 +58,12 @@ class AgentFunction(Struct, frozen=True):
 
         A subclass would lose its own fields, and a secret would become asterisks.
         """
-        if type(answer) in (str, int, float, bool, NoneType) or self.signature.result in (Any, None):
+        declared, numbers = self.signature.result, (int, float)
+        if declared in (Any, None, NoneType) or (type(answer) in numbers and declared in numbers):
             return ""
         try:
-            read = value_of(self.signature.result, outputs)
-        except ValueError as error:
+            read = value_of(declared, outputs)
+        except (TypeError, ValueError) as error:
             return f"what {name}() returned does not have its type: {error_line(error)}"
         at = difference(answer, read)
         return f"{name}() returned {at}" if at else ""
@@ -101,10 +103,14 @@ class FunctionTurn(InlineAttempt):
 
     async def _worked(self) -> Result:
         """Call the function, within the time that a turn may take; `sys.exit` in it is an error like any other."""
-        limit, result = asyncio.timeout(self._request.agent.timeout), None
+        timeout, result = self._request.agent.timeout, None
+        limit = None if timeout is None else asyncio.timeout(timeout)
         try:
-            async with limit:
+            if limit is None:
                 answer = await self._called()
+            else:
+                async with limit:
+                    answer = await self._called()
         except TurnFailure as failure:
             result = Failure(kind=failure.kind, reason=failure.reason)
         except BaseException as error:
@@ -112,9 +118,9 @@ class FunctionTurn(InlineAttempt):
                 raise
             reason = f"{self._request.agent.name} crashed: {error_line(error)}"
             result = Failure(kind="crashed", reason=reason, log=trace(error, __file__))
-        self._is_cut_off = limit.expired()
+        self._is_cut_off = limit is not None and limit.expired()
         if self._is_cut_off:
-            reason = f"no answer within {self._request.agent.timeout:g} s"
+            reason = f"no answer within {timeout:g} s"
             return Failure(kind="timeout", reason=f"{reason}; {ABANDONED}" if self.abandoned else reason)
         return result or self._read(answer)
 
@@ -146,6 +152,9 @@ class FunctionTurn(InlineAttempt):
             return None, error
 
     def _read(self, answer: Any) -> Result:
+        if type(answer) in (str, int, bool) and self._function.signature.result in (type(answer), Any):
+            text = answer if isinstance(answer, str) else f'{{"{RESULT}": {msgspec.json.encode(answer).decode()}}}'
+            return Answer(text=text, outputs={RESULT: answer})
         what = f"what {self._request.agent.name}() returned"
         try:
             declared = [want.name for want in self._request.agent.outputs]

@@ -114,16 +114,18 @@ class InlineAttempt(ABC):
     """A running attempt that works in the task that awaits its result, which saves a task.
 
     A subclass does the work in `_run`, which is cancelled to end it, at each interrupt.
-
-    Attributes:
-        abandoned: Whether code of a user did not end in time.
     """
 
     def __init__(self) -> None:
         self._task: asyncio.Task[Any] | None = None
         self._ended: asyncio.Event | None = None
         self._interrupts = 0
-        self.abandoned = False
+        self._call: EndableCall[Any] | None = None
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether code of a user did not end in time."""
+        return self._call is not None and self._call.abandoned
 
     async def result(self) -> Result:
         """Do the work; cancelling ends the attempt."""
@@ -157,13 +159,10 @@ class InlineAttempt(ABC):
             self._ended.set()
         await self._ended.wait()
 
-    async def _endable(self, work: Awaitable[T]) -> T:
-        """The value of *work*, code of a user that cannot prolong the attempt."""
-        call = EndableCall(work)
-        try:
-            return await call
-        finally:
-            self.abandoned = call.abandoned
+    def _endable(self, work: Awaitable[T]) -> Awaitable[T]:
+        """*work*, code of a user, which cannot prolong the attempt that awaits this."""
+        self._call = call = EndableCall(work)
+        return call
 
     async def steer(self, text: str) -> bool:
         """Return False: it accepts no messages."""

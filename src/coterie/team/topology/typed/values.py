@@ -9,6 +9,7 @@ import dataclasses
 import enum
 import sys
 from collections.abc import Iterable, Mapping, Set
+from functools import lru_cache
 from pathlib import PurePath
 from types import NoneType, UnionType
 from typing import Any, Literal, NotRequired, Required, Union, get_args, get_origin, get_type_hints, is_typeddict
@@ -75,8 +76,12 @@ def fields_of(type_: Any) -> dict[str, Any] | None:
     """The fields of *type_* with their types; None if it has none."""
     if _is_model(type_):
         return {field.alias or name: field.annotation for name, field in type_.model_fields.items()}
-    if not isinstance(type_, type):
-        return None
+    return _fields_of_class(type_) if isinstance(type_, type) else None
+
+
+@lru_cache(maxsize=1024)
+def _fields_of_class(type_: Any) -> dict[str, Any] | None:
+    """The same for a class, whose annotations are slow to resolve."""
     if issubclass(type_, msgspec.Struct):
         if type_.__struct_config__.array_like:
             return None
@@ -178,6 +183,8 @@ def as_outputs(value: Any, *, whole: bool = False) -> dict[str, Any]:
 
 def difference(value: Any, read: Any, place: str = "") -> str:
     """Where *read*, *value* as a reader of its JSON gets it, is another one; empty if it is the same."""
+    if type(value) in _SCALARS and type(value) is type(read) and value == read:
+        return ""
     given, at = type(value).__name__, f" at {place}" if place else ""
     if given in ("SecretStr", "SecretBytes"):
         return f"a secret{at}, which no journal keeps: read it from the environment where it is used"
@@ -185,7 +192,9 @@ def difference(value: Any, read: Any, place: str = "") -> str:
     found: Iterable[tuple[str, Any, Any]] = ()
     is_other = not is_same and (has_fields or fields_of(type(read)) is not None)
     if isinstance(value, Mapping) and isinstance(read, Mapping):
-        found = ((f"{place}[{key!r}]", one, read.get(key)) for key, one in value.items())
+        for key in value.keys() - read.keys():
+            return f"the key {key!r}{at}, which its readers would get as a text: declare the type of the keys"
+        found = ((f"{place}[{key!r}]", one, read[key]) for key, one in value.items())
     elif isinstance(value, list | tuple) and isinstance(read, list | tuple) and not is_other:
         found = ((f"{place}[{n}]", *pair) for n, pair in enumerate(zip(value, read, strict=False)))
     elif isinstance(value, Set) and isinstance(read, Set):
@@ -268,7 +277,7 @@ def _plain(type_: Any) -> tuple[str, tuple[Scalar, ...]] | None:
     """The notation's type for *type_*, and the members of an enum; None if it has none."""
     if type_ in _PLAIN:
         return _PLAIN[type_], ()
-    if isinstance(type_, type) and issubclass(type_, enum.IntFlag):
+    if isinstance(type_, type) and issubclass(type_, enum.Flag):
         return "integer", ()  # its values are sums of its members
     members: tuple[Any, ...] = ()
     if get_origin(type_) is Literal:
