@@ -1,10 +1,13 @@
 """The secret of a run, and the tokens that are made with it."""
 
+import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import coterie
 from coterie.errors import JournalFailed
 from coterie.execution.runs.messages.tokens import Tokens
 
@@ -28,6 +31,18 @@ def test_a_token_is_of_one_attempt_only(tmp_path: Path) -> None:
     tokens = Tokens.of(tmp_path)
     asked = [("r", "a#1", 1, 1), ("r", "a#1", 2, 1), ("r", "a#1", 1, 2), ("r", "a#11", 1, 1), ("ra", "#1", 1, 1)]
     assert len({*(tokens.attempt(*one) for one in asked), tokens.operator(b"ra#111")}) == len(asked) + 1
+
+
+def two() -> int:
+    return 2
+
+
+@pytest.mark.parametrize(("own", "has_secret"), [(coterie.agent(two), False), (coterie.action("true", "true"), True)])
+def test_only_a_run_that_a_process_can_speak_to_makes_a_secret(tmp_path: Path, own: Any, has_secret: bool) -> None:
+    """A function is called in the process of its run: no token is made for it."""
+    asyncio.run(coterie.run(coterie.flow("f", [own]), "x", state_dir=tmp_path))
+    [run] = (tmp_path / "runs").iterdir()
+    assert (run / "secret").exists() is has_secret
 
 
 @pytest.mark.parametrize("trap", ["pipe", "link", "short", "long"])

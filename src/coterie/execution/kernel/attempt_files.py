@@ -37,8 +37,11 @@ NOWHERE = AttemptPlace()
 class AttemptFiles:
     """The files of attempts. This base class keeps nothing."""
 
-    def place(self, ref: AttemptRef, transcript: Callable[[str, str], str]) -> AttemptPlace:
-        """The place of the attempt *ref*, which starts; *transcript* names its protocol log."""
+    def place(self, ref: AttemptRef, transcript: Callable[[str, str], str] | None) -> AttemptPlace:
+        """The place of the attempt *ref*, which starts; *transcript* names its protocol log.
+
+        Without *transcript* it has neither a log nor a token: no process of it speaks to the run.
+        """
         return NOWHERE
 
     def attempt_folder(self, ref: AttemptRef) -> Path | None:

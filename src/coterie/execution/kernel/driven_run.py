@@ -122,7 +122,8 @@ class Attempt:
     def place(self) -> AttemptPlace:
         """Where its files are kept."""
         if self._place is None:
-            self._place = self.live.files.place(self.ref, self.live.kind.project.transcript)
+            transcript = None if self.agent.backend == "actor" else self.live.kind.project.transcript
+            self._place = self.live.files.place(self.ref, transcript)
         return self._place
 
     @property

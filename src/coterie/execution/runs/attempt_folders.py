@@ -62,18 +62,21 @@ class AttemptFolders(AttemptFiles):
         """The folder of an attempt, created on first use."""
         return _attempt_folder(self.run_folder(ref.run), ref.turn, ref.attempt)
 
-    def place(self, ref: AttemptRef, transcript: Callable[[str, str], str]) -> AttemptPlace:
+    def place(self, ref: AttemptRef, transcript: Callable[[str, str], str] | None) -> AttemptPlace:
         """The place of an attempt; its transcript is in the folder of its run, unless its name is a path.
 
         Raises:
             JournalFailed: If the secret of its root run, with which its token is made, cannot be read or made.
         """
         folder, own, root = self.attempt_folder(ref), self.run_folder(ref.run), root_of(ref.run)
+        top = own if root == ref.run else self.run_folder(root)
+        if transcript is None:
+            return AttemptPlace(folder=folder, root=top)
         if (tokens := self._tokens.get(root)) is None:
-            tokens = self._tokens[root] = Tokens.of(self._runs.folder(root))
+            tokens = self._tokens[root] = Tokens.of(top)
         return AttemptPlace(
             folder=folder,
-            root=own if root == ref.run else self.run_folder(root),
+            root=top,
             token=tokens.attempt(ref.run, ref.turn, ref.attempt, ref.epoch),
             transcript=own / f"{transcript(ref.run, ref.turn)}.jsonl",
         )
