@@ -61,5 +61,5 @@ def test_a_long_file_is_cut(folder: Path) -> None:
 
 def test_a_workspace_reads_in_the_folder_of_its_root(folder: Path) -> None:
     """By the same rule."""
-    workspace = GitWorkspace(folder, folder, Path, str)
+    workspace = GitWorkspace(folder, "r", folder, str)
     assert [asyncio.run(workspace.read(name)) for name in ("notes.txt", "outside")] == ["mine", None]

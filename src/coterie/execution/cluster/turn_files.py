@@ -135,7 +135,7 @@ class TurnFiles:
         self.root, self.cwd = Path(tree.path), Path(tree.cwd)
         self.repository: OwnRepository | None = None
         self.is_kept = False
-        self._workspace = GitWorkspace(store, self.cwd, lambda run: store, lambda run: "", tree=tree)
+        self._workspace = GitWorkspace(store, tree.run, self.cwd, lambda run: "", tree=tree)
         self._begun: tuple[str, AgentPlan, TreePosition | None] | None = None
 
     async def enter(self, request: Request | None) -> None:

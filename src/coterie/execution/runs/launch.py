@@ -341,8 +341,8 @@ class _RunFiles(Struct, frozen=True):
             notes=NoteFiles(runs),
             workspace=GitWorkspace(
                 runs.root,
+                run,
                 self.cwd,
-                runs.folder,
                 runs.status,
                 tree=self.tree,
                 saves=self.snapshots,

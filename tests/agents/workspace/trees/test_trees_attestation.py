@@ -111,7 +111,7 @@ def test_in_the_users_checkout_a_branch_may_be_switched(folder: Path) -> None:
 def test_which_agents_are_attested(folder: Path, tmp_path: Path) -> None:
     """Coding agents everywhere, programs only in a work tree of the run's own, people never."""
     tree = own_tree(folder, tmp_path / "state")
-    shared, own = (GitWorkspace(tmp_path / "state", folder, Path, str, tree=each) for each in (None, tree))
+    shared, own = (GitWorkspace(tmp_path / "state", "x", folder, str, tree=each) for each in (None, tree))
     command = AgentPlan(name="c", backend="command")
     action, human = (AgentPlan(name="c", kind=kind, backend="command") for kind in ("action", "human"))
     of_python = AgentPlan(name="c")

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from coterie.agents.backends.base import OwnRepository
@@ -19,8 +19,8 @@ from coterie.base import files
 from coterie.base.shortages import shortage
 from coterie.base.waits import waiting
 from coterie.errors import CoterieError, UsageError
+from coterie.history.journal.jsonl import folder_of
 from coterie.history.journal.records import TreeAttested, TreeMade, TreePosition, TreePrepared, TreeSaved, TreesJoined
-from coterie.history.journal.rules import root_of
 from coterie.team.options.backends import CODING, REGISTRY
 from coterie.team.planning.place import RunPlace
 from coterie.team.planning.plan import AgentPlan, Plan
@@ -34,8 +34,8 @@ class GitWorkspace(Workspace):
     """Makes the work trees of a root run and its branches of waves, and takes snapshots of their files.
 
     Args:
-        cwd: Where the agents of the root run work.
-        folder: Gives the folder of a run.
+        run: The root run.
+        cwd: Where its agents work.
         outcome: Gives the status of a run, see `coterie.history.journal.status.RunStatus`.
         tree: The work tree of the root run, if it has one; only then do branches of waves get work trees.
         saves: Whether to take a snapshot at the end of each turn.
@@ -46,8 +46,8 @@ class GitWorkspace(Workspace):
     def __init__(
         self,
         state_dir: Path,
+        run: str,
         cwd: Path,
-        folder: Callable[[str], Path],
         outcome: Callable[[str], str],
         *,
         tree: WorkTree | None = None,
@@ -55,14 +55,20 @@ class GitWorkspace(Workspace):
         begin: Begin | None = None,
         place: RunPlace | None = None,
     ) -> None:
-        self._state_dir, self._cwd, self._folder, self._outcome = state_dir, cwd, folder, outcome
+        self._state_dir, self._run, self._cwd, self._outcome = state_dir, run, cwd, outcome
+        self._folder = folder_of(state_dir, run)
         self._tree, self.saves, self._begin, self._place = tree, saves, begin, place or RunPlace()
-        self._trees: dict[str, dict[str, WorkTree]] = {}
-        """The work trees of branches and turns by place, by root run."""
         self._snapshots: dict[str, Snapshots | None] = {}
-        self._checkouts = dict[str, Checkout]()
-        """The user's checkout in which agents of the root run work, by its id."""
+        home = (self._folder / checkout.FOLDER).absolute()
+        self._checkout = Checkout(home, run, f"{self._place.branch_prefix}/{run}")
+        """The user's checkout, in which the agents of the run work that have no work tree."""
         self._visits = Visits()
+
+    @cached_property
+    def _trees(self) -> dict[str, WorkTree]:
+        """The work trees of branches and turns by place, those that an earlier owner made included."""
+        found = worktree.trees_below(worktree.folder(self._state_dir, self._run))
+        return {tree.run: tree for tree in found if not tree.removed}
 
     async def read(self, name: str) -> str | None:
         """The text of a file in the root's folder, shortened to a limit; None if it cannot be shown."""
@@ -70,15 +76,14 @@ class GitWorkspace(Workspace):
 
     def cwd(self, place: str) -> Path:
         """Where the agents of *place* work."""
-        trees = self._below(place)
-        owner = _owner(place, trees)
-        return Path(trees[owner].cwd) if owner else self._cwd
+        owner = _owner(place, self._trees)
+        return Path(self._trees[owner].cwd) if owner else self._cwd
 
     def team_files(self, place: str, plan: Plan, *, texts: bool) -> tuple[Path, ...]:
         """The files of *plan*, and in a work tree of the run's own also their copies, which are merged."""
         found = tuple(team_files(plan, os.environ, texts=texts))
         if (tree := self._tree_of(place)) is None:
-            return (*found, *self._checkout(place).obeyed)
+            return (*found, *self._checkout.obeyed)
         origin = (self._tree or tree).origin
         return (*found, *(Path(tree.path) / path.relative_to(origin) for path in found if path.is_relative_to(origin)))
 
@@ -111,7 +116,7 @@ class GitWorkspace(Workspace):
         with waiting("git to look at the work tree"):
             if private_tree is None:
                 if _hides_git(tree, agent):
-                    await in_thread(self._checkout(place).enter, self.cwd(place))
+                    await in_thread(self._checkout.enter, self.cwd(place))
                 return await in_thread(attestation.position, self.cwd(place))
             private.link(private_tree, private=self._visits.links(private_tree.path))
             found = await in_thread(attestation.private_position, private_tree, private.enter)
@@ -130,7 +135,7 @@ class GitWorkspace(Workspace):
             if (own := self._private_tree(place)) is None:
                 after = None
                 if _hides_git(tree, agent):
-                    notes, after = await in_thread(attestation.taken_over, self._checkout(place).leave)
+                    notes, after = await in_thread(attestation.taken_over, self._checkout.leave)
                 if before is None and tree is None and after is None:
                     return None
                 after = after or await in_thread(attestation.position, self.cwd(place))
@@ -151,7 +156,7 @@ class GitWorkspace(Workspace):
     def repository(self, place: str) -> OwnRepository | None:
         """The private repository of the work tree of *place*; None if it has none."""
         if self._tree_of(place) is None:
-            return self._checkout(place).repository
+            return self._checkout.repository
         tree = self._private_tree(place)
         own = worktree.repository_of(tree) if tree is not None else None
         if tree is None or own is None:
@@ -169,29 +174,12 @@ class GitWorkspace(Workspace):
         tree = self._tree_of(place)
         return tree if tree is not None and tree.git else None
 
-    def _checkout(self, place: str) -> Checkout:
-        """The user's checkout, in which the agents of *place* work."""
-        root = root_of(place)
-        if root not in self._checkouts:
-            home = (self._folder(root) / checkout.FOLDER).absolute()
-            self._checkouts[root] = Checkout(home, root, f"{self._place.branch_prefix}/{root}")
-        return self._checkouts[root]
-
     async def end(self) -> None:
         """Take over what attempts that were cut off left in the user's checkout."""
-        for one in self._checkouts.values():
-            await in_thread(one.end)
+        await in_thread(self._checkout.end)
 
     def _tree_of(self, place: str) -> WorkTree | None:
-        trees = self._below(place)
-        return trees.get(_owner(place, trees), self._tree) if trees else self._tree
-
-    def _below(self, place: str) -> dict[str, WorkTree]:
-        """The work trees below the root run of *place*, those that an earlier owner made included."""
-        if (root := root_of(place)) not in self._trees:
-            found = worktree.trees_below(worktree.folder(self._state_dir, root))
-            self._trees[root] = {tree.run: tree for tree in found if not tree.removed}
-        return self._trees[root]
+        return self._trees.get(_owner(place, self._trees), self._tree) if self._trees else self._tree
 
     def lacks_tree(self, made: Collection[str]) -> bool:
         """Whether the work tree of the root run still has to be made; *made* are the paths of those made."""
@@ -227,8 +215,8 @@ class GitWorkspace(Workspace):
         with waiting("the work tree to be prepared (worktree.setup)"):
             await in_thread(private.enter, tree)
             tree, prepared = await prepare(self._state_dir, tree, self.repository(run), self._begin)
-        if run in self._below(run):
-            self._below(run)[run] = tree
+        if run in self._trees:
+            self._trees[run] = tree
         else:
             self._tree = tree
         return prepared
@@ -246,14 +234,14 @@ class GitWorkspace(Workspace):
         if parent is not None:
             make = partial(branches.make_branch_tree, self._state_dir, parent, place)
         with waiting(f"git to make the work tree of {place}"):
-            tree = self._below(place)[place] = await in_thread(make)
+            tree = self._trees[place] = await in_thread(make)
         if (prepared := await self.prepare_tree(place)) is not None and prepared.problem:
             raise UsageError(prepared.problem)
         return _made(tree)
 
     async def merge_tree(self, place: str) -> str:
         """Merge the work of the turn at *place*, once no attempt works where it goes; returns why it cannot."""
-        if (tree := self._below(place).get(place)) is None:
+        if (tree := self._trees.get(place)) is None:
             return ""
         above = self._tree_of(place.rpartition("/")[0])
         try:
@@ -264,7 +252,7 @@ class GitWorkspace(Workspace):
             if shortage(error):
                 raise
             return str(error)
-        self._below(place)[place] = tree
+        self._trees[place] = tree
         return branches.why_unmerged(self._state_dir, tree)
 
     async def join_branches(self, run: str, wave: int) -> TreesJoined | None:
@@ -291,11 +279,11 @@ class GitWorkspace(Workspace):
 
     def _save(self, run: str, turn: str, attempt: int) -> TreeSaved | None:
         place = f"{run}/{turn}"
-        owner = _owner(place, self._below(place))
+        owner = _owner(place, self._trees)
         if owner not in self._snapshots:
             tree = self._private_tree(place)
             repository = worktree.repository_of(tree) if tree is not None else find(self.cwd(place))
-            folder = worktree.folder(self._state_dir, owner) if owner else self._folder(root_of(run))
+            folder = worktree.folder(self._state_dir, owner) if owner else self._folder
             index = (folder / worktree.INDEX).absolute()  # git works elsewhere
             without = [self._state_dir]
             self._snapshots[owner] = Snapshots(repository, index, without) if repository is not None else None
