@@ -68,6 +68,25 @@ def test_a_run_that_was_reopened_has_all_its_time_again() -> None:
     assert counted(parked, owned, r.RunFinished(outcome="failed"), r.RunReopened(), r.RunOwned(epoch=3), parked) == 1.0
 
 
+def test_a_record_from_before_the_reopening_is_no_time() -> None:
+    """An engine takes it in once the run was reopened; neither its time nor its kind counts again."""
+    times = (0.0, 10.0, 100.0, 8.0, 101.0, 103.0)
+    kinds = (
+        r.RunOwned(epoch=1),
+        r.RunFinished(outcome="failed"),
+        r.RunReopened(),
+        r.TurnFinished(turn="a#1", attempt=1),
+        r.RunOwned(epoch=2),
+        r.TurnStarted(turn="b#1", agent="b"),
+    )
+    time = OwnedTime()
+    for at, record in zip(times, kinds, strict=True):
+        time.apply(replace(record, at=at))
+
+    assert (time.seconds, time.limited, time.waited) == (12.0, 2.0, 91.0)
+    assert time.until(105.0) == 14.0
+
+
 def test_before_the_first_record_nothing_has_passed() -> None:
     assert OwnedTime().until(5_000.0) == 0.0
 
