@@ -25,6 +25,7 @@ from types import CodeType, FrameType
 
 import coterie
 from coterie.base import file_fingerprint
+from coterie.history.journal import writer
 from coterie.interfaces.cli.team_file import plan_for_a_run
 from coterie.team.planning.loop import LoopGiven
 from coterie.team.planning.plan import AgentPlan, FlowPlan, Limits, Plan
@@ -284,6 +285,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", action="store_true", help="list the functions of each file as well")
     given = parser.parse_args(words)
+    writer.QUICK = float("inf")  # a slow disk makes commits in a thread, which takes other calls
     home, environment = os.getcwd(), dict(os.environ)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)

@@ -1,10 +1,9 @@
 """The running attempts of this process; each is a task, from its start to its one result."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -76,8 +75,6 @@ class _OnEvent:
 
 
 _CUT_OFF = ("interrupted", "lost", "shortage")
-Begin = Callable[["_OnEvent"], Coroutine[Any, Any, Session]]
-"""Starts an attempt, or continues it."""
 
 
 class Attempts:
@@ -106,13 +103,13 @@ class Attempts:
         self._inputs, self._accept, self._request_approval = inputs, inputs.accept, approvals.request
         self._stall_after = tree.options.stall_after
         self._tasks = OwnedTasks(queue)
+        self._are_ending = lambda: self._tasks.are_ending
         self._started = 0
         self.events = AttemptEvents()
 
     def start(self, attempt: Attempt) -> None:
         """Start *attempt*: a task that does nothing before the event loop turns."""
-        request = self._request(attempt)
-        self._go(attempt, lambda on_event: self._turns.start(self._placed(attempt, request), on_event))
+        self._go(attempt, self._request(attempt))
 
     async def find(self, attempt: Attempt, taken: float) -> Session | None:
         """Find the session of *attempt*, which an earlier owner started *taken* seconds ago; None if it is lost."""
@@ -139,13 +136,10 @@ class Attempts:
 
     def adopt(self, attempt: Attempt, session: Session) -> None:
         """Continue *attempt*, which was found."""
+        self._go(attempt, session)
 
-        async def found(on_event: _OnEvent) -> Session:
-            return session
-
-        self._go(attempt, found)
-
-    def _go(self, attempt: Attempt, begin: Begin) -> None:
+    def _go(self, attempt: Attempt, begin: Request | Session) -> None:
+        """Perform *attempt*, which *begin* asks for, or continues."""
         self.order(attempt.turn)
         attempt.live.attempts[attempt.name] = attempt
         attempt.task = self._tasks.start(partial(self._attempt, attempt, begin))
@@ -195,7 +189,7 @@ class Attempts:
         if await session.steer(text):
             self._queue.put(0, lambda: self._accept(live, delivered))
 
-    async def _attempt(self, attempt: Attempt, begin: Begin) -> None:
+    async def _attempt(self, attempt: Attempt, begin: Request | Session) -> None:
         """Perform *attempt*, and look at its work tree before and after it, if it is to be attested."""
         workspace, place, agent = self._workspace, attempt.key, attempt.agent
         attests = workspace.attests(place, agent)
@@ -220,14 +214,17 @@ class Attempts:
             if attests:
                 workspace.leave(place)
 
-    async def _result(self, attempt: Attempt, begin: Begin) -> Result:
+    async def _result(self, attempt: Attempt, begin: Request | Session) -> Result:
         """Await the result of *attempt*, and all that it said before."""
         reserved = None if self._tree.ledger.limits.max_cost is None else attempt.turn.reserved
         after = self._stall_after(attempt.agent)
         watch = self._tasks.start(partial(self._watch, attempt, after)) if after is not None else None
         try:
-            on_event = _OnEvent(self, attempt, reserved)
-            result = await ask(begin(on_event), partial(self._begun, attempt), lambda: self._tasks.are_ending)
+            if isinstance(begin, Request):
+                start = self._turns.start(self._placed(attempt, begin), _OnEvent(self, attempt, reserved))
+            else:
+                start = _found(begin)
+            result = await ask(start, partial(self._begun, attempt), self._are_ending)
         finally:
             if watch is not None:
                 watch.cancel()
@@ -448,6 +445,10 @@ class Attempts:
             rule=event.rule,
         )
         self._request_approval(live, asked, options.get("attention_timeout", ATTENTION_TIMEOUT))
+
+
+async def _found(session: Session) -> Session:
+    return session
 
 
 def _unless_left(result: Result, attested: TreeAttested | None) -> Result:

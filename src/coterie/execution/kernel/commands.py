@@ -1,6 +1,6 @@
 """The core's own commands, the effects that its shell performs, and which record carries out which command."""
 
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 import msgspec
 from msgspec import Struct
@@ -206,7 +206,7 @@ class Turn(Struct, kw_only=True, gc=False):
         return self.continues and self.steps > 0
 
 
-class Part(NamedTuple):
+class Part(Struct, frozen=True, gc=False):
     """A part of a prompt; a blank line separates it from the next.
 
     Attributes:

@@ -57,7 +57,7 @@ class CoreDuties(Protocol):
         """*text* without secrets."""
         return text
 
-    def outside(self, core: Fold, turn: Turn) -> tuple[str, ...]:
+    def outside(self, fold: Fold, turn: Turn) -> tuple[str, ...]:
         """The names of the parts of that prompt that the journal does not hold."""
         return ()
 

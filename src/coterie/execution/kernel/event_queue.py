@@ -113,40 +113,34 @@ class OwnedTasks:
 
     def __init__(self, queue: EventQueue) -> None:
         self._queue = queue
-        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        """Those that run, by their numbers."""
+        self._started = 0
         self.are_ending = False
 
     def start(self, work: Callable[[], Coroutine[Any, Any, object]]) -> asyncio.Task[None]:
         """Run *work* in a task that removes itself when done; `end` removes tasks cancelled before their first step."""
-        task = self._queue.make_task(self._do(work))
-        self._tasks[task] = None
+        self._started += 1
+        task = self._tasks[self._started] = self._queue.make_task(self._do(work, self._started))
         return task
 
     async def end(self) -> None:
         """Cancel all tasks, and wait until they have ended."""
         self.are_ending = True
         while self._tasks:
-            for task in self._tasks:
+            for task in self._tasks.values():
                 task.cancel()
-            for task in list(self._tasks):
+            for number, task in list(self._tasks.items()):
                 await asyncio.wait([task])
-                self._tasks.pop(task, None)
+                self._tasks.pop(number, None)
 
-    async def _do(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    async def _do(self, work: Callable[[], Coroutine[Any, Any, object]], number: int) -> None:
         try:
             await work()
         except Exception as error:
             self._queue.put(0, partial(_raise, error))
         finally:
-            self._leave()
-
-    def _leave(self) -> None:
-        try:
-            task = asyncio.current_task()
-        except RuntimeError:  # the task is dropped together with its loop
-            return
-        if task is not None:  # as it is where another loop's step drops it, such as a workflow that is evicted
-            self._tasks.pop(task, None)
+            self._tasks.pop(number, None)
 
 
 class ExternalReads(OwnedTasks):

@@ -213,9 +213,11 @@ class _Duties(CoreDuties):
 
     _live: DrivenRun
     """The run, once it is driven."""
+    outside = staticmethod(outside)
 
     def __init__(self, tree: RunTree, calling_off: CallingOff, writer: Writer) -> None:
         self._tree, self._calling_off, self._writer = tree, calling_off, writer
+        self._observers, self._watchers = tree.observers, tree.watchers
 
     def drive(self, live: DrivenRun) -> None:
         """Serve *live* from now on."""
@@ -224,10 +226,9 @@ class _Duties(CoreDuties):
     def append(self, record: Record) -> None:
         """Append *record* to the journal, and show it to watchers at once; observers see it once it is durable."""
         self._writer.append((record,))
-        observers = self._tree.observers
-        if observers.observe or type(record) in observers.of:
+        if self._observers.observe or type(record) in self._observers.of:
             self._live.unseen.append(record)
-        for watcher in self._tree.watchers:
+        for watcher in self._watchers:
             watcher(self._live.run, record)
 
     def render(self, core: Fold, turn: Turn) -> tuple[str, Tail]:
@@ -242,10 +243,6 @@ class _Duties(CoreDuties):
         """*text* without the secrets of the tree."""
         secrets = self._tree.secrets
         return secrets.hide(text) if secrets.values else text
-
-    def outside(self, core: Fold, turn: Turn) -> tuple[str, ...]:
-        """The parts named by the kind, and the partial answer of an interrupted attempt."""
-        return outside(core, turn)
 
     def call_off(self, turn: Turn) -> Usage:
         """Call off the child run and the runs below it."""

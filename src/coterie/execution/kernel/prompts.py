@@ -9,7 +9,7 @@ of the prompt.
 
 import json
 from collections.abc import Iterable, Sequence
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
 from coterie.agents.backends.base import NO_TAIL, AttemptRef, Tail, history_text, thread_text
@@ -83,7 +83,7 @@ def files_named(names: Iterable[str]) -> tuple[str, ...]:
 def render(fold: Fold, turn: Turn) -> tuple[str, Tail]:
     """The whole prompt of *turn*'s current attempt, and its end; see `parts_of`."""
     tail = tail_of(fold, turn)
-    return "\n\n".join(map(itemgetter(0), parts_of(fold, turn, tail))), tail
+    return "\n\n".join(map(attrgetter("text"), parts_of(fold, turn, tail))), tail
 
 
 def parts_of(fold: Fold, turn: Turn, tail: Tail) -> list[Part]:
@@ -146,8 +146,9 @@ def question(fold: Fold, turn: Turn) -> list[Part]:
     for name in agent.reads:
         if fold.latest.get(name) not in shown:
             parts += _read(fold, name, turn)
-    kind = fold.kind(ask.agent)
-    return [*parts, *(how_to_answer(agent.outputs, human=kind == "human") if kind != "topology" else ())]
+    if agent.outputs and (kind := fold.kind(ask.agent)) != "topology":
+        parts += how_to_answer(agent.outputs, human=kind == "human")
+    return parts
 
 
 def own_parts(agent: AgentPlan) -> list[Part]:

@@ -118,13 +118,15 @@ class RunTree:
 
     def pump_queued(self) -> None:
         """Pump the runs with a queued start, since there may be room for it now; of very many, few get a slot."""
-        is_full = self.ledger.is_full
+        is_full: bool | None = None
         for live in list(self.runs.values()):
             core = live.core
-            if core.queued and not (is_full and core.next_takes_a_slot):
-                busy = core.busy
-                self.pump(live)
-                is_full = self.ledger.is_full if core.busy != busy else is_full
+            if core.queued:
+                is_full = self.ledger.is_full if is_full is None else is_full
+                if not (is_full and core.next_takes_a_slot):
+                    busy = core.busy
+                    self.pump(live)
+                    is_full = is_full if core.busy == busy else None
 
     def _end(self, live: DrivenRun) -> None:
         """Call off the running turns of *live*, and end it once no run below it is left: the deepest run ends first."""
@@ -138,13 +140,12 @@ class RunTree:
         """The runs that have effects to perform, records to show, or attempts to reap, are not durable, or are over."""
         found = []
         for live in self.runs.values():
-            is_over = live.core.finished is not None and not live.parent_notified
             if (
                 live.outbox
                 or live.unseen
-                or is_over
                 or live.reap is not None
                 or not live.writer.is_durable(live.core.seq)
+                or (live.core.finished is not None and not live.parent_notified)
             ):
                 found.append(live)
         return found

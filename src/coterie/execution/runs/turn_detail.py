@@ -118,7 +118,7 @@ class TurnDetail(Struct, frozen=True, kw_only=True):
             "notes": notes_of(found),
             "prompt": question.prompt,
             "prompt_is_exact": question.same,
-            "parts": [part._asdict() for part in question.parts],
+            "parts": [msgspec.structs.asdict(part) for part in question.parts],
             "read_by": self.read_by,
             "gates": self.gates,
             "tools": self.tools,

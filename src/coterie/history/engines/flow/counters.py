@@ -25,10 +25,10 @@ class Counters:
         self._numbers: dict[str, int] = {}  # how many turns of each agent have numbers
         self._fired: dict[int, tuple[int, int]] = {}  # group -> (scope, firings within it)
 
-    def start_agent(self, agent: str) -> int:
-        """Count a start of *agent*, and return its number among all starts, from 1."""
-        self._started[agent] = start = self._started.get(agent, 0) + 1
-        return start
+    def start_agent(self, agent: str, turns: int = 1) -> int:
+        """Count a start of *agent*, and reserve the numbers of its *turns*, as `number` does."""
+        self._started[agent] = self._started.get(agent, 0) + 1
+        return self.number(agent, turns)
 
     def number(self, agent: str, turns: int = 1) -> int:
         """Reserve the numbers of so many *turns* of *agent*, and return the first."""

@@ -37,6 +37,8 @@ Arrows = tuple[str, tuple[str, ...]]
 """A group as records name it: its source and its targets."""
 
 _ENDS = (TurnFinished, TurnFailed, TurnCancelled)
+_HEARD = frozenset({*_ENDS, SetStarted, SetEnded, RunOwned, RunStarted})
+"""The records from which something follows."""
 
 
 class Decision(Struct, frozen=True, kw_only=True, gc=False):
@@ -127,7 +129,7 @@ class FlowEngine:
     def step(self, record: Record) -> Sequence[Command]:
         """Take *record* in, and return the commands that follow from it."""
         self._decided, self._commands = None, []
-        if self._over:
+        if self._over or type(record) not in _HEARD:
             return ()
         if isinstance(record, _ENDS):
             if (turn := self._turns.pop(record.turn, None)) is None:
@@ -152,8 +154,6 @@ class FlowEngine:
             self._rules = rules_of(self.name, record.engine_version)
             for node in self._entries:
                 self._ready.mark(node)
-        else:
-            return ()
         if not self._over and not (self._sets and any(one.closed for one in self._sets.values())):
             self._go_on()  # an end of a set is heard before anything else starts
         return self._commands
@@ -270,7 +270,6 @@ class FlowEngine:
         giver = self._latest.get(plan.agent, "") if plan.agent != RUN_INPUT else ""
         outputs = self._input if plan.agent == RUN_INPUT else self._outputs.get(plan.agent, {})
         items, name = outputs.get(plan.field), f"{plan.agent}.{plan.field}"
-        self._counters.start_agent(node)
         self._set_counts[node] += 1
         id = set_id(node, self._set_counts[node])
         fault = ""
@@ -283,7 +282,7 @@ class FlowEngine:
             return self._halt(by, at_fault=(giver or id,))
         assert items is not None
         opened = items[: plan.at_most]
-        one = OpenSet(id, node, plan, opened, self._counters.number(node, len(opened)))
+        one = OpenSet(id, node, plan, opened, self._counters.start_agent(node, len(opened)))
         one.inputs = tuple([self._latest[source] for source in sources])
         one.shown = tuple([self._latest[source] for source in sources if source != plan.agent])
         self._sets[id] = one
@@ -391,8 +390,7 @@ class FlowEngine:
             k, plan, value = turn.item, one.plan, one.items[turn.item]
             item = Item(set=one.id, k=k + 1, of=len(one.items), agent=plan.agent, field=plan.field, value=value)
         else:
-            self._counters.start_agent(turn.agent)
-            name = turn_id(turn.agent, self._counters.number(turn.agent))
+            name = turn_id(turn.agent, self._counters.start_agent(turn.agent))
         self._turns[name] = turn
         self._busy.add(turn.agent)
         instead_of = turn.node if turn.tried else ""
