@@ -2,15 +2,13 @@
 
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
-from msgspec import Struct, field
+from msgspec import field
 from msgspec.structs import replace
 
 from coterie.base.diagnostics import did_you_mean
 from coterie.errors import CoterieError, error_line
-from coterie.execution.kernel.run_exit import RunExit, Waiting
-from coterie.history.journal.records import NO_USAGE, Usage
+from coterie.execution.kernel.run_exit import RunExit
 from coterie.history.views.words import dollars
-from coterie.team.planning.plan import Limits
 from coterie.team.topology.typed.values import value_of
 
 EXIT_COMPLETED, EXIT_FAILED, EXIT_USAGE, EXIT_LIMIT, EXIT_WAITING, EXIT_INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -82,45 +80,20 @@ class NoResult:
         return f"<no result: the run {self._why}>"
 
 
-class Outcome(Struct, Generic[R], frozen=True, kw_only=True):
-    """How a run ended or stopped.
+class Outcome(RunExit, Generic[R], frozen=True, kw_only=True):
+    """How a run ended or stopped: the state in which its owner left it, and what a program or a shell does with that.
 
     Attributes:
         result: A dictionary with `text` and `outputs`; for a typed flow, the value that its exit returned.
-        status: `completed`, `failed`, or `stopped` (it can be resumed).
-        reason: Why it failed or stopped.
-        until: When the quota opens that the stopped run waits for, in Unix seconds; 0: it waits for none.
-        exit: The corresponding exit status.
-        waited: Total seconds between stops and resumes.
-        seconds: Total seconds that the run was owned; *usage* is the sum of its attempts, parallel or not.
-        waiting: The open questions to humans.
+        exit: The corresponding exit status: 1 also after a flow that ended since a condition read nothing (*unread*).
         overshoot: The amount by which running attempts exceeded the budget after it was reached; empty if they did not.
         notices: Further notices: where the work is, which notification failed.
-        iterations: How many iterations a loop has begun; None: the run is not a loop.
-        missing: Values that conditions of a flow read but no turn gave, as `agent.output`.
-        unread: Turns after which a flow ended because a condition read nothing; the exit status is then 1.
-        limits: The limits that were in force; a resume keeps them.
-        way_on: How a failed run can be continued: `retry` (failed turns ended it), `fork` (the engine decided to fail
-            it) or `merge` (its work is not merged yet); empty: only by starting again.
     """
 
-    run: str
-    status: str
-    reason: str = ""
     result: R = field(default_factory=RunResult)  # type: ignore[assignment]  # for a run without a typed result
     exit: int = EXIT_COMPLETED
-    usage: Usage = NO_USAGE
-    seconds: float = 0.0
-    waited: float = 0.0
-    waiting: tuple[Waiting, ...] = ()
     overshoot: str = ""
     notices: tuple[str, ...] = ()
-    iterations: int | None = None
-    missing: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
-    until: float = 0.0
-    limits: Limits = Limits()
-    way_on: str = ""
 
 
 def typed(outcome: Outcome, type_: Any, exit: str) -> Outcome[Any]:

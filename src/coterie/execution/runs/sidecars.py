@@ -26,6 +26,7 @@ class ShellServices:
         self.run, self.turns, self.clock = run, turns, clock
         self.core, self.events = shell.runs[run].core, shell.events
         self._shell = shell
+        self.expect, self.arrived, self.defer_sync = shell.expect, shell.arrived, shell.defer_sync
 
     @property
     def secrets(self) -> Secrets:
@@ -73,18 +74,6 @@ class ShellServices:
             self.write(finished, source)
 
         self.post(finish)
-
-    def defer_sync(self, turns: int) -> None:
-        """Let other tasks run for up to *turns* turns of the event loop before the next sync, to share it."""
-        self._shell.defer_sync(turns)
-
-    def expect(self) -> None:
-        """Keep the run alive even if nothing in it runs, until `arrived` is called."""
-        self._shell.expect()
-
-    def arrived(self) -> None:
-        """Undo one `expect`: the run may end again when nothing in it runs."""
-        self._shell.arrived()
 
 
 class Sidecars:
