@@ -69,6 +69,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    import review  # by its name, under which a resumed run finds the functions
-
-    asyncio.run(review.main())
+    asyncio.run(main())

@@ -87,6 +87,4 @@ async def main(question: str = QUESTION) -> None:
 
 
 if __name__ == "__main__":
-    import research  # by its name, under which a resumed run finds the functions
-
-    asyncio.run(research.main(*sys.argv[1:]))
+    asyncio.run(main(*sys.argv[1:]))

@@ -39,7 +39,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], str]] = [
         lambda: agent(closure()),
         "inner cannot be an agent, since a resumed run must find it by module and ",
     ),
-    ("the program itself", lambda: agent(main_function()), "itself defines it: move it to a module"),
+    ("the program itself", lambda: agent(main_function()), "itself defines it, which cannot be imported under"),
     ("a class of a function", lambda: agent("x", closure(inner_class=True)), "it is defined inside another function"),
     ("a built-in function", lambda: agent(len), "an agent is a function or `async def`, not <built-in function len>"),
     ("*args", lambda: agent(functions.star), "star() has the parameter *args: str: an agent's parameters are read by"),

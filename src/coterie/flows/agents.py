@@ -28,7 +28,7 @@ from coterie.team.topology.model import Action, Agent, Gate, Human, Topology
 from coterie.team.topology.patterns.configs import Config, Natural
 from coterie.team.topology.patterns.kinds import read_config
 from coterie.team.topology.typed.flow import TypedFlow
-from coterie.team.topology.typed.functions import Signature, folder_of, path_of, signature_of
+from coterie.team.topology.typed.functions import Signature, folder_of, module_of, path_of, signature_of
 from coterie.team.topology.typed.values import RESULT, TypedOutputs, as_outputs, outputs_of
 
 if TYPE_CHECKING:
@@ -514,7 +514,7 @@ def _read(read: Any) -> str:
 def _tool(tool: str | Callable[..., Any]) -> str:
     if isinstance(tool, str):
         return tool
-    path = f"{getattr(tool, '__module__', '')}:{getattr(tool, '__qualname__', '')}"
+    path = f"{module_of(tool)}:{getattr(tool, '__qualname__', '')}"
     if "<" in path or path.startswith((":", "__main__:")) or path.endswith(":"):
         raise UsageError(f"{tool!r} cannot be found by its name in a run: put it at the top level of a module")
     return path

@@ -13,9 +13,7 @@ again from the beginning, with the recorded answers, so it must ask the same que
 """
 
 import inspect
-import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
-from pathlib import Path
 from random import Random
 from typing import Any, Literal, TypeVar, overload
 
@@ -28,7 +26,7 @@ from coterie.history.engines.questions import AgentFailed, AgentResult, Together
 from coterie.history.journal.records import SleepEnded, TurnFinished
 from coterie.team.topology.model import Gate
 from coterie.team.topology.patterns.model import Pattern, Slot
-from coterie.team.topology.typed.functions import folder_of, signature_of
+from coterie.team.topology.typed.functions import folder_of, module_of, signature_of
 from coterie.team.topology.typed.program import TypedProgram
 
 T = TypeVar("T")
@@ -104,12 +102,10 @@ def _path(function: Callable[..., Any]) -> str:
     """
     if not inspect.iscoroutinefunction(function):
         raise UsageError(f"a program is an `async def`, @program(agents=[…], max_turns=…), not {shorten(function)}")
-    name, module = function.__qualname__, function.__module__
+    name = function.__qualname__
     if "." in name:
         raise UsageError(f"{function.__name__} is a program, which another process must find: move it to the top level")
-    if module == "__main__" and (file := getattr(sys.modules["__main__"], "__file__", None)):
-        module = Path(file).stem
-    return f"{module}:{name}"
+    return f"{module_of(function)}:{name}"
 
 
 class _Several:

@@ -37,14 +37,32 @@ def is_context(type_: Any) -> bool:
     return bool(getattr(type_, "is_context_of_a_turn", False))
 
 
+def module_of(function: Callable[..., Any]) -> str:
+    """The name by which another process imports the module of *function*.
+
+    The file that is run is the module of its name in this process as well: nothing in it is executed twice. It is
+    `__main__` only where no other process could import it: a program that is typed in, or has the name of a library.
+    """
+    module, main = getattr(function, "__module__", None) or "", sys.modules["__main__"]
+    if module != "__main__":
+        return module
+    spec, file = getattr(main, "__spec__", None), Path(getattr(main, "__file__", None) or "")
+    name = spec.name if spec is not None else file.stem
+    if spec is None and (file.suffix != ".py" or not name.isidentifier() or name in sys.stdlib_module_names):
+        return module
+    known = sys.modules.setdefault(name, main)
+    return name if getattr(known, "__file__", None) == getattr(main, "__file__", None) else module
+
+
 def path_of(function: Callable[..., Any]) -> str:
     """The path by which a resumed run finds *function*, or a class: `module:name`.
 
     Raises:
-        UsageError: If it cannot be found by a path: a lambda, a closure, a method, or a function of `__main__`.
+        UsageError: If it cannot be found by a path: a lambda, a closure, a method, or a function of a program that
+            another process cannot import.
     """
     name = getattr(function, "__qualname__", repr(function))
-    module = getattr(function, "__module__", None) or ""
+    module = module_of(function)
     if not isinstance(function, FunctionType | type):
         raise UsageError(
             f"an agent is a function or `async def`, not {function!r}; for a class write agent(NAME, CLASS)"
@@ -59,8 +77,8 @@ def path_of(function: Callable[..., Any]) -> str:
     elif module == "__main__":
         file = Path(getattr(sys.modules["__main__"], "__file__", None) or "the program")
         why = (
-            f"{file.name} itself defines it: move it to a module, a file agents.py for example, and import it from "
-            f"there, `from agents import {name}`"
+            f"{file.name} itself defines it, which cannot be imported under its name: move it to a module, a file "
+            f"agents.py for example, and import it from there, `from agents import {name}`"
         )
     elif getattr(sys.modules.get(module), name, None) is not function:
         why = f"{module}.{name} is something else: give the agent the function that the module has under that name"
@@ -74,7 +92,7 @@ def folder_of(function: Callable[..., Any]) -> str:
     file = getattr(sys.modules.get(function.__module__), "__file__", None)
     if file is None:
         return ""
-    return str(Path(file).resolve().parents[function.__module__.count(".")])
+    return str(Path(file).resolve().parents[module_of(function).count(".")])
 
 
 def signature_of(function: Callable[..., Any]) -> Signature:
