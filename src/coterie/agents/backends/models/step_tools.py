@@ -45,6 +45,8 @@ class RecordedTools(WrapperToolset[None]):
         except Exception as error:  # a server is a foreign program: it may answer anything
             reason = self.secrets.hide(f"{type(error).__name__}: {error}")
             raise Unusable(f"the MCP server {self.server!r} gives no list of tools: {cut(reason)}") from error
+        if not self.server:
+            return found  # the library has described the functions itself
         offered = {}
         for name, tool in found.items():
             if why := unusable(tool.tool_def, getattr(ctx.model, "profile", {})):
