@@ -14,7 +14,7 @@ from coterie.team.formats import read_text
 from coterie.team.formats.at.layout import format_text
 from coterie.team.formats.at.writer import to_at
 from coterie.team.planning import plan
-from coterie.team.planning.plan import FlowPlan, MappedFlowPlan, from_json, to_json
+from coterie.team.planning.plan import ChunkedFlowPlan, FlowPlan, MappedFlowPlan, from_json, to_json
 
 ASKED: list[str] = []
 
@@ -64,6 +64,23 @@ def test_a_mapped_exit_gives_a_list_of_the_runs_own_list() -> None:
             result_of(team, given)
 
 
+def several(files: list[str]) -> str:
+    return "".join(files)
+
+
+def test_an_item_may_be_several_of_the_list() -> None:
+    """The last one is shorter; a function may call them by the name of the list."""
+    join = coterie.agent(several)
+    team = coterie.flow("join", [join], [join.each("files", by=2, at_most=2)], result=[join])
+
+    assert result_of(team, {"files": ["a", "b", "c"]}) == ["ab", "c"]
+    assert result_of(team, {"files": []}) == []
+    with pytest.raises(UsageError, match="has 3 lists of up to 2 items, but 'several' takes at most 2"):
+        result_of(team, {"files": ["x"] * 5})
+    with pytest.raises(UsageError, match="whole numbers from 1"):
+        join.each("files", by=0, at_most=2)
+
+
 def test_the_result_says_whether_it_is_a_list() -> None:
     """Type checkers cannot see which agent is mapped, so the flow is told; the other form is refused."""
     shout = coterie.agent(by_singular)
@@ -94,7 +111,7 @@ topology review : [pipeline, fan-out] {
   agent checker { model: sonnet }
   agent writer { model: sonnet }
   flow {
-    checker [each input.words, at-most 9]
+    checker [each input.words by 3, at-most 9]
     scout -> [reader, writer] [max 2, each scout.files, at-most 5, at-once 2, on-more first, tolerate 9%, EARLY]
     reader -> writer [when all reader.verdict == ok, each scout.files, at-most 5, at-once 2, on-more first, tolerate 9%]
   }
@@ -118,7 +135,7 @@ def test_files_are_read_formatted_and_written_again() -> None:
     assert format_text(formatted) == formatted
     assert again.flow == found.topology.flow == written.flow
     assert [str(one) for one in again.flow.each] == [
-        "each input.words, at-most 9",
+        "each input.words by 3, at-most 9",
         *["each scout.files, at-most 5, at-once 2, on-more first, tolerate 9%"] * 3,
     ]
 
@@ -135,9 +152,14 @@ def test_a_plan_with_maps_has_a_tag_of_its_own_and_one_without_is_as_before() ->
     """Releases that do not know maps refuse it."""
     made = plan(read_text(TEXT.replace(", EARLY", "")).topology)[0]  # type: ignore[arg-type]
     assert made is not None
-    assert isinstance(made.coordination, MappedFlowPlan)
+    assert isinstance(made.coordination, ChunkedFlowPlan)
     assert from_json(to_json(made)) == made
-    assert b'"engine":"flow-each"' in to_json(made)
+    assert b'"engine":"flow-each-by"' in to_json(made)
+    single = plan(read_text(TEXT.replace(", EARLY", "").replace(" by 3", "")).topology)[0]  # type: ignore[arg-type]
+    assert single is not None
+    assert isinstance(single.coordination, MappedFlowPlan)
+    assert b'"engine":"flow-each"' in to_json(single)
+    assert b'"by"' not in to_json(single)
 
     plain = plan(read_text("topology t : [pipeline] {\n agent a { model: x }\n flow { a }\n}\n").topology)[0]  # type: ignore[arg-type]
     assert plain is not None

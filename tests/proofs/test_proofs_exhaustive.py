@@ -83,7 +83,7 @@ def test_a_proof_is_what_the_engine_does(part: int) -> None:
 def with_any_input(plan: Plan, most: int) -> Everything:
     """All that *plan* can do with the lists of any size in its input."""
     assert isinstance(plan.coordination, FlowPlan)
-    of_input = [one.at_most for one in plan.coordination.maps.values() if one.agent == "input"]
+    of_input = [one.at_most * (one.by or 1) for one in plan.coordination.maps.values() if one.agent == "input"]
     found: list[Everything] = []
     for size in range(max(of_input, default=0) + 1):
         found.append(everything(plan, most, {"l": list(range(size))}))

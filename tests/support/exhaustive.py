@@ -153,7 +153,7 @@ class _Walk:
         of_node = [one for one in self.flow.maps.values() if one.agent == node]
         if not of_node or node in self.flow.maps:
             return [{"l": []} if of_node else {}]
-        return [{"l": list(range(n))} for n in range(max(one.at_most for one in of_node) + 1)]
+        return [{"l": list(range(n))} for n in range(max(one.at_most * (one.by or 1) for one in of_node) + 1)]
 
     def note(self, decision: Decision | None) -> None:
         if decision is None:

@@ -168,6 +168,11 @@ class Simulator:
         how = self.plan.maps[node]
         values = self.given if how.agent == "input" else self.outputs.get(how.agent, {})
         items = values.get(how.field)
+        if isinstance(items, list) and how.by:
+            rest, items = items, []
+            while rest:
+                items.append(rest[: how.by])
+                rest = rest[how.by :]
         self.set_numbers[node] += 1
         self.starts[node] += 1
         id = f"{node}@{self.set_numbers[node]}"

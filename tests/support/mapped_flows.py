@@ -30,6 +30,7 @@ def random_mapped_flow(seed: int) -> tuple[FlowPlan, dict[str, AgentPlan], dict[
         name: MapPlan(
             agent="input" if name == "a" or dice.random() < 0.3 else dice.choice(names[: names.index(name)]),
             field="l",
+            by=dice.choice([None, None, 2, 3]),
             at_most=dice.choice([2, 4, 4]),
             at_once=dice.choice([None, 1, 2]),
             on_more=dice.choice(["fail", "first", "first"]),

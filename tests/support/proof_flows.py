@@ -60,6 +60,7 @@ def _map(dice: random.Random, name: str, earlier: list[str]) -> MapPlan:
     return MapPlan(
         agent=dice.choice([*earlier, *earlier, *earlier, "input"]),
         field="l",
+        by=dice.choice([None, None, None, 2]),
         at_most=dice.choice([1, 2, 2]),
         at_once=dice.choice([None, 1, 2]),
         on_more=dice.choice(["fail", "first"]),

@@ -206,6 +206,7 @@ class Arrows(Struct, frozen=True):
         items: OutputRef | str,
         *,
         at_most: int,
+        by: int | None = None,
         at_once: int | None = None,
         on_more: str = "fail",
         tolerate: int | str | None = None,
@@ -218,14 +219,15 @@ class Arrows(Struct, frozen=True):
         Args:
             items: A list output of an agent, or the name of a list in the run's input.
             at_most: How many items there may be.
+            by: How many neighbours in the list an item is, a list of them; a function may call it as the list itself.
             at_once: How many run at once; None: as many as the run allows.
             on_more: What happens with a longer list: `fail`, or `first` to take its first items.
             tolerate: How many items may fail, as a number or a share, `"10%"`.
             until: A comparison with `any` on the target; an item for which it holds ends the others.
         """
-        counts = (at_most, 1 if at_once is None else at_once)
+        counts = (at_most, 1 if by is None else by, 1 if at_once is None else at_once)
         if any(not isinstance(n, int) or isinstance(n, bool) or n < 1 for n in counts):
-            raise UsageError("at_most and at_once of each() are whole numbers from 1")
+            raise UsageError("at_most, by and at_once of each() are whole numbers from 1")
         if on_more not in ("fail", "first"):
             raise UsageError(f"on_more of each() is 'fail' or 'first', not {on_more!r}")
         is_share = isinstance(tolerate, str) and re.fullmatch(r"(\d{1,2}|100)%", tolerate) is not None
@@ -236,8 +238,8 @@ class Arrows(Struct, frozen=True):
             raise UsageError("until of each() is a comparison of the target's items: reader.found.any == True")
         if not isinstance(items, OutputRef | str):
             raise UsageError(f"each() takes an output, scout.files, or the name of a list in the input, not {items!r}")
-        how = {"at_most": at_most, "at_once": at_once, "on_more": on_more, "tolerate": tolerate, "until": until}
-        return replace(self, mapped={"items": items, **how})
+        how = {"at_most": at_most, "by": by, "at_once": at_once, "on_more": on_more}
+        return replace(self, mapped={"items": items, "tolerate": tolerate, "until": until, **how})
 
     def __bool__(self) -> NoReturn:
         raise UsageError("an arrow has no truth value: separate the statements of a flow by commas")

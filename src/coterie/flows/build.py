@@ -118,7 +118,7 @@ def flow(
         if isinstance(one, Arrows):
             each += tuple(one.maps(len(groups)))
             groups += tuple(one.groups())
-    items = {one.node: ("item", singular(_word(one.field))) for one in each}
+    items = {one.node: ("item", (singular if one.by is None else str)(_word(one.field))) for one in each}
     if result is not None and is_list != (result.flow_name in items):
         exit = result.flow_name
         why = "works once" if is_list else "works on each item of a list, and gives a list"

@@ -131,7 +131,7 @@ def _values(shape: FlowShape, node: int, wanted: Wanted, watch: Watch) -> Iterab
         return [(some_value(wanted), 0)] if wanted.declared else [(MISSING, 0)]
     constants = [condition.value for condition in reading.values()] + list(seen.constants if seen else ())
     found: dict[Hashable, tuple[Any, int]] = {}
-    sizes = [condition.size for condition in reading.values() if isinstance(condition, ListSize)]
+    sizes = [one.size * (one.by or 1) for one in reading.values() if isinstance(one, ListSize)]
     lists = [sample_list(wanted.schema or {}, size) for size in sizes]
     for value in lists or representatives(wanted, constants):
         if value is MISSING:

@@ -139,6 +139,9 @@ def _why(plan: Plan, flow: FlowPlan, name: str, one: MapPlan) -> str:
         return f"a set of {name!r} may end early"
     if any(shape.agent(agent).child is not None for agent in agents):
         return f"the items of {name!r} are done by a team"
+    same = {other.by for other in flow.maps.values() if (other.agent, other.field) == (one.agent, one.field)}
+    if len(same) > 1 or (one.by is not None and one.agent in flow.maps):
+        return f"{name!r} takes several of {one.agent}.{one.field} at once, which are counted in another way elsewhere"
     elsewhere = {other for n, agents in enumerate(shape.chains) if n != node for other in agents}
     elsewhere |= {other for n in shape.maps if n != node for other in shape.set_agents(n)}
     if not elsewhere.isdisjoint(agents):

@@ -13,7 +13,9 @@ from coterie.team.topology.conditions import Condition
 
 
 class ListSize(Struct, frozen=True):
-    """The condition that the list which a node is mapped over has *size* items; a mapped *agent* has one for each item.
+    """The condition that the list which a node is mapped over, *by* so many, has *size* items.
+
+    A mapped *agent* has one for each item.
 
     It is one of the conditions of a flow, though no arrow has it: the sets that start later depend on it.
     """
@@ -21,6 +23,7 @@ class ListSize(Struct, frozen=True):
     agent: str
     field: str
     size: int
+    by: int | None = None
     over: str = ""
 
     @property
@@ -30,7 +33,7 @@ class ListSize(Struct, frozen=True):
 
     def holds(self, actual: Any) -> bool:
         """Whether *actual* is such a list."""
-        return isinstance(actual, list) and len(actual) == self.size
+        return isinstance(actual, list) and -(-len(actual) // (self.by or 1)) == self.size
 
     compares = holds
 
@@ -145,7 +148,7 @@ class FlowShape:
         known = {c.size: n for n, c in enumerate(self.conditions) if _is_of(c, one)}
         for size in sorted(sizes - known.keys()):
             known[size] = len(self.conditions)
-            self.conditions.append(ListSize(one.agent, one.field, size))
+            self.conditions.append(ListSize(one.agent, one.field, size, one.by))
         return known
 
     @cached_property

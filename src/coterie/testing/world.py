@@ -219,7 +219,8 @@ class World:
         found: dict[str, list[str]] = {}
         for one in self.plan.flow.maps.values() if self.plan.flow is not None else ():
             if one.agent == RUN_INPUT:
-                most = min(one.at_most, len(found.get(one.field, range(one.at_most))))
+                longest = one.at_most * (one.by or 1)
+                most = min(longest, len(found.get(one.field, range(longest))))
                 found[one.field] = sample_list({}, random.Random(f"{self.seed} {one.field}").randint(0, most))
         return found
 
@@ -228,7 +229,9 @@ class World:
         path = self._agents_above(run)
         if path not in self._longest:
             flow = self.plan_of(run).flow
-            self._longest[path] = {one.field: one.at_most for one in flow.maps.values()} if flow is not None else {}
+            self._longest[path] = (
+                {one.field: one.at_most * (one.by or 1) for one in flow.maps.values()} if flow is not None else {}
+            )
         return self._longest[path]
 
     def _agents_above(self, run: str) -> str:

@@ -186,6 +186,31 @@ def test_an_item_of_the_input_is_not_given_the_whole_list() -> None:
     assert '["aa", "bb"]' in last
 
 
+def test_an_item_of_several_says_which_they_are() -> None:
+    """In the prompt; a program has them in its variable, and people call them by their place."""
+    plan = mapped(review(), reader=MapPlan(agent="scout", field="files", by=3, at_most=2))
+    stage = Stage(plan, cast())
+
+    assert stage.start().status == "completed"
+
+    first, last = (asked for asked in stage.cast.asked if asked.agent.name == "reader")
+    assert '# Items 1 to 3 of 4\n\n~~~text\n["a","b","c"]\n~~~' in first.prompt
+    assert "# Item 4 of 4" in last.prompt
+    assert last.env["COTERIE_ITEM"] == '["d"]'
+    starts = [one for one in stage.records(TurnStarted) if one.agent == "reader"]
+    assert [(one.item, one.item_name) for one in starts] == [((1, 2), "1 to 3"), ((2, 2), "4")]
+
+
+def test_too_many_of_several_fail_the_turn_that_gave_them() -> None:
+    """Or the first ones count."""
+    for on_more, status in (("fail", "failed"), ("first", "completed")):
+        how = MapPlan(agent="scout", field="files", by=1, at_most=3, on_more=on_more)
+        stage = Stage(mapped(review(), reader=how), cast())
+        assert stage.start().status == status
+    [started] = stage.records(SetStarted)
+    assert (started.items, started.found) == (3, 4)
+
+
 # -- a set, and an item of it, by name ---------------------------------------------------------------------------------
 
 

@@ -40,6 +40,7 @@ def labels(text: str) -> list[str]:
         ("flow { writer -> reviewer [max 3, ‸] }", ["per", "on-max", "each", "race"]),
         ("flow { writer -> reviewer [each writer.l, ‸] }", ["at-most", "at-once", "on-more", "tolerate", "until"]),
         ("flow { writer -> reviewer [‸, per run] }", ["when", "max", "race"]),
+        ("flow { writer -> reviewer [each writer.l ‸] }", ["by"]),
         ("flow { writer -> reviewer [each writer.l, at-most 5, on-more ‸] }", ["fail", "first"]),
         ("flow { writer -> reviewer [each writer.l, until ‸] }", ["any"]),
         ("flow { writer -> reviewer [each writer.l, until any ‸] }", ["writer", "reviewer"]),

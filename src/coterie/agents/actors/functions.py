@@ -185,7 +185,8 @@ def _given(name: str, type_: Any, context: Mapping[str, Any]) -> tuple[bool, Any
     try:
         if name == PROMPT:
             return True, converted(values["prompt"], type_)
-        if "item" in context and name in ("item", singular(_word(context["item_of"]))):
+        items = _word(context.get("item_of", ""))
+        if "item" in context and name in ("item", items if "items" in context else singular(items)):
             return True, converted(context["item"], type_)
         own = [*reversed(context.get("inputs", ())), *context.get("reads", ())]
         for found, value in (

@@ -68,9 +68,11 @@ def hash_of(item: Item) -> str:
 def name_of(item: Item, hide: Callable[[str], str]) -> str:
     """What people call *item*: a text or number itself, an object by its `name`, `id` or `path`; empty if it has none.
 
+    Several neighbours are called by their place in the list.
+
     It is one line, shortened if it is long, and without what *hide* takes away.
     """
-    value = item.value
+    value = item.within or item.value
     if isinstance(value, dict):
         value = next((value[key] for key in ("name", "id", "path") if isinstance(value.get(key), str | int)), None)
     if value is None or isinstance(value, list):
@@ -93,8 +95,11 @@ def as_input(item: Item | None) -> dict[str, Any]:
 
 
 def as_data(item: Item) -> dict[str, Any]:
-    """What a program and a function get of their *item*: `item`, and the name of its list as `item_of`."""
-    return {"item": item.value, "item_of": item.field}
+    """What a program and a function get of their *item*: `item`, and the name of its list as `item_of`.
+
+    Several neighbours have their place in the list as `items`, such as `21 to 30`.
+    """
+    return {"item": item.value, "item_of": item.field} | ({"items": item.within} if item.within else {})
 
 
 def as_variables(item: Item) -> dict[str, str]:

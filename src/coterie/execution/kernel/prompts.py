@@ -138,7 +138,8 @@ def question(fold: Fold, turn: Turn) -> list[Part]:
     agent = fold.agents.get(ask.role) or AgentPlan(name=ask.agent)
     parts = [*own_parts(agent), *task_parts(_input(fold, ask))]
     if ask.item is not None:
-        head = f"# Item {ask.item.k} of {ask.item.of}"
+        which, of = (ask.item.within, ask.item.total) if ask.item.total else (str(ask.item.k), ask.item.of)
+        head = f"# Item{'s' * (' ' in which)} {which} of {of}"
         parts.append(Part(f"{head}\n\n{fenced(items.text_of(ask.item))}", "item"))
     shown = inputs(fold, turn)
     for result in shown:

@@ -34,6 +34,7 @@ __all__ = [
 KINDS: dict[str, str | type[Kind]] = {
     "flow": "coterie.execution.kinds.flow:FlowKind",
     "flow-each": "coterie.execution.kinds.flow:FlowKind",
+    "flow-each-by": "coterie.execution.kinds.flow:FlowKind",
     "loop": "coterie.execution.kinds.loop:LoopKind",
     "pattern": "coterie.execution.kinds.pattern:PatternKind",
     "program": "coterie.execution.kinds.program:ProgramKind",

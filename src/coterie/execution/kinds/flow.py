@@ -40,9 +40,9 @@ class FlowKind(Kind):
                 what = "is not a list" if one.field in given else "is missing"
                 hint = f"give it with --input '{one.field}:=[\"…\"]'"
                 raise UsageError(f"{node!r} works on each input.{one.field}, which {what}; {hint}")
-            if len(items) > one.at_most and one.on_more != "first":
+            if (found := len(one.items(items))) > one.at_most and one.on_more != "first":
                 raise UsageError(
-                    f"input.{one.field} has {len(items)} items, but {node!r} takes at most {one.at_most}; raise "
+                    f"input.{one.field} has {one.said(found)}, but {node!r} takes at most {one.at_most}; raise "
                     "at-most, or write on-more first"
                 )
 

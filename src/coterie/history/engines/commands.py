@@ -24,6 +24,7 @@ class Item(Struct, frozen=True, kw_only=True, gc=False):
         k: Its number, from 1, of *of* items.
         agent: The agent that gave the list; `input`: it is in the run's input.
         field: The name of the list.
+        total: If it is several neighbours in the list, how long that is, and how many are *before* them; else 0.
     """
 
     set: str
@@ -32,6 +33,14 @@ class Item(Struct, frozen=True, kw_only=True, gc=False):
     agent: str
     field: str
     value: Any
+    before: int = 0
+    total: int = 0
+
+    @property
+    def within(self) -> str:
+        """Its place in the list, `21 to 30`, or `31` of one that is left over; empty if it is no list of neighbours."""
+        first, last = self.before + 1, self.before + len(self.value) if self.total else 0
+        return f"{first} to {last}" if first < last else str(last or "")
 
 
 class Ask(Struct, frozen=True, kw_only=True, gc=False):

@@ -135,6 +135,8 @@ class _Proposer:
                 yield from (*nodes, self._of("input", Sort.Keyword, "the run's input"))
             case ["each", _, "."]:
                 yield from (self._of(one.name, Sort.Property, _type(one)) for one in self._lists(words[0].text))
+            case ["each", _, ".", _]:
+                yield self._of("by", Sort.Keyword, "several items at once, as a list")
             case ["per"]:
                 yield self._of("run", Sort.EnumMember, "one count for the whole run")
                 yield self._of("phase", Sort.EnumMember, "a separate count for each phase")

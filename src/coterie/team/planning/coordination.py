@@ -10,6 +10,7 @@ from msgspec import Struct
 OWN_KINDS = {
     "flow": "coterie.team.planning.plan",
     "flow-each": "coterie.team.planning.plan",
+    "flow-each-by": "coterie.team.planning.plan",
     "loop": "coterie.team.planning.loop",
     "pattern": "coterie.team.planning.pattern",
     "program": "coterie.team.planning.program",

@@ -4,7 +4,7 @@ Plans are stored in journals and sent to workers, so they are `msgspec.Struct`s 
 `coterie.team.planning.plan()` makes them; engines and the core of a run only read them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -119,6 +119,7 @@ class MapPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         agent: The agent whose output *field* is the list; `input` for a value of the run's input.
+        by: How many neighbours in the list an item is, itself a list then; None: one, itself.
         at_once: How many items run at once; None: the run's `max_parallel`.
         on_more: What happens with more than *at_most* items: `fail`, or `first` to take the first ones.
         tolerate: How many items may fail: a number, or `10%` of the set's items, rounded down; None: none.
@@ -127,11 +128,20 @@ class MapPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     agent: str
     field: str
+    by: int | None = None
     at_most: int
     at_once: int | None = None
     on_more: str = "fail"
     tolerate: int | str | None = None
     until: Condition | None = None
+
+    def items(self, found: Sequence[Any]) -> Sequence[Any]:
+        """The items of a set that is given the list *found*."""
+        return found if self.by is None else [found[n : n + self.by] for n in range(0, len(found), self.by)]
+
+    def said(self, items: int) -> str:
+        """How many *items* there are, in words."""
+        return f"{items} items" if self.by is None else f"{items} lists of up to {self.by} items"
 
     def tolerated(self, items: int) -> int:
         """How many of *items* may end as null."""
@@ -166,6 +176,10 @@ class FlowPlan(Coordination, frozen=True, kw_only=True, omit_defaults=True, dict
 
 class MappedFlowPlan(FlowPlan, frozen=True, kw_only=True, omit_defaults=True, dict=True, tag="flow-each"):
     """A flow with mapped nodes. Releases that do not know maps refuse its tag, instead of running the nodes once."""
+
+
+class ChunkedFlowPlan(FlowPlan, frozen=True, kw_only=True, omit_defaults=True, dict=True, tag="flow-each-by"):
+    """A flow with nodes that are mapped over several items at once; the same holds for its tag."""
 
 
 NO_LIMIT = -1

@@ -20,7 +20,7 @@ from coterie.team.planning.extension import Report, read_extension
 from coterie.team.planning.files import find
 from coterie.team.planning.maps import share_files
 from coterie.team.planning.notes import sentences
-from coterie.team.planning.plan import AgentPlan, FlowPlan, MappedFlowPlan, MapPlan, Plan
+from coterie.team.planning.plan import AgentPlan, ChunkedFlowPlan, FlowPlan, MappedFlowPlan, MapPlan, Plan
 from coterie.team.planning.safety import not_enforced
 from coterie.team.topology.checks import check
 from coterie.team.topology.checks.composition import unusable
@@ -297,7 +297,8 @@ def _coordination(topology: Topology, flow: Flow) -> FlowPlan:
     gated = gates.insert(flow, standing)
     spelling = _Spelling(topology)
     maps = {one.node: spelling.of_map(one) for one in reversed(flow.each)}
-    made = MappedFlowPlan if maps else FlowPlan
+    is_chunked = any(one.by is not None for one in maps.values())
+    made = ChunkedFlowPlan if is_chunked else MappedFlowPlan if maps else FlowPlan
     return made(
         mentions=gated.mentions,
         groups=tuple([replace(one, when=spelling.of(one.when), span=None, spans={}) for one in gated.groups]),
@@ -321,6 +322,7 @@ class _Spelling:
         return MapPlan(
             agent=one.agent,
             field=one.field if one.agent == RUN_INPUT else self._field(one.agent, one.field),
+            by=one.by,
             at_most=one.at_most or 0,
             at_once=one.at_once,
             on_more=one.on_more,

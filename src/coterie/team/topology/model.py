@@ -226,7 +226,8 @@ class Each(Located, frozen=True, kw_only=True):
     Attributes:
         node: The mapped node.
         agent: The agent whose output *field* is the list; `input` for a value of the run's input.
-        at_most: The longest list; None: the file does not say it, which is an error.
+        by: How many neighbours in the list an item is, itself a list then; None: one, itself.
+        at_most: The most items; None: the file does not say it, which is an error.
         at_once: How many items run at once; None: as many as the run allows.
         on_more: What happens with a longer list: `fail`, or `first` to take its first items.
         tolerate: How many items may fail under `on-fail halt`, as a number or like `10%`; None: none.
@@ -239,6 +240,7 @@ class Each(Located, frozen=True, kw_only=True):
     node: str
     agent: str
     field: str
+    by: int | None = None
     at_most: int | None = None
     at_once: int | None = None
     on_more: str = "fail"
@@ -249,7 +251,8 @@ class Each(Located, frozen=True, kw_only=True):
     spans: Mapping[str, Span] = {}
 
     def __str__(self) -> str:
-        return ", ".join([f"each {self.agent}.{self.field}", *self.bounds])
+        by = f" by {self.by}" if self.by is not None else ""
+        return ", ".join([f"each {self.agent}.{self.field}{by}", *self.bounds])
 
     @property
     def bounds(self) -> list[str]:

@@ -275,8 +275,8 @@ class FlowEngine:
         fault = ""
         if not isinstance(items, list | tuple):
             fault = f"{name} is not a list: {shown(items)}" if plan.field in outputs else f"{name} was never given"
-        elif len(items) > plan.at_most and plan.on_more != "first":
-            fault = f"{name} has {len(items)} items, at most {plan.at_most} are allowed"
+        elif len(items := plan.items(items)) > plan.at_most and plan.on_more != "first":
+            fault = f"{name} has {plan.said(len(items))}, at most {plan.at_most} are allowed"
         if fault:
             by = f"{giver or id}: {node!r} cannot start, since {fault}"
             return self._halt(by, at_fault=(giver or id,))
@@ -389,6 +389,8 @@ class FlowEngine:
                 one.helpers[turn.agent] += 1
             k, plan, value = turn.item, one.plan, one.items[turn.item]
             item = Item(set=one.id, k=k + 1, of=len(one.items), agent=plan.agent, field=plan.field, value=value)
+            if plan.by is not None:
+                item = replace(item, before=k * plan.by, total=(item.of - 1) * plan.by + len(one.items[-1]))
         else:
             name = turn_id(turn.agent, self._counters.start_agent(turn.agent))
         self._turns[name] = turn

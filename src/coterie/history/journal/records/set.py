@@ -13,7 +13,7 @@ class SetStarted(Record, frozen=True, kw_only=True, tag="set.started", gc=False)
         first: The number of the first item's turn; the turns of the others follow it, in the items' order.
         inputs: The turns and sets whose results marked it, in the source order of the arrows.
         given_by: The turn or set whose output is the list; empty: it is in the run's input.
-        found: The length of the list, if only its first items count (`on-more first`); else 0.
+        found: How many items the list has, if only the first of them count (`on-more first`); else 0.
     """
 
     set: str

@@ -224,6 +224,10 @@ class _Reader:
         self.result.each |= {"agent": agent.text, "field": field.text}
         length = field.offset + len(field.text) - agent.offset
         self.result.spans["each"] = Span(agent.line, agent.column, length, agent.offset)
+        following = self._words[self._at] if self._at < len(self._words) else None
+        if following is not None and following.text == "by":
+            self._at += 1
+            return self._count("by", following)
         return True
 
     def _count(self, name: str, word: Token) -> bool:

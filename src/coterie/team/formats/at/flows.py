@@ -68,7 +68,7 @@ def read_flow(block: FlowBlock, report: Report) -> Flow:
 def _check_lone(attributed: Attributed, report: Report) -> None:
     """Report attributes that only an arrow can have, and a list of another agent."""
     for name, span in attributed.spans.items():
-        if name not in EACH_WORDS and "." not in name:
+        if name not in (*EACH_WORDS, "by") and "." not in name:
             report(error("bad-each", f"{name!r} is on a node without an arrow", span, "write it after an arrow"))
     agent = attributed.each.get("agent")
     if agent is not None and agent != RUN_INPUT:

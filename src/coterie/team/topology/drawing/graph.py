@@ -179,7 +179,8 @@ def _box(node: OutlinedNode, in_flow: bool, starts: bool, mapped: Each | None = 
     about = (node.description, *(f"gives {output}" for output in node.outputs))
     note = "" if node.thinks == node.kind else node.thinks
     if mapped is not None:
-        note = f"{note} × ≤ {mapped.at_most}".lstrip()
+        by = f" by {mapped.by}" if mapped.by is not None else ""
+        note = f"{note} × ≤ {mapped.at_most}{by}".lstrip()
     about = tuple(line for line in about if line)
     return Box(name=node.name, kind=node.kind, note=note, about=about, starts=starts, in_flow=in_flow)
 
