@@ -119,7 +119,11 @@ class RunTree:
     def pump_queued(self) -> None:
         """Pump the runs with a queued start, since there may be room for it now; of very many, few get a slot."""
         is_full: bool | None = None
+        limits = self.ledger.limits
+        only_slots = limits.max_turns is None and limits.max_cost is None  # nothing else can be waited for
         for live in list(self.runs.values()):
+            if is_full and only_slots:
+                break
             core = live.core
             if core.queued:
                 is_full = self.ledger.is_full if is_full is None else is_full
@@ -185,18 +189,18 @@ class Ledger:
         """The usage of the tree so far."""
         return sum((live.core.spent for live in self._counted()), NO_USAGE)
 
-    @property
-    def busy(self) -> int:
-        """The number of running turns that take a slot."""
-        busy = 0
+    def is_busy(self, turns: int = 1) -> bool:
+        """Whether at least so many running turns take a slot; in a tree of many runs, the first ones have them."""
         for live in self._runs.values():
-            busy += live.core.busy
-        return busy
+            turns -= live.core.busy
+            if turns <= 0:
+                return True
+        return False
 
     @property
     def is_full(self) -> bool:
         """Whether every slot is taken."""
-        return self.limits.max_parallel is not None and self.busy >= self.limits.max_parallel
+        return self.limits.max_parallel is not None and self.is_busy(self.limits.max_parallel)
 
     def admits(self, core: Core, ask: Ask, again: bool) -> bool:
         """Whether a turn of *ask* may start in *core* now; *again*: it is a further attempt, not a new turn."""

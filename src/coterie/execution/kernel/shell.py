@@ -233,7 +233,7 @@ class Shell:
 
     def _is_at_rest(self) -> bool:
         """Whether nothing of a run that is handed over is in progress or about to stop."""
-        if self._queue or self._external_reads.pending or self.tree.ledger.busy:
+        if self._queue or self._external_reads.pending or self.tree.ledger.is_busy():
             return False
         return not self._engine_stops()
 
@@ -287,7 +287,7 @@ class Shell:
 
     def _reason_to_stop(self) -> str:
         """Why the tree must stop; empty: it continues."""
-        if self._expected or self._external_reads.pending or self.tree.ledger.busy:
+        if self._expected or self._external_reads.pending or self.tree.ledger.is_busy():
             return ""
         retries = self._timers.retries
         humans = [turn.held is not None for live in self.runs.values() for turn in live.humans()]
