@@ -26,11 +26,9 @@ class BodyTooLarge(Exception):
     """A body exceeds the limit."""
 
 
-def may_have_body(scope: MutableMapping[str, Any]) -> bool:
-    """Whether a request can have a body; over HTTP/1 a header says so."""
-    if not scope["http_version"].startswith("1"):
-        return True
-    return any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"])
+def may_have_body(version: str, headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a request over this version of HTTP can have a body; in HTTP/1 a header says so."""
+    return b"content-length" in headers or b"transfer-encoding" in headers or not version.startswith("1")
 
 
 class RequestBody:
@@ -38,12 +36,16 @@ class RequestBody:
 
     Attributes:
         is_awaited: Whether reading has begun and is not complete.
-        is_complete: Whether it has been read, or there is none.
     """
 
     def __init__(self, scope: MutableMapping[str, Any], receive: Receive, limit: int) -> None:
         self._scope, self._receive, self._left = scope, receive, limit
-        self.is_awaited, self.is_complete = False, not may_have_body(scope)
+        self.is_awaited = self._is_read = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has been read, or there is none."""
+        return self._is_read or not may_have_body(self._scope["http_version"], dict(self._scope["headers"]))
 
     async def receive(self) -> MutableMapping[str, Any]:
         """The next part.
@@ -51,13 +53,13 @@ class RequestBody:
         Raises:
             BodyTooLarge: It passes the limit.
         """
-        self.is_awaited = not self.is_complete
+        self.is_awaited = not self._is_read
         message = await self._receive()
         self._left -= len(message.get("body", b""))
         if self._left < 0:
             raise BodyTooLarge
-        self.is_complete |= message["type"] == "http.request" and not message.get("more_body", False)
-        self.is_awaited = not self.is_complete
+        self._is_read |= message["type"] == "http.request" and not message.get("more_body", False)
+        self.is_awaited = not self._is_read
         return message
 
     async def respond(self, response: Response, send: Send) -> None:
@@ -129,7 +131,7 @@ class WhileClientWaits:
 
 async def payload_of(request: Request, headers: Mapping[bytes, bytes], limit: int) -> dict[str, Any] | Response:
     """The JSON object in the body, empty without a body; or an error response."""
-    if not may_have_body(request.scope):
+    if not may_have_body(request.scope["http_version"], headers):
         return {}
     length = headers.get(b"content-length", b"")
     if length.isdigit() and int(length) > limit:

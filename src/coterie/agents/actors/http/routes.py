@@ -55,13 +55,13 @@ class Router:
         declared = [GatewayRoute(path=r.path, method=r.method, agent=r.agent, mode=r.mode) for r in routes]
         self.routes: Sequence[GatewayRoute] = declared or DEFAULT_ROUTES
         self._fixed: dict[tuple[str, ...], dict[str, GatewayRoute]] = {}
-        self._matched: list[tuple[tuple[str, ...], GatewayRoute]] = []
+        self._matched: list[tuple[_Pattern, GatewayRoute]] = []
         for route in self.routes:
             segments = tuple(route.path.split("/"))
-            if not route.parameters and not any(_fits(segments, known) for known, _ in self._matched):
+            if not route.parameters and all(known.match(segments) is None for known, _ in self._matched):
                 self._fixed.setdefault(segments, {}).setdefault(route.method, route)
             else:
-                self._matched.append((segments, route))
+                self._matched.append((_Pattern(segments), route))
 
     def find(self, method: str, raw_path: str) -> tuple[GatewayRoute, Mapping[str, str]]:
         """The route of a request, and the parameters in its path.
@@ -81,17 +81,27 @@ class Router:
             return fixed[method], {}
         allowed = list(fixed)
         for pattern, route in self._matched:
-            if _fits(segments, pattern):
+            if (given := pattern.match(segments)) is not None:
                 if route.method == method:
-                    given = zip(pattern, segments, strict=True)
-                    return route, {part[1:-1]: segment for part, segment in given if _PARAMETER.fullmatch(part)}
+                    return route, given
                 allowed.append(route.method)
         raise NoRoute(allowed)
 
 
-def _fits(segments: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether a path matches *pattern*; a parameter is never empty."""
-    return len(segments) == len(pattern) and all(
-        segment == part or (segment != "" and _PARAMETER.fullmatch(part) is not None)
-        for segment, part in zip(segments, pattern, strict=True)
-    )
+class _Pattern:
+    """The segments of a route's path: those that are fixed, and the parameters."""
+
+    def __init__(self, parts: Sequence[str]) -> None:
+        self._count = len(parts)
+        self._given = [(part[1:-1], at) for at, part in enumerate(parts) if _PARAMETER.fullmatch(part)]
+        self._fixed = [(part, at) for at, part in enumerate(parts) if not _PARAMETER.fullmatch(part)]
+
+    def match(self, segments: Sequence[str]) -> dict[str, str] | None:
+        """The parameters of a path with these *segments*, none of them empty; None if it has another pattern."""
+        if len(segments) != self._count:
+            return None
+        for part, at in self._fixed:
+            if segments[at] != part:
+                return None
+        given = {name: segments[at] for name, at in self._given}
+        return given if all(given.values()) else None
