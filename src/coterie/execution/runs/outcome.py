@@ -81,7 +81,9 @@ class NoResult:
 
 
 class Outcome(RunExit, Generic[R], frozen=True, kw_only=True):
-    """How a run ended or stopped: the state in which its owner left it, and what a program or a shell does with that.
+    """How a run ended or stopped.
+
+    It is the state in which its owner left it, and what a program or a shell does with that.
 
     Attributes:
         result: A dictionary with `text` and `outputs`; for a typed flow, the value that its exit returned.
