@@ -103,6 +103,12 @@ def test_outputs_memory_and_guidance_are_no_instructions() -> None:
     assert refusal("DONE", f"{standing}\n{memory}", prompt) == ""
 
 
+def test_a_line_of_the_instructions_is_known_whatever_is_around_it() -> None:
+    """Also where it is not the whole text, but all of it that counts."""
+    assert refusal("*DONE*", "Then say: *DONE*", "Then say: *DONE") == ECHO
+    assert refusal("*DONE*", "Then say: *DONE*", "Then say: *DONT") == ""
+
+
 def test_no_promise_is_not_refused() -> None:
     """Neither an empty one nor a text without it."""
     assert refusal("DONE", "all done") is None

@@ -31,10 +31,12 @@ def refusal(promise: str, text: str, prompt: str = "", guidance: Iterable[str] =
     said = set(_sentences(promise, "\n".join(_prose(text))))
     guided = {f"- {line}" for text in guidance for line in text.splitlines()}
     guided |= {line.removeprefix("- ") for line in guided}
-    instructed = {bare(line) for line in _FENCED.sub("", prompt).splitlines() if line not in guided}
+    core = promise.strip(_AROUND)  # a line without it is no echo
+    instructed = {bare(line) for line in _FENCED.sub("", prompt).splitlines() if core in line and line not in guided}
     if said:
         return "" if bare(promise) in said or said - instructed else ECHO
-    lines = {bare(line) for line in text.splitlines() if _is_word(promise, line)}
+    as_word = re.compile(rf"(?<!\w){re.escape(promise)}(?!\w)")
+    lines = {bare(line) for line in text.splitlines() if as_word.search(line)}
     if "\n" in promise or lines - instructed - {bare(shown(promise))}:
         return MENTIONED
     return ECHO if lines else None
@@ -66,11 +68,6 @@ def _prose(text: str) -> Iterator[str]:
             pass
         else:
             yield line
-
-
-def _is_word(promise: str, line: str) -> bool:
-    """Whether *line* contains *promise* as more than a part of a longer word."""
-    return re.search(rf"(?<!\w){re.escape(promise)}(?!\w)", line) is not None
 
 
 def shown(promise: str) -> str:
