@@ -213,9 +213,10 @@ class DrivenRun:
     def halt(self, turn: str) -> None:
         """End the attempt of *turn*, if one runs; later inputs from it come too late."""
         if (attempt := self.attempts.pop(turn, None)) is not None:
-            for task in (attempt.task, attempt.check):
-                if task is not None:
-                    task.cancel()
+            if attempt.task is not None:
+                attempt.task.cancel()
+            if attempt.check is not None:
+                attempt.check.cancel()
 
     def hold(self, turn: str, cause: Cause) -> None:
         """Wait for a person to approve the next attempt of *turn*, the command *cause*."""

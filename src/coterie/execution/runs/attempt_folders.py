@@ -68,8 +68,8 @@ class AttemptFolders(AttemptFiles):
         Raises:
             JournalFailed: If the secret of its root run, with which its token is made, cannot be read or made.
         """
-        folder, own, root = self.attempt_folder(ref), self.run_folder(ref.run), root_of(ref.run)
-        top = own if root == ref.run else self.run_folder(root)
+        own, root = self.run_folder(ref.run), root_of(ref.run)
+        folder, top = _attempt_folder(own, ref.turn, ref.attempt), own if root == ref.run else self.run_folder(root)
         if transcript is None:
             return AttemptPlace(folder=folder, root=top)
         if (tokens := self._tokens.get(root)) is None:

@@ -15,6 +15,8 @@ from coterie.history.journal.records import (
 
 _TAKING_OVER = frozenset({JournalRepaired, PlanReloaded, RunOwned, RunReopened})
 """The first records of a new owner; the time before them does not count."""
+_SPECIAL = _TAKING_OVER | {RunSuspended, RunStopped}
+"""With all other records, time only passes."""
 
 
 class OwnedTime(Struct):
@@ -42,6 +44,11 @@ class OwnedTime(Struct):
         passed = record.at - self.at if self.at is not None else 0.0
         if passed < 0:
             return  # an engine takes it in after the run was reopened
+        was_parked, self.at, self.is_parked = self.is_parked, record.at, False
+        if type(record) not in _SPECIAL:
+            self.seconds += passed
+            self.limited += passed
+            return
         if type(record) is RunSuspended:
             passed = max(passed - record.seconds, 0.0)
         if type(record) not in _TAKING_OVER:
@@ -49,8 +56,7 @@ class OwnedTime(Struct):
             self.limited += passed
         else:
             self.waited += passed
-            self.parked += passed if self.is_parked else 0.0
-        self.at, self.is_parked = record.at, False
+            self.parked += passed if was_parked else 0.0
         if type(record) is RunStopped:
             self.limited, self.parked, self.is_parked = self.limited + self.parked, 0.0, record.reason == WAITING
         elif type(record) is RunReopened:
