@@ -46,7 +46,8 @@ class RunTree:
         held: Secret values that the plan refers to; see `coterie.execution.kernel.plan_secrets`.
         secrets: The secrets that are redacted in everything that enters the run.
         closing: Whether nothing may start any more.
-        watchers: Called with each record of a run as soon as it is appended; see `watch`.
+        watchers: Called with a run's id and each further record as soon as it is appended, durable or not; a watcher
+            must not cause anything to leave the process.
     """
 
     def __init__(
@@ -65,13 +66,6 @@ class RunTree:
     def read(self, run: str) -> Iterator[Record]:
         """The records of *run* in its store."""
         return self.ports.store.read(run)
-
-    def watch(self, watcher: Observe) -> None:
-        """Call *watcher* with a run's id and each further record as soon as it is appended, durable or not.
-
-        A watcher must not cause anything to leave the process.
-        """
-        self.watchers.append(watcher)
 
     @property
     def allowed(self) -> list[str]:

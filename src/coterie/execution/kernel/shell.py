@@ -109,8 +109,8 @@ class Shell:
         self._queue.put(0, event)
 
     def watch(self, watcher: Observe) -> None:
-        """Call *watcher* with each record as soon as it is appended; see `RunTree.watch`."""
-        self.tree.watch(watcher)
+        """Call *watcher* with each record as soon as it is appended; see `RunTree.watchers`."""
+        self.tree.watchers.append(watcher)
 
     def attempt_folder(self, ref: AttemptRef) -> Path | None:
         """The folder of an attempt, or None when nothing is kept on disk."""
