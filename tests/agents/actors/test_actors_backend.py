@@ -77,10 +77,7 @@ def people(tmp_path: Path) -> Iterator[Path]:
 def request(folder: Path, task: str, turn: str = "teller#1", attempt: int = 1, timeout: float | None = 60) -> Request:
     agent = AgentPlan(name="teller", backend="actor", options={"type": "people.Teller"}, timeout=timeout)
     context = {"task": task, "input": {"prompt": task}, "inputs": []}
-    key = f"run/{turn}"
-    return Request(
-        run="run", turn=turn, attempt=attempt, agent=agent, prompt=task, context=context, here=folder, key=key
-    )
+    return Request(run="run", turn=turn, attempt=attempt, agent=agent, prompt=task, context=context, here=folder)
 
 
 async def answer(backend: ActorBackend, asked: Request, events: list[Event] | None = None) -> Answer | Failure:
