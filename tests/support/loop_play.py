@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from coterie.execution.kernel.commands import Effect, ReadPlan, Start, Wait
-from coterie.execution.kernel.core import Appending, Core
+from coterie.execution.kernel.core import Core, CoreDuties
 from coterie.execution.kernel.takeover_records import take_over
 from coterie.execution.kinds import kind_of
 from coterie.history.engines.commands import Emit, Reply
@@ -170,7 +170,7 @@ class Play:
         return "stop", self.core.wants_stop
 
     def _core(self) -> Core:
-        return Core("r", kind_of(self.plan), Appending(self.log.append))
+        return Core("r", kind_of(self.plan), CoreDuties(self.log.append))
 
     def _said(self, record: r.Record | None) -> r.Record | None:
         self._pump()

@@ -6,7 +6,7 @@ from itertools import zip_longest
 import msgspec
 
 from coterie.execution.kernel.commands import ReadPlan, Turn, Wait
-from coterie.execution.kernel.core import Appending, Core
+from coterie.execution.kernel.core import Core, CoreDuties
 from coterie.execution.kernel.kind import MakeKind
 from coterie.execution.kernel.retries import MAX_CRASHES
 from coterie.history.engines.commands import Emit, Reply
@@ -96,7 +96,7 @@ def uncrashed(run: str, plan: Plan, kinds: MakeKind, log: Sequence[Record]) -> l
     return oracle
 
 
-class _Oracle(Appending):
+class _Oracle(CoreDuties):
     """Keeps the records of the uncrashed run; the usage of a cancelled child run is taken from *log*."""
 
     def __init__(self, oracle: list[Record], log: Sequence[Record], earlier: dict[str, Usage]) -> None:

@@ -13,7 +13,7 @@ from stage import Stage, flow
 from coterie.agents.backends.base import Failure
 from coterie.agents.backends.scripted import ScriptedBackend
 from coterie.errors import ReplayMismatch, TopologyError
-from coterie.execution.kernel.core import Appending, Core
+from coterie.execution.kernel.core import Core, CoreDuties
 from coterie.execution.kernel.fold import Fold
 from coterie.execution.kernel.kind import Kind
 from coterie.execution.kinds import kind_of
@@ -78,7 +78,7 @@ def test_nothing_is_left_to_do_in_a_run_that_ended_while_its_plan_was_read() -> 
     """A child run may be cancelled meanwhile; the plan that was read is not recorded behind its end."""
     written: list[Record] = []
     kind = played(lambda plan: (Loop(LoopPlan(emits={}, handoff={}, completion="done", most=2)), {}))
-    core = Core("r/a#1.1", kind(Plan(name="loop")), Appending(written.append))
+    core = Core("r/a#1.1", kind(Plan(name="loop")), CoreDuties(written.append))
     core.begin(0.0, RunStarted(run="r/a#1.1", engine="loop"), Limits())
     (reading,) = core.todo
 
@@ -110,7 +110,7 @@ def test_a_turn_that_ends_before_it_is_cancelled_is_not_cancelled() -> None:
     """What was to cancel it is void with its end, and nothing is written about it any more."""
     written: list[Record] = []
     kind = played(lambda plan: (_Cancelling(), {}))
-    core = Core("r", kind(Plan(name="cancelled")), Appending(written.append))
+    core = Core("r", kind(Plan(name="cancelled")), CoreDuties(written.append))
     core.begin(0.0, RunStarted(run="r", engine="flow"), Limits())
     core.pump(0.0, lambda core, ask, again: True)
     core.write(1.0, OperatorSaid(message="m", what="guide", text="stop"))

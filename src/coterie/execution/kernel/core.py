@@ -7,7 +7,6 @@
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 import msgspec
 
@@ -43,11 +42,15 @@ Room = Callable[["Core", Ask, bool], bool]
 _STARTS = (Ask, NextAttempt)
 
 
-class CoreDuties(Protocol):
-    """The services that the owner of a run provides to its core. By default they do nothing."""
+class CoreDuties:
+    """The services that the owner of a run provides to its core. By default all but *append* do nothing.
 
-    def append(self, record: Record) -> None:
-        """Append the next record of the run. An exception ends the owner."""
+    Args:
+        append: Appends the next record of the run. An exception ends the owner.
+    """
+
+    def __init__(self, append: Callable[[Record], object]) -> None:
+        self.append = append
 
     def render(self, core: Fold, turn: Turn) -> tuple[str, Tail]:
         """The whole prompt of the current attempt of *turn*, and the end of it."""
@@ -84,17 +87,6 @@ class CoreDuties(Protocol):
     def can_resume(self, core: Fold, agent: str) -> bool:
         """Whether *agent* can continue a session from an earlier attempt."""
         return False
-
-
-class Appending(CoreDuties):
-    """Duties that only pass each record to *append*."""
-
-    def __init__(self, append: Callable[[Record], object]) -> None:
-        self._append = append
-
-    def append(self, record: Record) -> None:
-        """Pass *record* on."""
-        self._append(record)
 
 
 class Core(Fold):

@@ -216,6 +216,7 @@ class _Duties(CoreDuties):
     outside = staticmethod(outside)
 
     def __init__(self, tree: RunTree, calling_off: CallingOff, writer: Writer) -> None:
+        super().__init__(self._write)
         self._tree, self._calling_off, self._writer = tree, calling_off, writer
         self._observers, self._watchers = tree.observers, tree.watchers
 
@@ -223,7 +224,7 @@ class _Duties(CoreDuties):
         """Serve *live* from now on."""
         self._live = live
 
-    def append(self, record: Record) -> None:
+    def _write(self, record: Record) -> None:
         """Append *record* to the journal, and show it to watchers at once; observers see it once it is durable."""
         self._writer.append((record,))
         if self._observers.observe or type(record) in self._observers.of:

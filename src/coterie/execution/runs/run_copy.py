@@ -16,7 +16,7 @@ from coterie.base.clock import Clock
 from coterie.base.ids import child_run_id
 from coterie.errors import NoSuchRun, ReplayMismatch
 from coterie.execution.kernel.commands import Turn
-from coterie.execution.kernel.core import Appending, Core
+from coterie.execution.kernel.core import Core, CoreDuties
 from coterie.execution.kinds import kind_of
 from coterie.execution.runs.repository import Runs
 from coterie.history.journal import records as r
@@ -124,7 +124,7 @@ class RunCopy:
 
     def _write(self, journal: "_Journal", records: Sequence[r.Record], began: int) -> Core:
         """Write *records* and fold them, which shows whether the fork's plan agrees with them."""
-        core = Core(journal.fork, kind_of(journal.plan), Appending(lambda record: journal.writer.append((record,))))
+        core = Core(journal.fork, kind_of(journal.plan), CoreDuties(lambda record: journal.writer.append((record,))))
         journal.writer.append([_as_history(record) for record in records])
         try:
             core.fold(records)
