@@ -12,6 +12,7 @@ from typing import Any
 import context_agents as said
 import pytest
 import value_agents as values
+from until import soon
 
 import coterie
 from coterie import agent, flow
@@ -19,6 +20,7 @@ from coterie.errors import NoSuchRun, RunExists, UsageError
 from coterie.execution.runs import given_ids
 from coterie.execution.runs.removal import remove
 from coterie.execution.runs.repository import Runs
+from coterie.history.journal.records import TurnFinished
 
 
 @pytest.fixture(autouse=True)
@@ -248,6 +250,32 @@ def test_the_events_of_a_refused_run_are_not_those_of_the_run_that_has_its_id() 
 
     with pytest.raises(RunExists, match="another input"):
         asyncio.run(first())
+
+
+def test_a_run_is_answered_and_stopped_in_the_loop_that_drives_it() -> None:
+    """A service does so in its handlers; the loop cannot wait for a verdict that it gives itself."""
+    boss = coterie.human("boss", "Publish?")
+    waits = agent(said.waits_until_cancelled)
+
+    async def answered() -> coterie.Outcome[Any]:
+        run = coterie.start(flow("both", [waits, boss]), "tea", id="order-1")
+        await soon(lambda: run.id in {one.id for one in coterie.runs()} and run.questions() and run.status == "running")
+        verdict = coterie.get("order-1").answer("boss#1", "yes")
+        assert (verdict.status, "reads it next" in verdict.detail) == ("queued", True)
+        await soon(lambda: not run.questions())
+        return await run.cancel()
+
+    async def stopped() -> coterie.Outcome[Any]:
+        run = coterie.start(flow("one", [waits]), "tea", id="order-2")
+        await soon(lambda: run.id in {one.id for one in coterie.runs()} and run.status == "running")
+        assert coterie.get("order-2").stop().status == "queued"
+        async with asyncio.timeout(60):
+            return await run
+
+    assert asyncio.run(answered()).status == "stopped"
+    assert [one.text for one in Runs(Path(".coterie")).read("order-1") if isinstance(one, TurnFinished)] == ["yes"]
+    assert asyncio.run(stopped()).status == "stopped"
+    assert coterie.get("order-2").status == "stopped: by an operator"
 
 
 def test_a_run_is_found_answered_and_followed_later() -> None:

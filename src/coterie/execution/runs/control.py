@@ -3,6 +3,7 @@
 import time
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coterie.base.waits import waiting
@@ -50,8 +51,9 @@ class RemoteRuns(Runs):
 def send(runs: Runs, run: str, message: "RunMessage") -> "Verdict":
     """Send the root run *run* of *runs* a message and, if it has a living owner, wait for the verdict.
 
-    Two messages are refused at once: an operator's message from within an attempt, and an answer to a run without an
-    owner while one of its attempts is still alive.
+    The event loop of the caller must not wait for itself: a run that it drives gets the message once the caller lets
+    it go on, and the message counts as queued. Two messages are refused at once: an operator's message from within an
+    attempt, and an answer to a run without an owner while one of its attempts is still alive.
 
     Raises:
         UsageError: If the message is not UTF-8 text.
@@ -59,9 +61,16 @@ def send(runs: Runs, run: str, message: "RunMessage") -> "Verdict":
     """
     if isinstance(runs, RemoteRuns):
         return runs.send(run, message)
-    from coterie.execution.runs.messages import dispatch
+    from coterie.execution.runs.messages import dispatch, inbox
 
-    return dispatch.send(runs, run, runs.folder(run), message)
+    work = partial(dispatch.send, runs, run, runs.folder(run), message)
+    if inbox.is_open_here(runs.folder(run)):
+        from coterie.agents.backends.models.threads import start
+        from coterie.execution.runs.messages import Verdict
+
+        start(work, "message")
+        return Verdict(status="queued", detail="the event loop of the caller drives the run, and reads it next")
+    return work()
 
 
 def answer(runs: Runs, run: str, turn: str, text: str, outputs: "dict[str, Any] | None" = None) -> "Verdict":

@@ -41,6 +41,18 @@ PATIENCE = 5.0
 """Seconds until a sender has to ring again; less than its time-out."""
 
 
+_OPEN: dict[str, asyncio.AbstractEventLoop] = {}
+"""The event loops in which inboxes are open, by the folders of their runs."""
+
+
+def is_open_here(folder: Path) -> bool:
+    """Whether the run in *folder* is driven by the event loop that the caller blocks."""
+    try:
+        return _OPEN.get(str(folder.resolve())) is asyncio.get_running_loop()
+    except RuntimeError:  # the caller blocks none
+        return False
+
+
 class Inbox:
     """Takes the messages to a run: at once when the doorbell rings, otherwise at the next check.
 
@@ -69,12 +81,14 @@ class Inbox:
         """Open the doorbell, take the waiting messages, and check for more from now on."""
         with suppress(OSError):  # then checks find the messages
             files.make_folder(self._folder / "inbox")
+        _OPEN[str(self._folder.resolve())] = asyncio.get_running_loop()
         await self._bell.open()
         await self._look()
         self._looking = asyncio.create_task(self._keep_looking())
 
     async def close(self) -> None:
         """Stop the checks and close the doorbell. Idempotent."""
+        _OPEN.pop(str(self._folder.resolve()), None)
         for task in [*self._taken.values(), *([self._looking] if self._looking else [])]:
             task.cancel()
         self._bell.close()
