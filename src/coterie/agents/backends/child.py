@@ -21,7 +21,8 @@ from coterie.agents.backends.processes import GRACE, end_group, marks_for, start
 OnOutput = Callable[[int, bytes], None]
 """Called with 1 or 2 (standard output or error) and the bytes that the process wrote."""
 
-_AT_ONCE = 1 << 18
+_AT_ONCE = 1 << 16
+"""Bytes that a pipe holds; memory for more would be mapped anew at each read."""
 
 
 class Child:

@@ -43,7 +43,7 @@ _KILL_SECONDS = 5.0
 _LOOK_EVERY = 1.0
 """Seconds between two searches for what hides, once the owner has ended."""
 _PR_SET_CHILD_SUBREAPER = 36
-_AT_ONCE = 1 << 20
+_AT_ONCE = 1 << 12
 _ASKING = [one for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]
 """The signals that ask a process to end, except those that the owner ignores. This process outlives them."""
 _DEFAULTS = [signal.SIGPIPE, signal.SIGXFSZ, *_ASKING]
