@@ -92,6 +92,7 @@ def test_another_input_is_read_from_the_first_turn_on() -> None:
         ({"outputs": {"classify": {"kind": "none"}}}, "classify#1 could not answer that"),
         ({"outputs": {"classify": "money"}}, "has the outputs kind, weight"),
         ({"outputs": {"sees_weight": {"result": 1}}, "at": 4}, "after record 4"),
+        ({"input": {"wieght": 2}}, "the run has no input 'wieght'; did you mean 'weight'"),
         ({"changes": {"prompt": "new"}}, "no agent of 'desk' has 'prompt'"),
         ({"changes": {"model": "m"}}, "no agent of 'desk' has 'model'"),
         ({"prompts": {"classify": "new"}}, "'classify' is a function, which has no 'prompt'"),

@@ -1,6 +1,7 @@
 """Forks that ask "what if": with another input, or with another answer in place of a recorded one."""
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from coterie.history.engines.replies import judge_reply
 from coterie.history.journal.records import AttemptFailed, Record, RunStarted, TurnFinished, TurnStarted
 from coterie.team.planning.changes import agents, value_of
 from coterie.team.planning.plan import Plan
+from coterie.team.topology.typed.functions import signature_of
 
 Answers = Mapping[str, Mapping[str, Any] | str]
 """Other answers by turn, or by agent for its latest turn: values of some of its outputs, or a text."""
@@ -85,9 +87,10 @@ def changed(
     prefix = list(records[:upto])
     first = prefix[0]
     if given and isinstance(first, RunStarted):
-        known = dict.fromkeys((*first.input, "prompt"))
+        read = _read_by_functions(plan) if plan.has_functions else ()
+        known = dict.fromkeys((*first.input, "prompt", *(read or ())))
         for name in given:
-            if name not in known and not plan.has_functions:
+            if name not in known and read is not None:
                 hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
                 raise UsageError(f"the run has no input {name!r}; {hint}")
         prefix[0] = replace(first, input={**first.input, **given})
@@ -95,6 +98,21 @@ def changed(
         found = _turn(records, name, upto)
         prefix[found.seq - 1] = _answered(plan, found, answer)
     return prefix
+
+
+def _read_by_functions(plan: Plan) -> list[str] | None:
+    """The names of the parameters of functions in *plan*; None if it is no flow, or one is not imported here."""
+    found: list[str] | None = [] if plan.flow is not None else None
+    for agent in plan.agents.values():
+        names: Iterable[str] | None = ()
+        if agent.child is not None:
+            names = _read_by_functions(agent.child)
+        elif ":" in (path := str(agent.options.get("type", ""))):
+            module, _, name = path.partition(":")
+            function = getattr(sys.modules.get(module), name, None)
+            names = None if function is None else signature_of(function).parameters
+        found = None if found is None or names is None else [*found, *names]
+    return found
 
 
 def _turn(records: Sequence[Record], name: str, upto: int) -> TurnFinished:
