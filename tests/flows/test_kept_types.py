@@ -1,4 +1,4 @@
-"""98 types of values between functions, flows, patterns, programs, processes and forks."""
+"""99 types of values between functions, flows, patterns, programs, processes and forks."""
 
 import asyncio
 import os
@@ -38,9 +38,9 @@ def played(team: Any, given: Any = "go", **options: Any) -> coterie.Outcome[Any]
     return asyncio.run(coterie.run(team, given, **options))
 
 
-def test_there_are_98_types() -> None:
+def test_there_are_99_types() -> None:
     """Each has a name of its own."""
-    assert len(VALUES) == len(kept.CASES) == 98
+    assert len(VALUES) == len(kept.CASES) == 99
 
 
 @pytest.mark.parametrize("name", kept.NAMES)

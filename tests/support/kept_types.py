@@ -1,4 +1,4 @@
-"""98 types of Python, each with a value, and for each a function that gives it and one that keeps what it is given."""
+"""99 types of Python, each with a value, and for each a function that gives it and one that keeps what it is given."""
 
 import collections
 import dataclasses
@@ -240,6 +240,7 @@ CASES: list[tuple[str, Any, Any]] = [
     ("union_of_dates", datetime.date | None, datetime.date(2026, 1, 1)),
     ("list", list[int], [1, 2]),
     ("bare_list", list, [1, "a"]),
+    ("list_of_anything", list[object], [1, "a", None, {"b": [0.5]}]),
     ("empty_list", list[str], []),
     ("list_of_dates", list[datetime.date], [datetime.date(2026, 1, 2)]),
     ("list_of_paths", list[Path], [Path("a"), Path("b")]),

@@ -243,6 +243,8 @@ def _contents(type_: Any) -> Any:
 
 
 def _foreign_schema(type_: Any) -> dict[str, Any]:
+    if type_ is object:
+        return {"title": "any value"}  # an empty schema counts as none
     if is_written_as_text(type_):
         return {"type": "string"}
     if (contents := _contents(type_)) is not None:
@@ -251,6 +253,8 @@ def _foreign_schema(type_: Any) -> dict[str, Any]:
 
 
 def _to_foreign(type_: Any, value: Any) -> Any:
+    if type_ is object:
+        return value
     if _is_pydantic(type_):
         return converted(value, type_)
     if is_written_as_text(type_) and isinstance(value, str):
