@@ -118,11 +118,14 @@ class Run(Generic[R]):
         return attention.open_in(self._runs, self.id)
 
     def answer(self, turn: str, text: str = "", **outputs: Any) -> Verdict:
-        """Answer the question of *turn*; without a process that drives the run, a resume reads it."""
+        """Answer the question of *turn*; without a process that drives the run, a resume reads it.
+
+        In the event loop that drives the run the verdict is `queued`: it is judged once the caller lets the loop go on.
+        """
         return control.answer(self._runs, self.id, turn, text, outputs or None)
 
     def stop(self) -> Verdict:
-        """Stop it where it is driven; `coterie.resume` continues it."""
+        """Stop it where it is driven, as `answer` says; `coterie.resume` continues it."""
         return control.stop(self._runs, self.id)
 
     async def fork(self, **how: Any) -> Outcome[Any]:
