@@ -20,6 +20,7 @@ import json
 import os
 import re
 import sys
+import threading
 import traceback
 from collections import Counter
 from collections.abc import Callable
@@ -43,6 +44,8 @@ from coterie.history.journal.writer import JsonlWriter
 MODELS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-5"}
 LEDGER = Path("ledger")
 LEFT = [0]
+NO_KILL = threading.RLock()
+"""Held while something is done and noted: a tool's thread does not end the process between the two."""
 
 
 def note(what: str) -> None:
@@ -53,9 +56,10 @@ def note(what: str) -> None:
 
 def place() -> None:
     """Die here if this is the place."""
-    LEFT[0] -= 1
-    if LEFT[0] == 0:
-        killed.die()
+    with NO_KILL:
+        LEFT[0] -= 1
+        if LEFT[0] == 0:
+            killed.die()
 
 
 def pay(euros: int) -> str:
@@ -142,11 +146,12 @@ def watched(method: Any, before: bool = False, kept: bool = False) -> Any:
     def call(self: Any, *given: Any) -> Any:
         if before:
             place()
-        result = method(self, *given)
-        if kept and isinstance(given[0], steps.ResultLine):
-            note(f"kept {' '.join(re.findall(r'paid .', str(given[0].value)))}")
-        if kept and isinstance(given[0], steps.AnswerLine):
-            note("answered")
+        with NO_KILL:
+            result = method(self, *given)
+            if kept and isinstance(given[0], steps.ResultLine):
+                note(f"kept {' '.join(re.findall(r'paid .', str(given[0].value)))}")
+            if kept and isinstance(given[0], steps.AnswerLine):
+                note("answered")
         place()
         return result
 
