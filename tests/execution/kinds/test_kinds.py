@@ -97,7 +97,7 @@ def test_a_plan_of_a_further_kind_is_read_back(tmp_path: Path) -> None:
 def test_an_unknown_kind_is_refused() -> None:
     """A plan of another coterie names a kind that this one lacks: it is told which there are."""
     with pytest.raises(
-        ValueError, match="unknown coordination 'swarm'; known: flow, flow-each, loop, pattern, program"
+        ValueError, match="unknown coordination 'swarm'; known: flow, flow-each, flow-each-by, loop, pattern, program"
     ):
         from_json('{"name": "p", "coordination": {"engine": "swarm"}}')
 

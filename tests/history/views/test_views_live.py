@@ -20,6 +20,7 @@ from stage import Cast, Stage, flow
 
 from coterie.agents.backends.base import Answer, Failure
 from coterie.base.ids import child_run_id
+from coterie.errors import UsageError
 from coterie.execution.kernel.fold import Fold
 from coterie.execution.kinds import kind_of
 from coterie.history.journal import records as r
@@ -474,14 +475,11 @@ def test_a_run_that_failed_without_a_turn_says_why() -> None:
     assert first_failure(fold(records[:1], "r")) is None
 
 
-@pytest.mark.parametrize("text", ["", "x", "7;=3;a=b;polish#1.1=4", "7;polish#1.1=4"])
-def test_a_position_that_cannot_be_read_is_the_beginning(text: str) -> None:
-    """A browser may send anything as the last id that it knows."""
-    found = read_position(text, "r")
-
-    assert found["r"] == (7 if text.startswith("7") else 0)
-    assert found.get("r/polish#1.1", 4) == 4
-    assert set(found) <= {"r", "r/polish#1.1"}
+@pytest.mark.parametrize("text", ["x", "-1", "7;", "7;=3", "7;a=b", "7;polish#1.1"])
+def test_a_text_that_is_no_position_is_refused(text: str) -> None:
+    """Whoever goes on after it would read everything again, as if it were new."""
+    with pytest.raises(UsageError, match="is no position in a run: give one"):
+        read_position(text, "r")
 
 
 def test_what_no_row_shows_is_not_kept() -> None:

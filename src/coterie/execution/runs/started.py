@@ -97,6 +97,9 @@ class Run(Generic[R]):
 
         Args:
             after: The `position` of the last event that an earlier reader got; empty: from the first.
+
+        Raises:
+            UsageError: If *after* is no position.
         """
         if not await self._begun():
             return

@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from coterie.errors import UsageError
 from coterie.history.journal import records as r
 from coterie.history.views import rows
 from coterie.history.views.attention import Attention, AttentionView
@@ -252,11 +253,17 @@ def position_text(position: Mapping[str, int]) -> str:
 
 
 def read_position(text: str, run: str) -> Position:
-    """Parse *text* as a position of the root *run*; an invalid text counts as the beginning."""
+    """Parse *text* as a position of the root *run*; empty: before its first record.
+
+    Raises:
+        UsageError: If it is none.
+    """
+    if not text:
+        return {}
     first, *rest = text.split(";")
-    found = {run: int(first) if first.isdecimal() else 0}
-    for part in rest:
-        id, _, seq = part.rpartition("=")
-        if id and seq.isdecimal():
-            found[f"{run}/{unquote(id)}"] = int(seq)
-    return found
+    found = {"": first} | {f"/{unquote(id)}": seq for id, _, seq in (part.rpartition("=") for part in rest)}
+    if not all(seq.isdecimal() for seq in found.values()) or "/" in found:
+        raise UsageError(
+            f"{text!r} is no position in a run: give one that its reader got, like '12' or '12;team#1.1=3'"
+        )
+    return {run + below: int(seq) for below, seq in found.items()}

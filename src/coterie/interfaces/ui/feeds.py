@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from coterie.base.shortages import shortage
-from coterie.errors import CoterieError, JournalUnreadable, NoSuchRun
+from coterie.errors import CoterieError, JournalUnreadable, NoSuchRun, UsageError
 from coterie.execution.runs.attempt_output import StreamReader
 from coterie.execution.runs.attention import with_prompts
 from coterie.execution.runs.endings import Standing, standing
@@ -22,7 +22,7 @@ from coterie.execution.runs.run_stream import RunStream
 from coterie.history.journal.runs import RunRecord
 from coterie.history.journal.status import ENDS
 from coterie.history.views.attention import Attention
-from coterie.history.views.live import LiveRun, Tables, position_text, read_position
+from coterie.history.views.live import LiveRun, Position, Tables, position_text, read_position
 from coterie.interfaces.ui.places import ServedRun
 from coterie.interfaces.ui.questions import Forms
 from coterie.team.planning.plan import Plan
@@ -196,7 +196,9 @@ class RunFeed(Feed):
     def _begin(self, last: str) -> Tables | None:
         """Fold the run, and return the changes since *last* if the fold passed that position."""
         self._news = RunStream(self.runs, self.run, text=False)
-        position = read_position(last, self.run) if last else {}
+        position: Position = {}
+        with suppress(UsageError):  # a browser may send anything as the last id that it knows
+            position = read_position(last, self.run)
         later: list[RunRecord] = []
         for run, record in self._news.records():
             if not position or record.seq <= position.get(run, 0):
