@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -123,27 +123,45 @@ def test_a_pattern_is_closed_when_its_owner_lets_go_of_the_run() -> None:
 
 def test_a_function_that_ignores_an_interrupt_is_abandoned_with_a_record() -> None:
     """The turn is retried at once, and the timeline says what was left behind."""
-    CALLS.clear()
-    store, clock = MemoryStore(), VirtualClock()
-    options = {"type": f"{__name__}:clings_first"}
-    plan = flow("a -> last", a=AgentPlan(name="a", backend="actor", options=options))
-    turns = Functions(Cast({"last": [Answer(text="done")]}))
-    shell = Shell(RunPorts(store=store, turns=turns, make_kind=kind_of, clock=clock))
 
-    async def main() -> str:
-        run = asyncio.ensure_future(shell.start("r", plan, {"prompt": "go"}))
-        BEGAN.append(began := asyncio.Event())
-        await began.wait()
+    def interrupt(shell: Shell, run: "asyncio.Future[Any]") -> None:
         said = OperatorSaid(message="m", what="interrupt", turn="a#1")
         shell.post(lambda: shell.approvals.interrupt(shell.runs["r"], said))
-        return (await run).status
 
-    assert clock.run(main()) == "completed"
-    records = list(store.read("r"))
-    [cut] = [record for record in records if isinstance(record, AttemptInterrupted)]
+    cut = cut_off("clings_first", interrupt)
     assert (cut.reason, cut.abandoned) == ("interrupted", True)
     assert sentence(cut).endswith("interrupted; its code ignored that and was abandoned")
     assert len(CALLS) == 2
+
+
+@bundle(("function", "is_left"), [("clings_first", True), ("ends_in_time", False)])
+@bundle("end", [lambda shell, run: run.cancel(), lambda shell, run: shell.stop("enough")], ids=["cancel", "stop"])
+def test_the_end_of_a_run_says_whether_a_function_was_abandoned(
+    end: Callable[[Shell, "asyncio.Future[Any]"], object], function: str, is_left: bool
+) -> None:
+    """Whoever reads the journal of a run that was cancelled or stopped learns what may still run."""
+    cut = cut_off(function, end)
+    assert (cut.reason, cut.abandoned, len(CALLS)) == ("interrupted", is_left, 1)
+
+
+def cut_off(function: str, how: Callable[[Shell, "asyncio.Future[Any]"], object]) -> AttemptInterrupted:
+    """The record of an attempt of *function* that is cut off while it works."""
+    CALLS.clear()
+    store, clock = MemoryStore(), VirtualClock()
+    plan = flow("a -> last", a=AgentPlan(name="a", backend="actor", options={"type": f"{__name__}:{function}"}))
+    turns = Functions(Cast({"last": [Answer(text="done")]}))
+    shell = Shell(RunPorts(store=store, turns=turns, make_kind=kind_of, clock=clock))
+
+    async def main() -> None:
+        run = asyncio.ensure_future(shell.start("r", plan, {"prompt": "go"}))
+        BEGAN.append(began := asyncio.Event())
+        await began.wait()
+        how(shell, run)
+        await asyncio.wait([run])
+
+    clock.run(main())
+    [cut] = [record for record in store.read("r") if isinstance(record, AttemptInterrupted)]
+    return cut
 
 
 CALLS: list[int] = []
@@ -159,6 +177,12 @@ async def clings_first() -> str:
         except BaseException:
             continue
     return "second"
+
+
+async def ends_in_time() -> None:
+    CALLS.append(1)
+    BEGAN[-1].set()
+    await asyncio.sleep(60)
 
 
 class Functions(Turns):

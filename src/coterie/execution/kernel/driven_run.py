@@ -150,6 +150,11 @@ class Attempt:
         held = self.turn.gated
         return self.reported or (held.due.usage if held is not None else NO_USAGE)
 
+    @property
+    def abandoned(self) -> bool:
+        """Whether its code, in this process, did not end when it was cancelled, and was left behind."""
+        return getattr(self.session, "abandoned", False)
+
 
 class DrivenRun:
     """One run of the tree while it is driven."""

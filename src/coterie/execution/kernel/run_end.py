@@ -94,7 +94,8 @@ class RunEnd:
                 for name, turn in list(live.core.turns.items()):
                     cut = live.core.takes_a_slot(turn.ask.agent) and not live.core.has_answered(name)
                     if turn.status == "running" and cut:
-                        live.core.cut_off(now, name, why, live.attempt(name).used)
+                        attempt = live.attempt(name)
+                        live.core.cut_off(now, name, why, attempt.used, attempt.abandoned)
                 live.core.stop(now, reason, by=by)
             await live.writer.durable(live.core.seq)
 
