@@ -29,6 +29,12 @@ def after(*functions: Callable[..., Any]) -> Any:
     return flow("f", nodes, [one >> other for one, other in itertools.pairwise(nodes)], result=nodes[-1])
 
 
+def beyond(function: Callable[..., Any], team: Any) -> Any:
+    """A function, and behind it a team that reads what it gives."""
+    first, second = agent(function), agent("team", team)
+    return flow("f", [first, second], [first >> second], result=second)
+
+
 def nested(function: Callable[..., Any], depth: int = 1, question: str = "") -> Any:
     """A flow whose second node is a flow with *function*, or that with one more in between."""
     inner: Any = after(function)
@@ -105,6 +111,12 @@ def test_a_function_in_a_slot_gets_the_question_of_the_pattern() -> None:
         (after(values.maybe, values.sees_maybe), {}, None),
         (nested(values.sees_weight), {}, None),
         (nested(values.sees_weight), {"weight": None}, None),
+        (after(values.nothing, values.sees_nothing), {}, None),
+        (after(values.nothing, values.sees_no_number), {}, None),
+        (after(values.nothing, values.sees_no_kind), {}, True),
+        (after(values.empty, values.sees_empty), {}, ""),
+        (beyond(values.nothing, after(values.sees_nothing)), {}, None),
+        (beyond(values.nothing, values.programs_nothing), {}, True),
     ],
 )
 def test_null_is_a_value_and_absent_is_absent(team: Any, given: Any, result: Any) -> None:

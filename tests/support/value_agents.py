@@ -109,8 +109,37 @@ def maybe() -> int | None:
     return None
 
 
+def nothing() -> None:
+    return
+
+
+def empty() -> str:
+    return ""
+
+
+def sees_nothing(nothing: str | None = "default") -> str | None:
+    return nothing
+
+
+def sees_no_number(nothing: int | None = 7) -> int | None:
+    return nothing
+
+
+def sees_no_kind(nothing: Kind | None = None) -> bool:
+    return nothing is None
+
+
+def sees_empty(empty: str | None) -> str | None:
+    return empty
+
+
 def counts() -> int:
     return 3
+
+
+@coterie.program(agents=[coterie.agent(counts)], max_turns=1)
+async def programs_nothing(nothing: str | None = "default") -> bool:
+    return nothing is None
 
 
 def lists() -> list[int]:

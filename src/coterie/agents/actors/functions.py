@@ -207,7 +207,7 @@ def _answered(name: str, type_: Any, results: Sequence[Mapping[str, Any]]) -> tu
     """The answer of the agent *name* among *results*, else the output of that name."""
     for one in results:
         if _word(one["agent"]) == name:
-            return True, value_of(type_, one["outputs"], one["text"])
+            return True, value_of(type_, one["outputs"], one["text"], is_none="is_none" in one)
     for one in results:
         for output, value in one["outputs"].items():
             if _word(output) == name:

@@ -325,12 +325,11 @@ def _set_text(its: items.Set) -> str:
 
 
 def _as_data(fold: Fold, result: TurnFinished) -> dict[str, Any]:
-    return {
-        "agent": fold.work(result.turn).ask.role,
-        "turn": result.turn,
-        "text": result.text,
-        "outputs": result.outputs,
-    }
+    role = fold.work(result.turn).ask.role
+    agent, is_empty = fold.agents.get(role), not result.text and not result.outputs
+    is_none = is_empty and agent is not None and not agent.outputs and ":" in agent.options.get("type", "")
+    found = {"agent": role, "turn": result.turn, "text": result.text, "outputs": result.outputs}
+    return {**found, "is_none": True} if is_none else found
 
 
 def _read(fold: Fold, name: str, turn: Turn) -> list[Part]:

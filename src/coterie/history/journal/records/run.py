@@ -26,7 +26,8 @@ class GivenValues(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     Attributes:
         prompt: The question of the node that the child run answers for.
         input: The named values of the runs above it.
-        answers: The answers before that node, the latest first: each with `agent`, `turn`, `text` and `outputs`.
+        answers: The answers before that node, the latest first: each with `agent`, `turn`, `text` and `outputs`,
+            and `is_none` if a function gave None.
     """
 
     prompt: str = ""

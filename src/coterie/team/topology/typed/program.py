@@ -65,7 +65,7 @@ class TypedProgram(TypedFlow[T], Generic[T], frozen=True, kw_only=True):
             for name, type_ in types.items():
                 whole = None if name in given else next((one for one in answers if _word(one["agent"]) == name), None)
                 if whole is not None:
-                    found[name] = value_of(type_, whole["outputs"], whole["text"])
+                    found[name] = value_of(type_, whole["outputs"], whole["text"], is_none="is_none" in whole)
                 elif (holder := next((one for one in (given, *named, above) if name in one), None)) is not None:
                     found[name] = converted(holder[name], type_)
             free = sorted((one for one in types if one not in found), key=lambda one: one in self.signature.optional)

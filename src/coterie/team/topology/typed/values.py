@@ -130,14 +130,16 @@ def schema_of(type_: Any, name: str, each: Any, owner: str) -> Mapping[str, Any]
         raise UsageError(f"the output {name!r} of {owner} has a type without a JSON Schema: {error}") from None
 
 
-def value_of(type_: Any, outputs: Mapping[str, Any], text: str = "") -> Any:
+def value_of(type_: Any, outputs: Mapping[str, Any], text: str = "", *, is_none: bool = False) -> Any:
     """Convert the *outputs* of a reply to *type_*; for a text, use the reply's *text* if there are no outputs.
+
+    *is_none*: a function gave it that declares no outputs, so that it is None if *type_* may be.
 
     Raises:
         ValueError: If they are invalid, with the place.
     """
     bare = _present(type_)
-    if bare in (None, NoneType):
+    if bare in (None, NoneType) or (is_none and bare is not type_):
         return None
     if RESULT in outputs and RESULT not in (fields_of(bare) or ()):
         return converted(outputs[RESULT], type_)
