@@ -139,3 +139,26 @@ def test_the_command_changes_input_and_answers() -> None:
         [sys.executable, "-m", "coterie", "fork", run, "--output", "a.x=1"], capture_output=True, text=True
     )
     assert (refused.returncode, "a#1 has no output 'x'" in refused.stderr) == (2, True), refused.stderr
+
+
+@pytest.mark.slow  # three processes
+def test_the_command_refuses_an_input_that_no_function_reads() -> None:
+    """With the words of Python; where the functions are gone, any name may mean something and is taken."""
+    Path("desk_agents.py").write_text("def weighs(weight: int = 7) -> int:\n    return weight\n")
+    Path("begins.py").write_text(
+        "import asyncio, coterie\n"
+        "from desk_agents import weighs\n"
+        'print(asyncio.run(coterie.run(coterie.flow("desk", [coterie.agent(weighs)]), "old")).run)\n'
+    )
+    run = subprocess.run([sys.executable, "begins.py"], capture_output=True, text=True, check=True).stdout.strip()
+
+    def forked_with(name: str) -> "subprocess.CompletedProcess[str]":
+        words = [sys.executable, "-m", "coterie", "fork", run, "--no-resume", "--input", f"{name}:=2"]
+        return subprocess.run(words, capture_output=True, text=True)
+
+    refused = forked_with("wieght")
+    assert (refused.returncode, len(coterie.runs())) == (2, 1)
+    assert "the run has no input 'wieght'; did you mean 'weight'" in refused.stderr
+    assert forked_with("weight").returncode == 0
+    Path("desk_agents.py").unlink()
+    assert forked_with("wieght").returncode == 0

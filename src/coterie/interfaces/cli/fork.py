@@ -64,6 +64,7 @@ def fork(
     SEQ, the new run works on it in a new work tree. An agent inside a nested team is NODE/AGENT. Limits include the
     shared part. Exit status as for `run`.
     """
+    from coterie.agents.actors.turns import missing
     from coterie.execution.runs import control
     from coterie.execution.runs.repository import find, location_at
     from coterie.interfaces.cli.before import show_risks
@@ -77,6 +78,8 @@ def fork(
 
     def change(recorded: "Plan") -> "Plan":
         plans.append(changes.change(instead or recorded, wanted))
+        if given:
+            list(missing(plans[-1]))  # imports the functions, whose parameters say which names mean something
         return plans[-1]
 
     given, answers = dict(map(pair, named or ())), _answers(outputs or ())
