@@ -100,9 +100,10 @@ class Simulator:
 
     def busy(self, agent: str, of: Set | None = None) -> bool:
         """Whether *agent* works for anything but *of*."""
-        return any(turn.agent == agent and (of is None or turn.of is not of) for turn in self.turns.values()) or any(
-            one.node == agent for one in self.sets
-        )
+        at_work = [turn.of for turn in self.turns.values() if turn.agent == agent]
+        if of is not None and of in at_work:
+            return False
+        return bool(at_work) or any(one.node == agent for one in self.sets)
 
     def start_what_is_ready(self) -> None:
         """Fallbacks first, then nodes by rank, one after the other."""
@@ -122,8 +123,11 @@ class Simulator:
                 self.open_set(node, sources)
             else:
                 self.ask(Turn(node, node, tuple(self.latest[source] for source in sources)))
-        if not self.turns and not self.sets and not self.trace.outcome:
-            self.trace.outcome = "completed"
+        if not self.turns and not self.trace.outcome:
+            if self.waiting:
+                self.ask(self.waiting.pop(0))  # all sets wait for each other
+            elif not self.sets:
+                self.trace.outcome = "completed"
 
     def is_ready(self, node: str) -> bool:
         """The settled rule, for one node."""

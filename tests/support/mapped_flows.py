@@ -58,6 +58,25 @@ def random_mapped_flow(seed: int) -> tuple[FlowPlan, dict[str, AgentPlan], dict[
     return plan, agents, {"l": dice.choice(LISTS[:5])}
 
 
+def flow_of_mutual_fallbacks(seed: int) -> tuple[FlowPlan, dict[str, AgentPlan], dict[str, Any]]:
+    """Mapped nodes that begin at once, each of which is the fallback of another, beside a node before a mapped one."""
+    dice = Random(f"mutual {seed}")
+    names = "abc"[: dice.choice([2, 3])]
+    groups = tuple(ArrowGroup(source=name, targets=("y" if name == "x" else "z",)) for name in (*names, "x", "y"))
+    maps = {
+        name: MapPlan(
+            agent="input", field="l", at_most=4, at_once=dice.choice([None, 1, 2]), tolerate=dice.choice([None, 4])
+        )
+        for name in (*names, "y")
+    }
+    agents = {
+        name: AgentPlan(name=name, on_fail="fallback", fallback=other)
+        for name, other in zip(names, names[1:] + names[:1], strict=True)
+    }
+    agents |= {name: AgentPlan(name=name, on_fail="fallback", fallback="a") for name in "xyz"}
+    return MappedFlowPlan(mentions=(*names, *"xyz"), groups=groups, maps=maps), agents, {"l": dice.choice(LISTS[1:5])}
+
+
 def _group(
     dice: Random, source: str, targets: tuple[str, ...], mapped: set[str], most: int | None, names: str
 ) -> ArrowGroup:

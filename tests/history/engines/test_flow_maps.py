@@ -1,11 +1,12 @@
 """Maps: the engine plays random flows as the second simulator does, and the cases that the rules name."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from flow_driver import failed, finished, play
 from map_simulator import Simulator, Trace
-from mapped_flows import answer_of, random_mapped_flow, seconds_of
+from mapped_flows import answer_of, flow_of_mutual_fallbacks, random_mapped_flow, seconds_of
 
 from coterie.history.engines.commands import Ask
 from coterie.history.engines.flow import FlowEngine
@@ -48,9 +49,9 @@ def played(plan: FlowPlan, agents: dict[str, AgentPlan], given: dict[str, Any], 
     return trace
 
 
-def compare(seed: int) -> Trace:
+def compare(seed: int, flow: Callable[[int], tuple[FlowPlan, dict[str, AgentPlan], Any]] = random_mapped_flow) -> Trace:
     """Play flow *seed* both ways."""
-    plan, agents, given = random_mapped_flow(seed)
+    plan, agents, given = flow(seed)
     other = Simulator(plan, agents, given, lambda turn: answer_of(seed, turn), lambda turn: seconds_of(seed, turn))
     wanted, found = other.run(), played(plan, agents, given, seed)
     assert found.events == wanted.events, seed
@@ -64,6 +65,12 @@ def test_the_engine_plays_random_flows_with_maps_as_the_second_simulator_does() 
     for seed in range(300):
         kinds |= {event[1] for event in compare(seed).events}
     assert kinds == {"set", "set ended", "start", "finished", "failed", "cancelled"}
+
+
+def test_sets_whose_fallbacks_are_each_others_nodes_end() -> None:
+    """Each would wait until the set of the other has ended: the first that waits is worked on."""
+    outcomes = {compare(seed, flow_of_mutual_fallbacks).outcome for seed in range(400)}
+    assert outcomes == {"completed", "failed"}
 
 
 @pytest.mark.long

@@ -159,9 +159,10 @@ class FlowEngine:
         return self._commands
 
     def _end(self, record: TurnFinished | TurnFailed | TurnCancelled, turn: _Turn) -> None:
-        self._busy.discard(turn.agent)
-        if turn.agent != turn.node:
-            self._ready.check_again(turn.agent)
+        if turn.agent == turn.node:
+            self._busy.discard(turn.agent)
+        else:
+            self._free(turn.agent)
         match record:
             case TurnFinished() if turn.spent:
                 self._at_max(record.turn, turn.node, turn.spent, record.outputs["decision"])
@@ -348,9 +349,12 @@ class FlowEngine:
         """Let a fallback that has no more items of *one* work for others."""
         if turn.agent != one.node:
             one.helpers[turn.agent] -= 1
-            if not one.helpers[turn.agent]:
-                self._busy.discard(turn.agent)
-                self._ready.check_again(turn.agent)
+            self._free(turn.agent)
+
+    def _free(self, fallback: str) -> None:
+        if not any(one.node == fallback or one.helpers[fallback] for one in self._sets.values()):
+            self._busy.discard(fallback)
+            self._ready.check_again(fallback)
 
     # -- starts --------------------------------------------------------------------------------------------------------
 
@@ -369,8 +373,12 @@ class FlowEngine:
                 self._open_set(node, sources)
             else:
                 self._ask(_Turn(node, node, tuple(map(self._latest.__getitem__, sources))))
-        if not self._turns and not self._sets and not self._over:
+        if self._turns or self._over:
+            return
+        if not self._sets:
             self._finish(Finish(outcome="completed", result=self._result()))
+        elif self._postponed and all(one.begun and not one.closed for one in self._sets.values()):
+            self._ask(self._postponed.pop(0))  # sets whose fallbacks are each other's nodes would wait for ever
 
     def _result(self) -> dict[str, Any]:
         """The outputs of the exit, or else of the nodes where paths ended, with the last text."""
