@@ -15,8 +15,12 @@ import coterie
 from coterie import agent, flow
 from coterie.errors import TopologyError, UsageError
 from coterie.execution.runs.repository import Runs
-from coterie.history.journal.records import RunStarted
-from coterie.patterns import chain_of_command
+from coterie.history.engines.commands import Ask
+from coterie.history.engines.patterns.engine import PatternEngine
+from coterie.history.engines.versions import PATTERN
+from coterie.history.journal.records import GivenValues, RunStarted, TurnFinished
+from coterie.patterns import chain_of_command, ensemble
+from coterie.team.planning.pattern import PatternPlan
 from coterie.team.topology.typed.fits import misfit
 
 
@@ -100,6 +104,43 @@ def test_a_function_in_a_slot_gets_the_question_of_the_pattern() -> None:
 
     plans = [played(team, given).result.outputs["chain"].strategy["subtasks"] for given in ({"task": "T"}, "T")]
     assert plans == [["one", "two"]] * 2
+
+
+@pytest.mark.parametrize("in_slot", [False, True])
+def test_a_pattern_at_a_node_asks_its_functions_what_the_node_is_asked(in_slot: bool) -> None:
+    """The results before the node are values for functions, and for all others a text before the question."""
+    panel: Any = ensemble(agent(values.sees_prompt), agent("echo", command=["cat"]))
+    place, question = "team#1.1", "Diagnose it.\n\nit crashes"
+    if in_slot:
+        panel = ensemble(agent("desk", panel, prompt="Be brief."), agent("other", command=["cat"]))
+        place, question = f"{place}/ensemble_0#1.1", f"Be brief.\n\n{question}"
+    first, team = agent(values.classify), agent("team", panel, prompt="Diagnose it.")
+    run = played(flow("f", [first, team], [first >> team])).run
+    told = {
+        one.turn: one.text for one in Runs(Path(".coterie")).read(f"{run}/{place}") if isinstance(one, TurnFinished)
+    }
+
+    assert told["ensemble_0#1"] == question
+    assert told["ensemble_1#1"].rstrip().endswith(question)
+    assert told["ensemble_1#1"].count("# Result of classify (classify#1)") == 1
+
+
+@pytest.mark.parametrize(("version", "asked"), [(3, "# Task\n\nT\n\n# Result of x"), (PATTERN, "T")])
+def test_a_pattern_that_an_earlier_version_began_asks_on_as_it_did(version: int, asked: str) -> None:
+    """Its journal has the questions of then, with the whole prompt of its node; none of them may change."""
+    plan = coterie.plan(ensemble(agent(values.sees_prompt), agent("echo", command=["cat"])))
+    assert isinstance(plan.coordination, PatternPlan)
+    began = RunStarted(
+        run="r/team#1.1",
+        engine="pattern",
+        engine_version=version,
+        topology="p",
+        input={"prompt": "# Task\n\nT\n\n# Result of x"},
+        values=GivenValues(prompt="T"),
+    )
+    commands = PatternEngine(plan.coordination, plan.agents).step(began)
+
+    assert {command.prompt for command in commands if isinstance(command, Ask)} == {asked}
 
 
 @pytest.mark.parametrize(

@@ -172,9 +172,11 @@ def as_data(fold: Fold, turn: Turn) -> dict[str, Any]:
     agent = fold.agents.get(turn.ask.role)
     above = (fold.started.values if fold.started else None) or GivenValues(prompt=given.get("prompt", ""))
     asked = above.prompt if turn.ask.prompt is None else turn.ask.prompt
-    if turn.ask.prompt is None and agent is not None and agent.child is not None:
-        asked = "\n\n".join(filter(None, (*(part.text for part in own_parts(agent)), asked)))
     own = turn.ask.whole or {}
+    if agent is not None and agent.child is not None:
+        whole = own.get("prompt")
+        own_text = [part.text for part in own_parts(agent)]
+        asked = whole if whole and isinstance(whole, str) else "\n\n".join(filter(None, (*own_text, asked)))
     values = {**above.input, "task": above.prompt, **given, **own}
     return {
         "given": {"prompt": asked, "own": own, "input": values, "answers": above.answers},

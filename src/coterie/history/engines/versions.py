@@ -15,6 +15,8 @@ class EngineRules(NamedTuple):
             completion event, or any event before Ctrl-C.
         takes_answer: Whether a cross-check that is given an answer checks that one.
         adds_up: Whether a debate adds up the agreements of its sides, so that one side can end it.
+        takes_prompt: Whether a pattern at a node takes the whole prompt of the node as its question where functions
+            fill its slots, rather than the node's own question.
     """
 
     exact: bool = False
@@ -23,9 +25,10 @@ class EngineRules(NamedTuple):
     ends_early: bool = False
     takes_answer: bool = True
     adds_up: bool = False
+    takes_prompt: bool = False
 
 
-PATTERN = 3
+PATTERN = 4
 """The version of the rules of patterns. The wording of questions is one of them: a resumed run must ask those that its
 journal has."""
 _EARLIER = {
@@ -33,8 +36,9 @@ _EARLIER = {
     ("flow", 2): EngineRules(checks_needed=False),
     ("loop", 1): EngineRules(retries_missing=True, ends_early=True),
     ("loop", 2): EngineRules(ends_early=True),
-    ("pattern", 1): EngineRules(takes_answer=False, adds_up=True),
-    ("pattern", 2): EngineRules(adds_up=True),
+    ("pattern", 1): EngineRules(takes_answer=False, adds_up=True, takes_prompt=True),
+    ("pattern", 2): EngineRules(adds_up=True, takes_prompt=True),
+    ("pattern", 3): EngineRules(takes_prompt=True),
 }
 
 

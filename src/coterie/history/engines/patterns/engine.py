@@ -8,18 +8,19 @@ from msgspec.structs import replace
 
 from coterie.history.engines.commands import Ask, Command, Emit, Finish, Reply
 from coterie.history.engines.generator import GeneratorEngine, PendingQuestion
-from coterie.history.engines.patterns.registry import Calls, Team, definition
+from coterie.history.engines.patterns.registry import Calls, PatternDefinition, Team, definition
 from coterie.history.engines.patterns.result import PatternResult
 from coterie.history.engines.patterns.shown import request
 from coterie.history.engines.questions import Conversation, PatternFailed, as_read_back
 from coterie.history.engines.replies import judge_reply
 from coterie.history.engines.versions import PATTERN, rules_of
-from coterie.history.journal.records import AttemptFailed, Record, RunStarted
+from coterie.history.journal.records import AttemptFailed, GivenValues, Record, RunStarted
 from coterie.team.planning.pattern import PatternPlan
 from coterie.team.planning.plan import AgentPlan, Plan, Wanted
 from coterie.team.topology.patterns.faults import Fault
 from coterie.team.topology.patterns.inputs import ORIGINAL, task_of
 from coterie.team.topology.patterns.kinds import KINDS, PatternSpec
+from coterie.team.topology.typed.functions import PROMPT
 
 
 class PatternEngine(GeneratorEngine):
@@ -37,6 +38,8 @@ class PatternEngine(GeneratorEngine):
         super().__init__(self._play, agents, budgets)
         self.plan, self.definition = plan, definition(plan.type)
         self.team = team_of(plan, agents)
+        self._above: GivenValues | None = None
+        """The question of its node and the values before it, if functions may read them."""
         self._request = ""
         """The original request, if the pattern works on a result of it and its task does not contain the request."""
 
@@ -54,7 +57,9 @@ class PatternEngine(GeneratorEngine):
         """Step like any generator, and count the failed attempts of each slot for the pattern."""
         if isinstance(record, RunStarted):
             self.team.rules = rules_of(self.name, record.engine_version)
-            self._request = _request_behind(self.definition.kind, record.input)
+            self._above = None if self.team.rules.takes_prompt else record.values
+            given = self._asked_of_it(record.input)
+            self._request = _request_behind(self.definition, given, record.input)
         if isinstance(record, AttemptFailed) and (slot := self._slots.get(record.turn)) is not None:
             self.team.failed[slot] = self.team.failed.get(slot, 0) + 1
         return super().step(record)
@@ -89,14 +94,25 @@ class PatternEngine(GeneratorEngine):
         agent = self._agents.get(place.asked[-1]) if place is not None else None
         return agent.outputs if agent is not None else ()
 
+    def _asked_of_it(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The input *given*, with its node's own question, if that is known, in place of the node's whole prompt."""
+        return {**given, PROMPT: self._above.prompt} if self._above is not None and given.get(PROMPT) else given
+
     def _play(self, given: dict[str, Any]) -> Conversation:
+        given = self._asked_of_it(given)
         if faults := _own_faults(self.definition.kind, self.team, given):
             raise PatternFailed("; ".join(fault.message for fault in faults))
         return self.definition.play(self.team, given)
 
 
-def _request_behind(kind: PatternSpec, given: Mapping[str, Any]) -> str:
-    """The original request in *given*, in words; empty if the task of a pattern of *kind* contains it."""
+def _request_behind(pattern: PatternDefinition, given: Mapping[str, Any], recorded: Mapping[str, Any]) -> str:
+    """The original request, in words; empty if the task of *pattern* in *given* contains it.
+
+    It is in *given*, unless the *recorded* prompt has more than its node's question: the results before it, for models.
+    """
+    kind, behind = pattern.kind, str(recorded.get(PROMPT) or "")
+    if pattern.program is None and behind.replace("# Task\n\n", "", 1) != given.get(PROMPT) != recorded.get(PROMPT):
+        return f"Your task is part of this request:\n\n{behind}"
     if ORIGINAL not in given or not kind.keys:
         return ""  # without a key for a task, all of the input is passed on
     asked = request(given[ORIGINAL])

@@ -21,7 +21,6 @@ from coterie.history.engines.questions import AgentFailed, AgentResult, Conversa
 from coterie.history.journal import records as r
 from coterie.team.planning.pattern import PatternPlan
 from coterie.team.planning.plan import AgentPlan, Wanted
-from coterie.team.topology.typed.functions import PROMPT
 from coterie.team.topology.typed.program import TypedProgram
 from coterie.team.topology.typed.values import RESULT, as_outputs, difference, fields_of, value_of
 
@@ -163,7 +162,6 @@ class ProgramEngine(PatternEngine):
     def __init__(self, plan: PatternPlan, agents: Mapping[str, AgentPlan]) -> None:
         super().__init__(plan, agents)
         self._most, self._run = plan.max_turns, ""
-        self._above: r.GivenValues | None = None
         self._stage = StepContext(self.definition.kind.name, [slot.name for slot in plan.slots])
 
     @property
@@ -192,7 +190,7 @@ class ProgramEngine(PatternEngine):
         """Step like any generator; an answer whose recorded value no longer has its type ends the replay."""
         self._stage.at = record.at
         if isinstance(record, r.RunStarted):
-            self._run, self._stage.seed, self._above = record.run, record.seed, record.values
+            self._run, self._stage.seed = record.run, record.seed
         if isinstance(record, r.TurnFinished) and (place := self._at.get(record.turn)) is not None:
             call = place.question
             if isinstance(call, AgentCall) and (why := call.misread(record)):
@@ -214,8 +212,7 @@ class ProgramEngine(PatternEngine):
         program = program_of(self.definition)
         if self._above is None:
             return super()._play(given)
-        given = {**given, PROMPT: self._above.prompt} if given.get(PROMPT) else given
-        arguments = program.arguments(given, self._above.answers, self._above.input)
+        arguments = program.arguments(self._asked_of_it(given), self._above.answers, self._above.input)
         return cast(Conversation, program.begin(arguments))
 
     def _overspent(self, slot: str, n: int = 0) -> AgentFailed | None:
