@@ -125,6 +125,16 @@ def test_a_pattern_at_a_node_asks_its_functions_what_the_node_is_asked(in_slot: 
     assert told["ensemble_1#1"].count("# Result of classify (classify#1)") == 1
 
 
+def test_a_team_in_a_slot_is_not_told_how_its_agents_answer() -> None:
+    """Each of them is told how to give its own outputs, and the team gives what they gave."""
+    inner = flow("inner", [one := agent("one", command=["cat"])], [], result=one)
+    panel = ensemble(agent("desk", inner, outputs={"kind": str}), agent("other", command=["cat"]))
+    run = played(panel).run
+    (begun,) = [one for one in Runs(Path(".coterie")).read(f"{run}/ensemble_0#1.1") if isinstance(one, RunStarted)]
+
+    assert begun.input["prompt"] == "it crashes"
+
+
 @pytest.mark.parametrize(("version", "asked"), [(3, "# Task\n\nT\n\n# Result of x"), (PATTERN, "T")])
 def test_a_pattern_that_an_earlier_version_began_asks_on_as_it_did(version: int, asked: str) -> None:
     """Its journal has the questions of then, with the whole prompt of its node; none of them may change."""

@@ -77,11 +77,14 @@ class PatternKind(Kind):
         return prompts.files_named(agent.reads)
 
     def additions(self, fold: Fold, turn: Turn) -> list[Part]:
-        """The files that an agent `reads`, and how to give its declared outputs: the pattern knows neither."""
+        """The files that an agent `reads`, and how to give its declared outputs: the pattern knows neither.
+
+        A team gets no instructions for answering: each of its agents gets those for its own outputs.
+        """
         agent = fold.agents.get(turn.ask.agent)
         if agent is None:
             return []
-        how = prompts.how_to_answer(agent.outputs, human=agent.kind == "human")
+        how = prompts.how_to_answer(agent.outputs, human=agent.kind == "human") if agent.child is None else []
         return [*prompts.file_parts(agent.reads, turn), *how]
 
     def mentions(self) -> Iterable[str]:
