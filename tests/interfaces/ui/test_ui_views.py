@@ -394,7 +394,7 @@ def test_many_turns_are_windowed_in_tree_records_and_timeline(runs: Shown, serve
     page.set_viewport_size({"width": 360, "height": 900})
     joined = page.locator(".lane .piece title", has_text="zoom in to see each")
     joined.first.wait_for(state="attached")
-    assert page.locator(".lane[data-n='0'] .piece").count() <= 150
+    page.wait_for_function("document.querySelectorAll(\".lane[data-n='0'] .piece\").length <= 150")
     page.locator(".lane[data-n='0']").focus()
     for _ in range(20):  # the shorter the turns were, the closer one has to look
         if joined.count() == 0:
