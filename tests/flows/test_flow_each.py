@@ -10,6 +10,9 @@ import pytest
 import coterie
 from coterie.errors import TopologyError, UsageError
 from coterie.execution.runs.rehearsal import rehearse
+from coterie.history.engines.commands import Note
+from coterie.history.engines.flow import FlowEngine
+from coterie.history.journal.records import RunStarted, SetEnded
 from coterie.team.formats import read_text
 from coterie.team.formats.at.layout import format_text
 from coterie.team.formats.at.writer import to_at
@@ -62,6 +65,48 @@ def test_a_mapped_exit_gives_a_list_of_the_runs_own_list() -> None:
     for given, why in (({"files": ["x"] * 3}, "at most 2"), ("go", "is missing"), ({"files": "x"}, "is not a list")):
         with pytest.raises(UsageError, match=why):
             result_of(team, given)
+
+
+def stores(item: str) -> None:
+    assert item
+
+
+def sees_stored(stores: list[None]) -> list[None]:
+    return stores
+
+
+def sees_each_desk(desk: list[int | None]) -> list[int | None]:
+    return desk
+
+
+def mapped_and_read(mapped: Any, reader: Any = None) -> coterie.Topology:
+    """*mapped* on each of the run's items, whose answers *reader* gives, or the flow itself."""
+    nodes, last = (mapped, reader) if reader else (mapped,), reader or [mapped]
+    return coterie.flow(
+        "t", nodes, [mapped.each("items", at_most=3), *([mapped >> reader] if reader else [])], result=last
+    )
+
+
+@pytest.mark.parametrize("items", [[], ["a", "b", "c"]])
+def test_a_function_that_gives_nothing_gives_a_list_of_none(items: list[str]) -> None:
+    """One for each item: to a reader, as the result, and from a flow at the mapped node."""
+    one = coterie.agent(stores)
+    desk = coterie.agent("desk", coterie.flow("inner", [one], result=one))
+    for mapped, reader in ((one, sees_stored), (desk, sees_each_desk)):
+        for team in (mapped_and_read(mapped), mapped_and_read(mapped, coterie.agent(reader))):
+            assert result_of(team, {"items": items}) == [None] * len(items)
+
+
+@pytest.mark.parametrize(("version", "names"), [(3, ()), (FlowEngine.version, ("result",))])
+def test_a_set_that_an_earlier_version_began_ends_as_it_did(version: int, names: tuple[str, ...]) -> None:
+    """Its journal has the end of a set without outputs, with which the engine must agree."""
+    made = coterie.plan(mapped_and_read(coterie.agent(stores)))
+    assert isinstance(made.coordination, FlowPlan)
+    engine = FlowEngine(made.coordination, made.agents)
+    (begun,) = engine.step(RunStarted(run="r", engine="flow", engine_version=version, input={"items": []}))
+    (ended,) = engine.step(begun.record)  # type: ignore[union-attr]
+
+    assert ended == Note(record=SetEnded(set="stores@1", outputs=names))
 
 
 def several(files: list[str]) -> str:

@@ -39,6 +39,12 @@ def beyond(function: Callable[..., Any], team: Any) -> Any:
     return flow("f", [first, second], [first >> second], result=second)
 
 
+def team_and_reader(team: Any, function: Callable[..., Any]) -> Any:
+    """A team, and behind it a function that reads what the team gives."""
+    first, second = agent("team", team), agent(function)
+    return flow("f", [first, second], [first >> second], result=second)
+
+
 def nested(function: Callable[..., Any], depth: int = 1, question: str = "") -> Any:
     """A flow whose second node is a flow with *function*, or that with one more in between."""
     inner: Any = after(function)
@@ -166,6 +172,8 @@ def test_a_pattern_that_an_earlier_version_began_asks_on_as_it_did(version: int,
         (after(values.nothing, values.sees_no_number), {}, None),
         (after(values.nothing, values.sees_no_kind), {}, True),
         (after(values.empty, values.sees_empty), {}, ""),
+        (team_and_reader(after(values.nothing), values.sees_no_team), {}, None),
+        (team_and_reader(after(values.empty), values.sees_no_team), {}, ""),
         (beyond(values.nothing, after(values.sees_nothing)), {}, None),
         (beyond(values.nothing, values.programs_nothing), {}, True),
     ],

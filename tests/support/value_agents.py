@@ -129,6 +129,10 @@ def sees_no_kind(nothing: Kind | None = None) -> bool:
     return nothing is None
 
 
+def sees_no_team(team: str | None = "default") -> str | None:
+    return team
+
+
 def sees_empty(empty: str | None) -> str | None:
     return empty
 

@@ -329,7 +329,7 @@ def _set_text(its: items.Set) -> str:
 def _as_data(fold: Fold, result: TurnFinished) -> dict[str, Any]:
     role = fold.work(result.turn).ask.role
     agent, is_empty = fold.agents.get(role), not (result.text or result.outputs or result.turn in fold.sets)
-    is_none = is_empty and agent is not None and not agent.outputs and ":" in agent.options.get("type", "")
+    is_none = is_empty and agent is not None and agent.gives_none
     found = {"agent": role, "turn": result.turn, "text": result.text, "outputs": result.outputs}
     return {**found, "is_none": True} if is_none else found
 

@@ -113,6 +113,14 @@ class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
         gates = self.options.get("gates")
         return tuple(tuple(argv) for argv in gates) if gates else ()
 
+    @property
+    def gives_none(self) -> bool:
+        """Whether it answers with None: a function that declares no outputs, or a flow with such an exit."""
+        if self.outputs or self.child is None:
+            return not self.outputs and ":" in self.options.get("type", "")
+        exit = self.child.agents.get(getattr(self.child.coordination, "exit", ""))
+        return exit is not None and exit.gives_none
+
 
 class MapPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a node is mapped over a list.

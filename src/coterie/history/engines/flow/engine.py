@@ -32,6 +32,7 @@ from coterie.history.journal.records import (
 from coterie.team.planning.on_max import ON_MAX, human_agent
 from coterie.team.planning.plan import AgentPlan, FlowPlan
 from coterie.team.topology.model import RUN_INPUT
+from coterie.team.topology.typed.values import RESULT
 
 Arrows = tuple[str, tuple[str, ...]]
 """A group as records name it: its source and its targets."""
@@ -83,7 +84,7 @@ class FlowEngine:
     """
 
     name: ClassVar[str] = "flow"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     def __init__(self, plan: FlowPlan, agents: Mapping[str, AgentPlan]) -> None:
         self._decided: tuple[str, str, Sequence[int], Sequence[int]] | None = None
@@ -328,7 +329,10 @@ class FlowEngine:
             self._commands.append(Cancel(turn=name, reason=f"{one.plan.until} ended {one.id}"))
             self._release(self._turns.pop(name), one)
         self._postponed = [turn for turn in self._postponed if turn.set != one.id]
-        declared = [want.name for want in self._plan(one.node).outputs]
+        plan = self._plan(one.node)
+        declared = [want.name for want in plan.outputs]
+        if plan.gives_none and not self._rules.names_nothing:
+            declared = [RESULT]
         names = one.outputs((*declared, *self._read.get(one.node, ())))
         self._note(SetEnded(set=one.id, outputs=names, done=one.done, early=one.early))
 
