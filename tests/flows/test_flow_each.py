@@ -71,6 +71,14 @@ def stores(item: str) -> None:
     assert item
 
 
+def undeclared(item: str) -> Any:
+    return {"length": len(item)} if item != "b" else None
+
+
+def sees_undeclared(undeclared: Any) -> Any:
+    return undeclared
+
+
 def sees_stored(stores: list[None]) -> list[None]:
     return stores
 
@@ -95,6 +103,14 @@ def test_a_function_that_gives_nothing_gives_a_list_of_none(items: list[str]) ->
     for mapped, reader in ((one, sees_stored), (desk, sees_each_desk)):
         for team in (mapped_and_read(mapped), mapped_and_read(mapped, coterie.agent(reader))):
             assert result_of(team, {"items": items}) == [None] * len(items)
+
+
+def test_a_function_that_declares_nothing_gives_the_outputs_that_it_gave() -> None:
+    """They are lists by name; where no item gave any, there is one list of None."""
+    team = mapped_and_read(coterie.agent(undeclared), coterie.agent(sees_undeclared))
+
+    assert result_of(team, {"items": ["a", "b"]}) == {"length": [1, None]}
+    assert result_of(team, {"items": ["b"]}) == [None]
 
 
 @pytest.mark.parametrize(("version", "names"), [(3, ()), (FlowEngine.version, ("result",))])

@@ -331,9 +331,9 @@ class FlowEngine:
         self._postponed = [turn for turn in self._postponed if turn.set != one.id]
         plan = self._plan(one.node)
         declared = [want.name for want in plan.outputs]
-        if plan.gives_none and not self._rules.names_nothing:
-            declared = [RESULT]
         names = one.outputs((*declared, *self._read.get(one.node, ())))
+        if plan.gives_none and not names and not self._rules.names_nothing:
+            names = (RESULT,)
         self._note(SetEnded(set=one.id, outputs=names, done=one.done, early=one.early))
 
     def _end_set(self, record: SetEnded) -> None:
