@@ -244,7 +244,7 @@ def test_what_a_journal_cannot_give_back_is_no_answer() -> None:
     """A value in itself, and a NaN, which is read as None: a resumed run would have another answer."""
     for function, why in (
         (endless, "is not JSON: maximum recursion"),
-        (no_number, "cannot be written as JSON: ValueError: Out of range float"),
+        (no_number, "is not JSON: nan at ['scores'][1], which JSON cannot hold: give None or a text in its place"),
     ):
         found = result_of(function)
         assert isinstance(found, Failure)

@@ -15,8 +15,9 @@ import coterie
 from coterie import agent, flow
 from coterie.errors import TopologyError, UsageError
 from coterie.execution.runs.repository import Runs
-from coterie.history.engines.commands import Ask
+from coterie.history.engines.commands import Ask, Finish
 from coterie.history.engines.patterns.engine import PatternEngine
+from coterie.history.engines.patterns.program import ProgramEngine
 from coterie.history.engines.versions import PATTERN
 from coterie.history.journal.records import GivenValues, RunStarted, TurnFinished
 from coterie.patterns import chain_of_command, ensemble
@@ -198,6 +199,9 @@ def test_null_is_a_value_and_absent_is_absent(team: Any, given: Any, result: Any
             values.several,
             "returned FrozenDetailed at {…}, which its readers would get as Frozen: declare the type FrozenDetailed",
         ),
+        (values.paired, "returned tuple at ['pairs'][0], which its readers would get as list: declare the type tuple"),
+        (values.wrapped, "returned dict, which its readers would get as int: declare the type dict"),
+        (values.unmeasured, "returned is not JSON: inf at .weight, which JSON cannot hold"),
     ],
 )
 def test_what_would_arrive_as_another_value_is_refused(function: Callable[..., Any], why: str) -> None:
@@ -206,6 +210,51 @@ def test_what_would_arrive_as_another_value_is_refused(function: Callable[..., A
 
     assert (outcome.status, why in outcome.reason) == ("failed", True), outcome.reason
     assert played(after(values.halved)).status == "completed"  # three is three
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ((1, 2), "tuple, which its readers would get as list: declare the type tuple"),
+        ({"at": [()]}, "tuple at ['at'][0], which its readers would get as list: declare the type tuple"),
+        ({1: "a"}, "the key 1, which its readers would get as a text: declare the type of the keys"),
+        (values.Kind("tech"), "Kind, which its readers would get as dict: declare the type Kind"),
+        ({b"raw"}, "set, which its readers would get as list: declare the type set"),
+        ([b"raw"], "bytes at [0], which its readers would get as str: declare the type bytes"),
+    ],
+)
+def test_a_value_without_a_declared_type_arrives_as_it_is_or_not_at_all(value: Any, why: str) -> None:
+    """From a function, from a program, and to a function that a program asks."""
+    values.GIVEN[:] = [value]
+    for team, said in (
+        (after(values.gives), f"gives() returned {why}"),
+        (values.gives_as_program, f"gives_as_program returned {why}"),
+        (values.asks_for_given, f"the value 'value' for untyped is {why}"),
+    ):
+        outcome = played(team)
+        assert (outcome.status, said in outcome.reason) == ("failed", True), outcome.reason
+
+    for kept in ({}, [], None, {"at": [None]}, 1.5):
+        values.GIVEN[:] = [kept]
+        assert played(after(values.gives, values.sees_given)).result is True
+        assert played(values.gives_as_program).result == kept
+
+
+def test_a_program_that_an_earlier_version_began_gives_what_it_gave() -> None:
+    """Its journal has the end that its values led to, which no later rule may change."""
+    values.GIVEN[:] = [(1, 2)]
+    plan = coterie.plan(values.gives_as_program)
+    assert isinstance(plan.coordination, PatternPlan)
+    for version, ending in ((1, "completed"), (ProgramEngine.version, "failed")):
+        engine = ProgramEngine(plan.coordination, plan.agents)
+        (ended,) = engine.step(RunStarted(run="r", engine="generator", engine_version=version))
+        assert isinstance(ended, Finish)
+        assert ended.outcome == ending
+
+
+def test_a_declared_sequence_may_be_a_tuple() -> None:
+    """Its readers get a sequence of the same items."""
+    assert played(after(values.sequenced)).result == ["a", "b"]
 
 
 def test_a_secret_is_no_input() -> None:

@@ -1,6 +1,7 @@
 """Functions that hand values to each other, for tests of what arrives."""
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -216,3 +217,42 @@ async def asks_with_values() -> str:
 
 def untyped(value: Any = None) -> Any:
     return value
+
+
+def gives() -> Any:
+    return GIVEN[0]
+
+
+def sees_given(gives: Any) -> bool:
+    return bool(gives == GIVEN[0])
+
+
+@coterie.program(agents=[coterie.agent(gives)], max_turns=1)
+async def gives_as_program() -> Any:
+    return GIVEN[0]
+
+
+@coterie.program(agents=[coterie.agent(untyped)], max_turns=1)
+async def asks_for_given() -> bool:
+    return bool(await coterie.agent(untyped)(GIVEN[0]) == GIVEN[0])
+
+
+def paired() -> dict[str, Any]:
+    return {"pairs": [(1, 2)]}
+
+
+def wrapped() -> Any:
+    return {"result": 5}
+
+
+@dataclass
+class Measured:
+    weight: float
+
+
+def unmeasured() -> Measured:
+    return Measured(float("inf"))
+
+
+def sequenced() -> Sequence[str]:
+    return ("a", "b")

@@ -16,7 +16,7 @@ from coterie.team.planning.plan import Wanted
 from coterie.team.topology.model import Agent, AnyNode, Gate, Topology
 from coterie.team.topology.typed.functions import PROMPT, Signature, is_context
 from coterie.team.topology.typed.program import TypedProgram
-from coterie.team.topology.typed.values import RESULT, as_outputs, converted, difference, value_of
+from coterie.team.topology.typed.values import RESULT, as_outputs, lost, value_of
 
 if TYPE_CHECKING:
     from coterie.execution.runs.outcome import RunResult
@@ -46,11 +46,11 @@ class Callee(Generic[T_co]):
 def _call(definition: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AgentCall[Any]:
     node = getattr(definition, "node", definition)
     name = node.name or "an agent without a name"
-    stage(f"{name}(…)")
+    rules = stage(f"{name}(…)").rules
     if isinstance(node, Gate):
         raise UsageError(f"{name} is a gate, and answers no question: ask an agent, or an action")
     signature = _signature(definition, node)
-    values = _values(name, signature, args, kwargs)
+    values = _values(name, signature, args, kwargs, is_free=rules.passes_untyped)
     shown = values.values() if signature is not None else [_plain(name, one) for one in args]
     text = "\n\n".join(map(_text, shown))
     if signature is None:
@@ -70,8 +70,10 @@ def _signature(definition: Any, node: AnyNode) -> Signature | None:
     return team.signature if isinstance(team, TypedProgram) else getattr(definition, "signature", None)
 
 
-def _values(name: str, signature: Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The named values of a question, as JSON; where there are parameters, all."""
+def _values(
+    name: str, signature: Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_free: bool
+) -> dict[str, Any]:
+    """The named values of a question, as JSON; where there are parameters, all, those without a type *is_free* too."""
     if signature is None:
         return {key: _plain(name, value, key) for key, value in kwargs.items()}
     kinds = inspect.Parameter
@@ -88,20 +90,20 @@ def _values(name: str, signature: Signature | None, args: tuple[Any, ...], kwarg
         raise TypeError(f"{name}({wanted}): {error}") from None
     plain = {key: _plain(name, value, key) for key, value in bound.arguments.items()}
     for key, value in bound.arguments.items():
-        _check_kept(name, key, value, plain[key], signature.parameters[key])
+        type_ = signature.parameters[key]
+        if plain[key] != value and not (is_free and type_ in (Any, object)):
+            _check_kept(name, key, value, type_)
     return plain
 
 
-def _check_kept(name: str, key: str, value: Any, plain: Any, type_: Any) -> None:
-    """Check that *name* gets *value*, and not another one that its JSON *plain* is read as."""
-    if plain == value or type_ in (Any, object):
-        return
+def _check_kept(name: str, key: str, value: Any, type_: Any) -> None:
+    """Check that *name* gets *value*, and not another one that its JSON is read as."""
     try:
-        lost = difference(value, converted(plain, type_))
-    except ValueError as error:
-        lost = f"does not have its type: {error_line(error)}"
-    if lost:
-        raise TypeError(f"the value {key!r} for {name} {lost if lost.startswith('does') else f'is {lost}'}")
+        why = (at := lost(value, type_, whole=True)) and f"is {at}"
+    except (TypeError, ValueError) as error:
+        why = f"does not have its type: {error_line(error)}"
+    if why:
+        raise TypeError(f"the value {key!r} for {name} {why}")
 
 
 def _input(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
@@ -120,8 +122,7 @@ def _plain(name: str, value: Any, key: str = "") -> Any:
     if isinstance(value, AgentCall):
         raise TypeError(f"{what} for {name} is a question to {value.agent}, not its answer: await it first")
     try:
-        built = as_outputs(value, whole=True)[RESULT]
-        return json.loads(json.dumps(built, allow_nan=False))
+        return as_outputs(value, whole=True)[RESULT]
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"{what} for {name} is not JSON data: {error_line(error)}") from None
 

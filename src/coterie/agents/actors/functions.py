@@ -8,7 +8,6 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import NoneType
 from typing import Any
 
 import msgspec
@@ -26,7 +25,7 @@ from coterie.base.user_code import is_cancelled, leaves_loop
 from coterie.errors import TurnFailure, error_line
 from coterie.history.journal.records import NO_USAGE
 from coterie.team.topology.typed.functions import PROMPT, QUESTION, Signature, is_context, signature_of, singular
-from coterie.team.topology.typed.values import RESULT, as_outputs, converted, difference, fields_of, value_of
+from coterie.team.topology.typed.values import RESULT, as_outputs, converted, fields_of, lost, value_of
 
 _AS_TEXT = json.JSONEncoder(ensure_ascii=False, default=str)
 
@@ -53,19 +52,18 @@ class AgentFunction(Struct, frozen=True):
         gives_fields = fields_of(signature.result) is not None
         return cls(call, signature, inspect.iscoroutinefunction(call), gives_fields, model_library(call))
 
-    def keeps(self, answer: Any, outputs: Mapping[str, Any], name: str) -> str:
-        """Why those who read *outputs* would get another value than *answer*; empty if they get the same.
+    def keeps(self, answer: Any, name: str, *, whole: bool) -> str:
+        """Why those who read *answer* would get another value; empty if they get the same.
 
         A subclass would lose its own fields, and a secret would become asterisks.
         """
         declared, numbers = self.signature.result, (int, float)
-        if declared in (Any, None, NoneType) or (type(answer) in numbers and declared in numbers):
+        if type(answer) in numbers and declared in numbers:
             return ""
         try:
-            read = value_of(declared, outputs)
+            at = lost(answer, declared, whole=whole)
         except (TypeError, ValueError) as error:
             return f"what {name}() returned does not have its type: {error_line(error)}"
-        at = difference(answer, read)
         return f"{name}() returned {at}" if at else ""
 
 
@@ -165,7 +163,7 @@ class FunctionTurn(InlineAttempt):
             return Failure(
                 kind="invalid_output", reason=said if said.startswith(what) else f"{what} is not JSON: {said}"
             )
-        if why := self._function.keeps(answer, outputs or {}, self._request.agent.name):
+        if why := self._function.keeps(answer, self._request.agent.name, whole=whole):
             return Failure(kind="invalid_output", reason=why)
         return Answer(text=answer if isinstance(answer, str) else text_of(outputs), outputs=outputs or None)
 

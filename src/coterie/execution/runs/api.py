@@ -1,6 +1,5 @@
 """The public functions of `coterie`: load and run a team, resume and fork a run."""
 
-import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -374,7 +373,7 @@ def _plain(given: Any) -> dict[str, Any]:
         if not isinstance(name, str):
             raise UsageError(f"the name of an input must be a text, not {name!r}")
         try:
-            read[name] = json.loads(json.dumps(as_outputs(value, whole=True)[RESULT], allow_nan=False))
+            read[name] = as_outputs(value, whole=True)[RESULT]
         except (TypeError, ValueError, RecursionError) as error:
             raise UsageError(f"the input {name!r} is not JSON data: {error}") from error
     return read

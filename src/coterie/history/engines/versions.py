@@ -14,6 +14,7 @@ class EngineRules(NamedTuple):
         ends_early: Whether a turn of a loop that the end of its owner cut off is not tried again if it had emitted the
             completion event, or any event before Ctrl-C.
         names_nothing: Whether a set of functions that give None has no output, rather than a list of None as `result`.
+        passes_untyped: Whether a value of a program that declares no type may reach its readers as another one.
         takes_answer: Whether a cross-check that is given an answer checks that one.
         adds_up: Whether a debate adds up the agreements of its sides, so that one side can end it.
         takes_prompt: Whether a pattern at a node takes the whole prompt of the node as its question where functions
@@ -23,6 +24,7 @@ class EngineRules(NamedTuple):
     exact: bool = False
     checks_needed: bool = True
     names_nothing: bool = False
+    passes_untyped: bool = False
     retries_missing: bool = False
     ends_early: bool = False
     takes_answer: bool = True
@@ -37,6 +39,7 @@ _EARLIER = {
     ("flow", 1): EngineRules(exact=True, checks_needed=False, names_nothing=True),
     ("flow", 2): EngineRules(checks_needed=False, names_nothing=True),
     ("flow", 3): EngineRules(names_nothing=True),
+    ("generator", 1): EngineRules(passes_untyped=True),
     ("loop", 1): EngineRules(retries_missing=True, ends_early=True),
     ("loop", 2): EngineRules(ends_early=True),
     ("pattern", 1): EngineRules(takes_answer=False, adds_up=True, takes_prompt=True),

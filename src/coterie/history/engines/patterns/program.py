@@ -18,11 +18,12 @@ from coterie.history.engines.patterns.engine import PatternEngine
 from coterie.history.engines.patterns.hidden_loop import ONLY, hidden_loop
 from coterie.history.engines.patterns.registry import PatternDefinition
 from coterie.history.engines.questions import AgentFailed, AgentResult, Conversation, Question, Sleep, Tell, Together
+from coterie.history.engines.versions import EngineRules, rules_of
 from coterie.history.journal import records as r
 from coterie.team.planning.pattern import PatternPlan
 from coterie.team.planning.plan import AgentPlan, Wanted
 from coterie.team.topology.typed.program import TypedProgram
-from coterie.team.topology.typed.values import RESULT, as_outputs, difference, fields_of, value_of
+from coterie.team.topology.typed.values import RESULT, as_outputs, fields_of, lost
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -35,6 +36,7 @@ class StepContext:
         at: The time of the record that resumed it, in Unix seconds.
         notes: What it noted in this step.
         unawaited: The questions that it has made and not awaited yet.
+        rules: Those of the version that began its run.
     """
 
     def __init__(self, name: str, agents: Sequence[str]) -> None:
@@ -42,6 +44,7 @@ class StepContext:
         self.at, self.seed = 0.0, ""
         self.notes: list[str] = []
         self.unawaited: dict[int, AgentCall[Any]] = {}
+        self.rules = EngineRules()
 
     @cached_property
     def random(self) -> Random:
@@ -156,7 +159,7 @@ class ProgramEngine(PatternEngine):
     """The engine of a program."""
 
     name: ClassVar[str] = "generator"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     noun: ClassVar[str] = "program"
 
     def __init__(self, plan: PatternPlan, agents: Mapping[str, AgentPlan]) -> None:
@@ -191,6 +194,7 @@ class ProgramEngine(PatternEngine):
         self._stage.at = record.at
         if isinstance(record, r.RunStarted):
             self._run, self._stage.seed = record.run, record.seed
+            self._stage.rules = rules_of(self.name, record.engine_version)
         if isinstance(record, r.TurnFinished) and (place := self._at.get(record.turn)) is not None:
             call = place.question
             if isinstance(call, AgentCall) and (why := call.misread(record)):
@@ -200,11 +204,11 @@ class ProgramEngine(PatternEngine):
     def completed(self, value: Any) -> Finish:
         """The result: its text, and its values as outputs."""
         type_ = program_of(self.definition).signature.result
-        outputs = as_outputs(value, whole=fields_of(type_) is None and not isinstance(value, str))
-        if type_ is not Any:
-            lost = difference(value, value_of(type_, outputs))
-            if lost:
-                raise TypeError(f"{self.definition.kind.name} returned {lost}")
+        whole = fields_of(type_) is None
+        outputs = as_outputs(value, whole=whole)
+        is_free = type_ is Any and self._stage.rules.passes_untyped
+        if not is_free and (at := lost(value, type_, whole=whole)):
+            raise TypeError(f"{self.definition.kind.name} returned {at}")
         text = value if isinstance(value, str) else msgspec.json.encode(outputs.get(RESULT, outputs)).decode()
         return Finish(outcome="completed", result={"text": text, "outputs": {self.definition.kind.name: outputs}})
 

@@ -7,6 +7,8 @@ any other type is one output, `RESULT`. Types that the notation lacks are descri
 import collections
 import dataclasses
 import enum
+import json
+import math
 import sys
 from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
@@ -168,31 +170,68 @@ def converted(value: Any, type_: Any) -> Any:
     return msgspec.convert(value, type_, str_keys=True, dec_hook=_to_foreign)
 
 
+class _UntypedTuple(list[Any]):
+    """The JSON of a tuple. Only where no type is declared, its readers would get this list itself."""
+
+
 def as_outputs(value: Any, *, whole: bool = False) -> dict[str, Any]:
-    """Convert the return value of a function to outputs; with *whole* it is one output even if it has fields.
+    """Convert the return value of a function to outputs, as JSON; with *whole* it is one output even if it has fields.
 
     Raises:
-        TypeError: If JSON cannot express it.
+        TypeError, ValueError: If JSON cannot express it.
     """
+    if type(value) in _SCALARS and type(value) is not float:
+        return {RESULT: value}
+    built = _built(value, whole=whole)
+    try:
+        found: dict[str, Any] = json.loads(json.dumps(built, allow_nan=False))
+    except ValueError as error:
+        raise ValueError(difference(value, value) or str(error)) from None
+    return found
+
+
+def lost(value: Any, type_: Any, *, whole: bool = False) -> str:
+    """Where those who read the outputs of *value* as *type_* would get another one; empty if they get the same.
+
+    Raises:
+        TypeError, ValueError: If they cannot read it.
+    """
+    outputs = _marked(_built(value, whole=whole))
+    return difference(value, converted(outputs[RESULT], type_) if whole else value_of(type_, outputs))
+
+
+def _built(value: Any, *, whole: bool) -> dict[str, Any]:
+    """The outputs of *value*, with tuples."""
     if value is None and not whole:
         return {}
-    if type(value) in _SCALARS:
-        return {RESULT: value}
     is_named_tuple = isinstance(value, tuple) and hasattr(value, "_asdict")
     built = msgspec.to_builtins(value._asdict() if is_named_tuple else value, str_keys=True, enc_hook=_of_foreign)
-    return dict(built) if isinstance(built, dict) and not whole else {RESULT: built}
+    is_empty = built == {} and isinstance(value, Mapping)  # which is not None, and has no field to say so
+    return dict(built) if isinstance(built, dict) and not (whole or is_empty) else {RESULT: built}
+
+
+def _marked(value: Any) -> Any:
+    """*value* as JSON, in which tuples are marked."""
+    if isinstance(value, dict):
+        return {key: _marked(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return (_UntypedTuple if isinstance(value, tuple) else list)(map(_marked, value))
+    return value
 
 
 def difference(value: Any, read: Any, place: str = "") -> str:
     """Where *read*, *value* as a reader of its JSON gets it, is another one; empty if it is the same."""
+    given, at = type(value).__name__, f" at {place}" if place else ""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{value}{at}, which JSON cannot hold: give None or a text in its place"
     if type(value) in _SCALARS and type(value) is type(read) and value == read:
         return ""
-    given, at = type(value).__name__, f" at {place}" if place else ""
     if given in ("SecretStr", "SecretBytes"):
         return f"a secret{at}, which no journal keeps: read it from the environment where it is used"
     is_same, has_fields = type(value) is type(read), fields_of(type(value)) is not None
     found: Iterable[tuple[str, Any, Any]] = ()
-    is_other = not is_same and (has_fields or fields_of(type(read)) is not None)
+    is_untyped = isinstance(read, _UntypedTuple)
+    is_other = is_untyped or (not is_same and (has_fields or fields_of(type(read)) is not None))
     if isinstance(value, Mapping) and isinstance(read, Mapping):
         for key in value.keys() - read.keys():
             return f"the key {key!r}{at}, which its readers would get as a text: declare the type of the keys"
@@ -203,7 +242,8 @@ def difference(value: Any, read: Any, place: str = "") -> str:
         kinds, first = set(map(type, read)), next(iter(read), None)
         found = ((f"{place}{{…}}", one, first) for one in value if type(one) not in kinds)
     elif is_other or (not is_same and value != read):
-        return f"{given}{at}, which its readers would get as {type(read).__name__}: declare the type {given}"
+        reads = "list" if is_untyped else type(read).__name__
+        return f"{given}{at}, which its readers would get as {reads}: declare the type {given}"
     elif not has_fields and value != read:
         return f"{value!r:.80}{at}, which its readers would get as {read!r:.80}: its type does not write it into JSON"
     elif has_fields:
