@@ -537,9 +537,16 @@ def as_odd(folder: Path) -> Path:
     return folder.rename(folder.parent / "ö d'd \"name")
 
 
+def as_named_oddly(folder: Path) -> Path:
+    git(folder, "branch", "a\u2028b")
+    git(folder, "tag", "main")
+    git(folder, "checkout", "--quiet", "-b", "refs/odd\u2028it's")
+    return commit(folder, "on an odd branch")
+
+
 LAYOUTS = [
     *(as_plain, as_linked, as_bare, as_submodule, with_submodule, as_subfolder, as_detached, as_unborn, as_sha256),
-    *(as_shallow, as_borrowing, as_sparse, as_separate, as_many, as_odd),
+    *(as_shallow, as_borrowing, as_sparse, as_separate, as_many, as_odd, as_named_oddly),
 ]
 
 
@@ -548,7 +555,7 @@ def test_in_every_layout_an_agent_commits_and_the_user_has_it(folder: Path, tmp_
     """It finds nothing changed; afterwards nothing is changed for the user either, and nothing is missing."""
     checkout = made(folder)
     agents = ConfinedAgents(checkout, tmp_path / "state")
-    branch = git(checkout, "branch", "--show-current")
+    branch, before = git(checkout, "branch", "--show-current"), git(checkout, "rev-list", "--branches").split()
     agents.enter()
     assert agents.checkout.repository is not None
     assert agents.does("git status --porcelain") == ""
@@ -557,6 +564,7 @@ def test_in_every_layout_an_agent_commits_and_the_user_has_it(folder: Path, tmp_
 
     assert git(checkout, "log", "-1", "--format=%s") == "new.txt"
     assert git(checkout, "branch", "--show-current") == branch
+    assert {*before} <= {*git(checkout, "rev-list", "--branches").split()}
     assert git(checkout, "status", "--porcelain", ".").split() == [
         "A",
         git(checkout, "rev-parse", "--show-prefix") + "more.txt",

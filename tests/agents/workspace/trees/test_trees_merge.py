@@ -254,6 +254,17 @@ def test_who_commits_is_the_user_or_coterie(folder: Path, state: Path, monkeypat
     assert authors == ["coterie/coterie", "Test/coterie", "Test/Test", "Test/Test"]
 
 
+def test_messages_are_what_they_were_wherever_the_user_shows_them_in_another_encoding(
+    folder: Path, state: Path
+) -> None:
+    tree = opened(folder, state, strategy="rebase")
+    commit(Path(tree.path), "привет", new__txt="new\n")
+    commit(folder, "mine", mine__txt="mine\n")
+    git(folder, "config", "i18n.logOutputEncoding", "KOI8-R")
+    assert merge_tree(state, tree).status == "merged"
+    assert git(folder, "cat-file", "commit", "main").endswith("\n\nпривет")
+
+
 @pytest.mark.parametrize(
     ("cleanup", "status", "stays", "branch"),
     [

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from private_trees import agent
 from repositories import commit, git, put, repository, untouched
 
-from coterie.agents.workspace.trees import merge, worktree
+from coterie.agents.workspace.trees import merge, private, worktree
 from coterie.agents.workspace.trees.disposal import remove_at_end, remove_files
 from coterie.agents.workspace.trees.git import require
 from coterie.agents.workspace.trees.leftovers import MOST
@@ -100,6 +101,38 @@ def test_in_a_sparse_checkout_untracked_files_are_not_replaced(folder: Path, sta
     (folder / "out" / "new.txt").unlink()
     assert merge_tree(state, tree).status == "merged"
     assert git(folder, "show", "main:out/new.txt") == "theirs"
+
+
+def test_in_a_sparse_checkout_all_that_agents_wrote_is_merged(folder: Path, state: Path) -> None:
+    """Outside of the patterns, too: new files, changed ones, and those that were committed before they changed."""
+    commit(folder, "more", **{"in/x": "x\n", "out/y": "y\n", "out/gone": "gone\n"})
+    git(folder, "sparse-checkout", "set", "in")
+    tree = opened(folder, state)
+    private.enter(tree)
+    put(Path(tree.path), "out/early", "1\n")
+    agent(tree, "add", "--sparse", "out/early")
+    agent(tree, "commit", "--quiet", "--message", "early")
+    private.look(tree)
+    for name in ("out/early", "out/y", "out/new"):
+        put(Path(tree.path), name, "2\n")
+    assert merge_tree(state, tree).status == "merged"
+    assert git(folder, "show", *(f"main:out/{name}" for name in ("early", "y", "new", "gone"))) == "2\n2\n2\ngone"
+
+
+@pytest.mark.parametrize("checked_out", ["main", "above"])
+def test_a_branch_is_not_moved_while_the_user_rebases_it(folder: Path, state: Path, checked_out: str) -> None:
+    """It is checked out nowhere then, and the rebase gives it another commit when it is aborted, or ends."""
+    commit(folder, "second", b__txt="second\n")
+    tree = opened(folder, state)
+    put(Path(tree.path), "new.txt", "new\n")
+    git(folder, "branch", "above")
+    git(folder, "checkout", "--quiet", checked_out)
+    interrupted = ("-c", "sequence.editor=sed -i 1ibreak", "rebase", "--quiet", "--interactive", "--update-refs")
+    git(folder, *interrupted, "HEAD^")
+    assert is_blocked(folder, state, tree, "a rebase of main is under way", str(folder / ".git"))
+    git(folder, "rebase", "--abort")
+    assert merge_tree(state, tree).status == "merged"
+    assert git(folder, "show", "main:new.txt") == "new"
 
 
 @pytest.mark.parametrize("strategy", merge.STRATEGIES)

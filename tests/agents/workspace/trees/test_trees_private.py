@@ -277,6 +277,13 @@ def test_a_new_file_of_git_lfs_comes_back_if_it_is_what_its_name_says(folder: Pa
     assert found == [right]
 
 
+def test_a_setting_without_a_value_is_true_for_agents_too(folder: Path, state: Path) -> None:
+    with (folder / ".git" / "config").open("a") as file:
+        file.write("[core]\n\tfilemode\n\tautocrlf = \n")
+    tree = opened(folder, state)
+    assert [agent(tree, "config", "--bool", f"core.{name}") for name in ("filemode", "autocrlf")] == ["true", "false"]
+
+
 # -- the user meanwhile -----------------------------------------------------------------------------------------------
 
 

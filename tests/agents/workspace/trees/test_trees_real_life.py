@@ -148,6 +148,40 @@ def as_filtered(folder: Path) -> Path:
     return commit(folder, "with a filter", **{"__gitattributes": "*.up filter=upper\n", "a__up": "abc\n"})
 
 
+def as_separate(folder: Path) -> Path:
+    git(folder, "init", "--quiet", f"--separate-git-dir={folder.parent / 'elsewhere'}")
+    return folder
+
+
+def as_linked_to(folder: Path) -> Path:
+    (folder / ".git").rename(folder.parent / "of-r")
+    (folder / ".git").symlink_to(folder.parent / "of-r")
+    return folder
+
+
+def as_tagged_like_branches(folder: Path) -> Path:
+    for name in ("main", "autoloop/x"):
+        git(folder, "tag", name)
+    return folder
+
+
+def as_named_oddly(folder: Path) -> Path:
+    for name in ("a\u2028b", "a\u0085b", "it's"):
+        git(folder, "branch", name)
+    git(folder, "symbolic-ref", "refs/heads/master", "refs/heads/main")
+    git(folder, "checkout", "--quiet", "-b", "refs/odd\u2028it's")
+    return folder
+
+
+def as_merging_by_options(folder: Path) -> Path:
+    git(folder, "config", "branch.main.mergeOptions", "--squash --no-commit --verify-signatures -s ours")
+    return folder
+
+
+def as_in_an_odd_folder(folder: Path) -> Path:
+    return folder.rename(folder.with_name("it's: -a\u2028\\b,"))
+
+
 SHAPES = [made for name, made in sorted(globals().items()) if name.startswith("as_")]
 
 

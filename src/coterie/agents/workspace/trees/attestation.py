@@ -28,7 +28,7 @@ def position(folder: Path) -> TreePosition | None:
     found = _tried(lambda: git.call(folder, "rev-parse", *_PLACE, *_COMMITS))
     if isinstance(found, str):
         return None
-    lines = found.out.splitlines()
+    lines = found.out.removesuffix("\n").split("\n")
     if len(lines) < len(_PLACE):
         return None
     top, repository, *commits = lines[0], str(git.resolved(folder, lines[1])), *lines[2:]

@@ -32,7 +32,7 @@ from coterie.agents.backends.base import OwnRepository
 from coterie.agents.workspace.trees import checkout_state, private
 from coterie.agents.workspace.trees.checkout_state import OPERATIONS, CheckoutState
 from coterie.agents.workspace.trees.checkout_update import CheckoutUpdate
-from coterie.agents.workspace.trees.git import Repository, find
+from coterie.agents.workspace.trees.git import Repository, find, lines_of
 from coterie.agents.workspace.trees.obeyed_files import ObeyedFiles, find_obeyed
 from coterie.agents.workspace.trees.refs import refs_of
 from coterie.agents.workspace.trees.repository_lock import locked
@@ -335,7 +335,7 @@ def _obstacle(own: Repository) -> str:
     if place.is_symlink() or not place.exists() or (place.is_dir() and place.resolve() != own.own.resolve()):
         return f"{place} is not the folder of git, nor a file that names it"
     alternates = own.common / "objects" / "info" / "alternates"
-    lines = files.read(alternates, _LARGEST).splitlines() if alternates.is_file() else []
+    lines = files.read(alternates, _LARGEST).split(b"\n") if alternates.is_file() else []
     if place.is_dir() and any(line and not line.startswith((b"/", b"#")) for line in lines):
         return f"{alternates} has a relative path"
     if under_way := checkout_state.operation_in(own):
@@ -350,5 +350,5 @@ def _literal(name: str) -> str:
 
 def _by_name(text: str) -> dict[str, str]:
     """The objects of refs, by name, of lines as in `packed-refs`."""
-    lines = (line.partition(" ") for line in text.splitlines() if not line.startswith("^"))
+    lines = (line.partition(" ") for line in lines_of(text) if not line.startswith("^"))
     return {name: object for object, _, name in lines}

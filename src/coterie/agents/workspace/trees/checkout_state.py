@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from coterie.agents.workspace.trees.git import Repository, checked_out
+from coterie.agents.workspace.trees.git import Repository, checked_out, rebased
 from coterie.base.links import give_name
 
 HEADS = "refs/heads/"
@@ -98,6 +98,8 @@ def move(
     where = checked_out(own, left.branch) if left.branch != began.branch else None
     if where is not None and where.resolve() != own.top.resolve():
         return f"{left.branch.removeprefix(HEADS)} is checked out in {where}"
+    if left.branch and (under_way := rebased(own, left.branch)) is not None:
+        return f"a rebase of {left.branch.removeprefix(HEADS)} is under way, as {under_way} says"
     clear(own)
     for _ in range(_TRIES):
         seen = fingerprint(own)

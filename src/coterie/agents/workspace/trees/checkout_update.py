@@ -92,7 +92,7 @@ class CheckoutUpdate:
         Raises:
             GitFailed: If git cannot.
         """
-        listed = self._own.output("for-each-ref", "--format=%(objectname) %(refname)").splitlines()
+        listed = self._own.lines("for-each-ref", "--format=%(objectname) %(refname)")
         theirs = {name: object for object, _, name in (line.partition(" ") for line in listed)}
         known = [object for name, object in theirs.items() if not name.startswith(f"{self._top}/in/")]
         if not {*self.copied.values()} <= {*theirs.values()}:  # the user has moved or deleted some
@@ -173,7 +173,7 @@ class CheckoutUpdate:
         began = self._began
         old = began.head if target.branch == began.branch else self.copied.get(target.branch, "")
         if old and target.branch and not self._own.is_ancestor(old, target.head):
-            others = self._own.output("for-each-ref", "--format=%(refname)", f"--contains={old}").splitlines()
+            others = self._own.lines("for-each-ref", "--format=%(refname)", f"--contains={old}")
             if not {*others} - {target.branch, f"{self._top}/base/HEAD"}:
                 self._keep(old)
         return move(self._own, began, target, self.copied, self._message, self._scratch)
@@ -183,10 +183,9 @@ class CheckoutUpdate:
         if target.head == self._began.head:
             return f"what it staged, or checked out, is not taken over: {reason}"
         patterns = (f"{HEADS}{self._branch}", f"{HEADS}{self._branch}-*")
-        shape = "--format=%(refname:short)"
-        found = self._own.output("for-each-ref", f"--points-at={target.head}", shape, *patterns).splitlines()
+        found = self._own.lines("for-each-ref", f"--points-at={target.head}", "--format=%(refname)", *patterns)
         try:
-            name = found[0] if found else free_branch(self._own, self._branch)
+            name = found[0].removeprefix(HEADS) if found else free_branch(self._own, self._branch)
             self._own.output("update-ref", "-m", self._message, f"{HEADS}{name}", target.head)
         except GitFailed as error:
             return f"its commits are kept as {self._keep(target.head)}: {reason}; {error}"
@@ -195,7 +194,7 @@ class CheckoutUpdate:
     def _keep(self, commit: str) -> str:
         """Let a ref of the run's have *commit*; returns which."""
         top = f"{self._top}/lost/"
-        found = self._own.output("for-each-ref", f"--points-at={commit}", "--format=%(refname)", top).splitlines()
+        found = self._own.lines("for-each-ref", f"--points-at={commit}", "--format=%(refname)", top)
         name = found[0] if found else next(private.free_refs(self._own, top))
         self._own.output("update-ref", name, commit)
         return name

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import ParamSpec, TypeVar
@@ -21,6 +22,7 @@ from msgspec import Struct
 
 from coterie.agents.workspace.trees.git_command import IDENTITY, prepared_call
 from coterie.agents.workspace.trees.repository_lock import inherited
+from coterie.base import files
 from coterie.base.shortages import shortage
 from coterie.errors import GitFailed, Shortage, UsageError
 
@@ -31,6 +33,8 @@ TIMEOUT = 600.0
 """Seconds that a call may take."""
 GRACE = 5.0
 """Seconds that a cancelled call has to finish before SIGTERM, and again before SIGKILL."""
+_REBASED = ("rebase-merge/head-name", "rebase-merge/update-refs", "rebase-apply/head-name")
+_LARGEST = 1 << 24
 _OURS = {"name": "coterie", "email": "coterie@localhost"}
 
 
@@ -80,6 +84,14 @@ class Repository(Struct, frozen=True, kw_only=True):
             raise GitFailed(words, completed.status, completed.err or completed.out)
         return completed.out.removesuffix("\n")
 
+    def lines(self, *words: str, stdin: str = "") -> list[str]:
+        """The lines that are not empty of the output of git for *words*; names may contain other breaks.
+
+        Raises:
+            GitFailed: If its status is not 0.
+        """
+        return lines_of(self.output(*words, stdin=stdin))
+
     def commit_of(self, name: str) -> str:
         """The id of the commit *name*; empty if there is none."""
         return self.call("rev-parse", "--quiet", "--verify", f"{name}^{{commit}}").out.strip()
@@ -119,7 +131,7 @@ class Repository(Struct, frozen=True, kw_only=True):
 
     def branch(self) -> str:
         """The branch that is checked out; empty if none is."""
-        return self.call("symbolic-ref", "--quiet", "--short", "HEAD").out.strip()
+        return self.call("symbolic-ref", "--quiet", "HEAD").out.strip().removeprefix("refs/heads/")
 
     def is_ancestor(self, earlier: str, later: str) -> bool:
         """Whether the commit *later* contains *earlier*."""
@@ -297,13 +309,13 @@ def _rev_parse(folder: Path) -> CompletedCall:
     completed = call(folder, "rev-parse", *words)
     return (
         completed
-        if len(completed.out.splitlines()) in (3, 4)
+        if len(completed.out.removesuffix("\n").split("\n")) in (3, 4)
         else CompletedCall(completed.status or 1, completed.out, completed.err)
     )
 
 
 def _repository(folder: Path, completed: CompletedCall) -> Repository:
-    top, own, common, *prefix = completed.out.splitlines()
+    top, own, common, *prefix = completed.out.removesuffix("\n").split("\n")
     place = "".join(prefix).rstrip("/")
     return Repository(top=Path(top), own=Path(own), common=resolved(folder, common), prefix=place)
 
@@ -313,15 +325,43 @@ def resolved(folder: Path, common: str) -> Path:
     return Path(os.path.normpath(folder.resolve() / common))
 
 
+def is_sparse(repository: Repository) -> bool:
+    """Whether files outside of some patterns are left out of this work tree."""
+    return repository.call("config", "--type=bool", "core.sparseCheckout").out.strip() == "true"
+
+
 def checked_out(repository: Repository, branch: str) -> Path | None:
-    """The work tree in which *branch* is checked out, by its full name; None if there is none."""
+    """The work tree in which *branch* is checked out, by its full name; None if there is none.
+
+    Git lists its folder instead of a work tree whose `.git` names one elsewhere.
+    """
+    if branch == f"refs/heads/{repository.branch()}":
+        return repository.top
     path = ""
-    for line in repository.output("worktree", "list", "--porcelain").splitlines():
+    for line in repository.lines("worktree", "list", "--porcelain"):
         if line.startswith("worktree "):
             path = line.removeprefix("worktree ")
         elif line == f"branch {branch}":
             return Path(path)
     return None
+
+
+def rebased(repository: Repository, branch: str) -> Path | None:
+    """Git's folder of the work tree in which a rebase of *branch* is under way, by its full name; None if none is.
+
+    It is checked out nowhere meanwhile, and gets another commit when the rebase ends or is aborted.
+    """
+    folders = [repository.common, *(repository.common / "worktrees").glob("*")]
+    for folder, name in product(folders, _REBASED):
+        with suppress(OSError):
+            if branch in lines_of(os.fsdecode(files.read(folder / name, _LARGEST))):
+                return folder
+    return None
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of *text* that are not empty, as git separates them."""
+    return [line for line in text.split("\n") if line]
 
 
 def readable(name: str | bytes) -> str:

@@ -34,6 +34,8 @@ _CONFIG = {
     "diff.external": "",
     "fetch.recurseSubmodules": "false",
     "gc.auto": "0",
+    "i18n.commitEncoding": "UTF-8",
+    "i18n.logOutputEncoding": "UTF-8",
     "log.showSignature": "false",
     "maintenance.auto": "false",
     "merge.autoStash": "false",

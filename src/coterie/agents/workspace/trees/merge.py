@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from coterie.agents.workspace.trees import private, worktree
-from coterie.agents.workspace.trees.git import Repository, checked_out, find, readable
+from coterie.agents.workspace.trees.git import Repository, checked_out, find, readable, rebased
 from coterie.agents.workspace.trees.obstacles import in_the_way, obstacle
 from coterie.agents.workspace.trees.repository_lock import locked
 from coterie.agents.workspace.trees.signing import commit_signed
@@ -205,7 +205,7 @@ def _rebased(repository: Repository, onto: str, tip: str, since: str, *, whole: 
         *(("--first-parent",) if whole else ()),
         f"{since or onto}..{tip}",
     )
-    for commit in repository.output(*words).splitlines():
+    for commit in repository.lines(*words):
         before = repository.commit_of(f"{commit}^")
         # a stand-in with the parent of the commit makes that parent the merge base
         stand_in = repository.commit(repository.tree_of(onto), (before,) if before else (), "stand-in\n")
@@ -233,17 +233,27 @@ def _author(repository: Repository, commit: str) -> dict[str, str]:
     return dict(zip(("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE"), author, strict=True))
 
 
+def _options(branch: str) -> dict[str, str]:
+    """Variables with which `git merge` into *branch* has no options of the user's, such as `--squash`."""
+    key = f"branch.{branch}.mergeoptions".replace("'", "'\\''")
+    return {"GIT_CONFIG_PARAMETERS": f"'{key}'=''"} if branch else {}
+
+
 def _move(origin: Repository, target: str, old: str, new: str, branch: str, writer: str) -> str:
     """Move *target* from *old* to *new*, on behalf of *writer*; returns why git refused, or an empty text."""
-    at = origin.top if not branch else checked_out(origin, f"refs/heads/{branch}")
+    at = origin.top if not branch else checked_out(origin, target)
     place = origin if at is not None and at.resolve() == origin.top.resolve() else find(at) if at is not None else None
+    if branch and (under_way := rebased(origin, target)) is not None:
+        return f"a rebase of {branch} is under way, as {under_way} says: end or abort it"
+    if place is None and at is not None and at.exists():
+        return f"{branch} is checked out elsewhere, as git worktree list says, but {at} is no work tree: switch there"
     if place is None:
         completed = origin.call("update-ref", target, new, old)
     else:
         if found := in_the_way(place, old, new):
             return found
         with agent_writes.noted(Path(writer), [place.top], {}) if writer else nullcontext():
-            completed = place.call("merge", "--ff-only", "--no-overwrite-ignore", "--quiet", new)
+            completed = place.call("merge", "--ff-only", "--no-overwrite-ignore", "--quiet", new, env=_options(branch))
     if completed.status == 0:
         return ""
     lines = [line.strip() for line in (completed.err or completed.out).splitlines() if line.strip()]

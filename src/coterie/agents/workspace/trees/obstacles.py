@@ -5,7 +5,7 @@ import posixpath
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-from coterie.agents.workspace.trees.git import Repository, readable
+from coterie.agents.workspace.trees.git import Repository, is_sparse, readable
 from coterie.agents.workspace.trees.worktree import WorkTree
 from coterie.team.formats.folders import OBEYED
 
@@ -89,7 +89,7 @@ def in_the_way(place: Repository, onto: str, commit: str) -> str:
 
     In any other checkout git itself refuses; here it overwrites what lies outside of the patterns.
     """
-    if place.call("config", "--type=bool", "core.sparseCheckout").out.strip() != "true":
+    if not is_sparse(place):
         return ""
     added = place.output("diff-tree", "-r", "-z", "--no-renames", "--name-only", "--diff-filter=A", onto, commit)
     names = [name for name in filter(None, added.split("\0")) if _occupied(place.top, name)]

@@ -19,7 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from coterie.agents.workspace.trees import git
-from coterie.agents.workspace.trees.git import CompletedCall, Repository
+from coterie.agents.workspace.trees.git import CompletedCall, Repository, lines_of
 from coterie.agents.workspace.trees.refs import refs_of
 from coterie.agents.workspace.trees.repository_lock import locked
 from coterie.agents.workspace.trees.stamps import files_below, stamp_of, tip_of
@@ -104,7 +104,7 @@ def make(own: Repository, tree: WorkTree) -> str:
     """
     home, target = folder_of(tree).parent, folder_of(tree)
     branch = f"refs/heads/{tree.branch}"
-    lines = copied_refs(own).splitlines()
+    lines = lines_of(copied_refs(own))
     tip = next((line.split(" ")[0] for line in lines if line.endswith(f" {branch}")), "")
     refs = "\n".join(line for line in lines if not line.endswith(f" {branch}"))
     part = create(own, target, f"ref: {branch}", refs, own.common / "objects")
@@ -119,9 +119,10 @@ def make(own: Repository, tree: WorkTree) -> str:
 
 def copied_refs(own: Repository) -> str:
     """The refs of the user's repository that a private one gets, as the lines of `packed-refs`."""
-    form = "%(objectname) %(refname)%(if)%(*objectname)%(then)%0a^%(*objectname)%(end)%(symref)"
-    listed = own.output("for-each-ref", f"--format={form}", "refs/heads", "refs/tags", "refs/remotes", "refs/notes")
-    return "\n".join(line for line in listed.splitlines() if line.count("refs/") < 2)  # no symbolic ones
+    form = "%(objectname) %(refname)%(if)%(*objectname)%(then)%0a^%(*objectname)%(end)"
+    form = f"%(if)%(symref)%(then)%(else){form}%(end)"
+    places = ("refs/heads", "refs/tags", "refs/remotes", "refs/notes")
+    return "\n".join(own.lines("for-each-ref", f"--format={form}", *places))
 
 
 def create(own: Repository, target: Path, head: str, refs: str, objects: Path) -> Path:
@@ -140,12 +141,12 @@ def create(own: Repository, target: Path, head: str, refs: str, objects: Path) -
     (part / "refs").mkdir(parents=True)
     for name, text in {
         "HEAD": head,
-        "packed-refs": "\n".join(["# pack-refs with: peeled fully-peeled sorted ", *refs.splitlines()]),
+        "packed-refs": "\n".join(["# pack-refs with: peeled fully-peeled sorted ", *lines_of(refs)]),
         "objects/info/alternates": str(objects),
         "config": "".join(_settings(own)),
     }.items():
         (part / name).parent.mkdir(parents=True, exist_ok=True)
-        (part / name).write_text(f"{text}\n", errors="surrogateescape")
+        (part / name).write_bytes(f"{text}\n".encode("utf-8", "surrogateescape"))
     sources = [own.common / "shallow", own.common / "info" / "exclude", own.own / "info" / "sparse-checkout"]
     for source in [*sources, own.own / "index", *own.own.glob("sharedindex.*")]:
         copy = part / ("info" if source.parent.name == "info" else "") / source.name
@@ -160,14 +161,14 @@ def _settings(own: Repository) -> Iterator[str]:
     yield "[core]\n\tbare = false\n"
     fields, version = own.output("config", "--list", "--show-scope", "-z").split("\0"), 0
     for scope, entry in zip(fields[::2], fields[1::2], strict=False):
-        key, _, value = entry.partition("\n")
+        key, has_value, value = entry.partition("\n")
         if scope not in ("local", "worktree") or not _COPIED.fullmatch(key):
             continue
         section, _, name = key.rpartition(".")
         section, _, rest = section.partition(".")
         inner = f' "{_quoted(rest)}"' if rest else ""
         version |= section == "extensions"
-        yield f'[{section}{inner}]\n\t{name} = "{_quoted(value)}"\n'
+        yield f"[{section}{inner}]\n\t{name}" + (f' = "{_quoted(value)}"\n' if has_value else "\n")
     yield f"[core]\n\trepositoryformatversion = {version}\n"
 
 
@@ -258,8 +259,8 @@ def _readdress(own: Repository, tree: WorkTree) -> None:
 def drop_pruned(own: Repository, place: Path) -> None:
     """Drop the copied refs of the private repository in *place* whose commits the user's no longer has."""
     text = files.read(place.with_name(REFS), _LARGEST).decode("utf-8", "surrogateescape")
-    refs = [line.split(" ", 1) for line in text.splitlines() if not line.startswith("^")]
-    found = own.output("cat-file", "--batch-check", stdin="".join(f"{commit}\n" for commit, _ in refs)).splitlines()
+    refs = [line.split(" ", 1) for line in lines_of(text) if not line.startswith("^")]
+    found = own.lines("cat-file", "--batch-check", stdin="".join(f"{commit}\n" for commit, _ in refs))
     lost = [f"{name} {commit}\n" for (commit, name), line in zip(refs, found, strict=True) if line.endswith(" missing")]
     if lost:
         confined(own, place, ("sh", "-c", _DROP), stdin="".join(lost), writes=True)
@@ -279,7 +280,7 @@ def fetch_back(tree: WorkTree) -> PrivateState:
     with locked(own.common):
         drop_pruned(own, private)
         stamp = _stamp(own, tree)
-        known = own.output("for-each-ref", "--format=^%(objectname)").splitlines()
+        known = own.lines("for-each-ref", "--format=^%(objectname)")
         words = ("sh", "-c", _LOOK, "sh", tree.branch)
         looked = confined(own, folder_of(tree), words, stdin="\n".join([*known, f"^{tree.base}", ""]))
         lines = looked.out.split("\n")
@@ -320,7 +321,7 @@ def _take(own: Repository, tree: WorkTree, tip: str, lost: Sequence[str]) -> Non
 
 def free_refs(own: Repository, top: str) -> Iterator[str]:
     """Names of refs below *top* that are not taken: numbers."""
-    taken = own.output("for-each-ref", "--format=%(refname)", top).splitlines()
+    taken = own.lines("for-each-ref", "--format=%(refname)", top)
     return (name for n in count(1) if (name := f"{top}{n}") not in taken)
 
 
@@ -343,7 +344,7 @@ def fetch(own: Repository, place: Path, wanted: Sequence[str]) -> None:
 
 def _refuse_large(own: Repository, place: Path, objects: Sequence[str]) -> None:
     """Refuse *objects* of the private repository in *place* that are larger than `MOST`: a small pack may hold much."""
-    known = own.output("for-each-ref", "--format=^%(objectname)").splitlines()
+    known = own.lines("for-each-ref", "--format=^%(objectname)")
     counted = confined(own, place, ("sh", "-c", _SIZE), stdin="\n".join([*objects, *known, ""]))
     size = sum(int(line) for line in counted.out.split() if line.isdigit())
     if counted.status or size > MOST:
@@ -416,8 +417,8 @@ def objects_of(common: Path, depth: int = 5) -> list[Path]:
 def _objects(place: Path, depth: int) -> Iterator[Path]:
     yield place.resolve()
     with suppress(OSError):
-        for line in files.read(place / "info" / "alternates", _LARGEST).decode("utf-8", "surrogateescape").splitlines():
-            if depth and line and not line.startswith("#"):
+        for line in lines_of(os.fsdecode(files.read(place / "info" / "alternates", _LARGEST))):
+            if depth and not line.startswith("#"):
                 yield from _objects(place / line, depth - 1)
 
 

@@ -43,7 +43,7 @@ def describe(tree: WorkTree) -> Iterator[str]:
 def lost_commits(origin: Repository | None, run: str) -> Iterator[str]:
     """A line about the commits of agents of *run* that were in no branch of the run when an attempt ended."""
     top = f"{refs_of(run)}/lost/"
-    found = origin.output("for-each-ref", "--format=%(refname)", top).splitlines() if origin is not None else []
+    found = origin.lines("for-each-ref", "--format=%(refname)", top) if origin is not None else []
     if found and origin is not None:
         what = "a commit is kept" if len(found) == 1 else f"{len(found)} commits are kept"
         shown = f"git -C {origin.top} log --no-walk --glob={top}*"

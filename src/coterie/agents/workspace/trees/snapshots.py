@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from coterie.agents.workspace.trees.git import Repository, identity
+from coterie.agents.workspace.trees.git import Repository, identity, is_sparse
 from coterie.agents.workspace.trees.refs import REFS, part, refs_of
 from coterie.agents.workspace.trees.stamps import head_of, stamp_of, with_folders
 from coterie.base import files
@@ -143,7 +143,8 @@ def write_files(
         GitFailed: If nothing could be written, or not in time.
     """
     inner = _inner(_listed(repository, env)) if inner is None else inner
-    words = ("add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul")
+    sparse = ("--sparse",) if is_sparse(repository) else ()  # else git 2.34 leaves out what is outside of the patterns
+    words = ("add", "--all", *sparse, "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul")
     large, why = _large(repository, without, env, within)
     stdin = "\0".join([":/", *without, *map(outside, [*inner, *large])])
     added = repository.call(*words, env=env, stdin=stdin, within=within)
@@ -240,7 +241,7 @@ def keep(repository: Repository, run: str, tree: str, *commits: str, known: str 
 
 def forget(repository: Repository, run: str) -> None:
     """Delete the snapshots of the root run *run*; git removes their objects when it next collects garbage."""
-    _delete(repository, repository.output("for-each-ref", "--format=%(refname)", f"{refs_of(run)}/").splitlines())
+    _delete(repository, repository.lines("for-each-ref", "--format=%(refname)", f"{refs_of(run)}/"))
 
 
 def delete_old(repository: Repository, known: Iterable[str], before: float) -> int:
@@ -249,7 +250,7 @@ def delete_old(repository: Repository, known: Iterable[str], before: float) -> i
     Git removes their objects when it next collects garbage.
     """
     names = {part(run) for run in known}
-    lines = repository.output("for-each-ref", "--format=%(creatordate:unix) %(refname)", REFS).splitlines()
+    lines = repository.lines("for-each-ref", "--format=%(creatordate:unix) %(refname)", REFS)
     refs = [(float(at or 0), name) for at, _, name in (line.partition(" ") for line in lines)]
     gone = [name for at, name in refs if at < before and name.split("/")[2] not in names]
     _delete(repository, gone)

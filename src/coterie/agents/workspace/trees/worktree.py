@@ -369,7 +369,8 @@ def free_branch(repository: Repository, branch: str) -> str:
     Raises:
         GitFailed: If it is not a valid name, or a branch of the user's is in its way.
     """
-    taken = set(repository.output("for-each-ref", "--format=%(refname:short)", "refs/heads/").splitlines())
+    listed = repository.lines("for-each-ref", "--format=%(refname)", "refs/heads/")
+    taken = {name.removeprefix("refs/heads/") for name in listed}
     above = [name for name in taken if branch.startswith(f"{name}/")]
     if above:
         reason = f"the branch {above[0]!r} is in the way of {branch!r}: set worktree.branch_prefix to another name"
