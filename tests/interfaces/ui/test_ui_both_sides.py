@@ -142,7 +142,7 @@ def test_the_page_forks_with_another_model_and_prompt(served: ServedPage, place:
     page.get_by_label("Prompt of writer").fill("Write less.")
     page.locator("dialog code", has_text="--set broken.model=other-model").wait_for()
     page.locator("dialog button.main").click()
-    page.locator("dialog .verdict", has_text="forked at record").wait_for()
+    page.locator("dialog .verdict", has_text="at record").wait_for()
     runs = Runs(place.folder / ".coterie")
     [fork] = {*runs.list()} - {run}
     plan = next(

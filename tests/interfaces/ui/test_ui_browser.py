@@ -125,7 +125,7 @@ def test_a_failure_is_found_with_what_was_printed_and_forked(serve: Callable[...
     page.locator(".turn").get_by_role("button", name="Fork from here").click()
     page.locator("dialog code", has_text="coterie fork").wait_for()
     page.locator("dialog button.main").click()
-    page.locator("dialog .verdict", has_text="forked at record").wait_for()
+    page.locator("dialog .verdict", has_text="at record").wait_for()
     assert len(Runs(place.folder / ".coterie").list()) == 2
     page.get_by_role("button", name="Open the new run").click()
     page.locator("[data-node=broken].fail").wait_for()

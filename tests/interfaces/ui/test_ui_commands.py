@@ -15,6 +15,7 @@ from command_line import Place, make
 from coterie.execution.runs.attention import open_in
 from coterie.execution.runs.repository import Runs
 from coterie.interfaces.ui.actions import (
+    ActionResult,
     AnswerAction,
     ForkAction,
     GuideAction,
@@ -123,3 +124,26 @@ def test_the_command_of_an_action_does_the_same(played: Place, name: str, tmp_pa
     assert len(by_command) == len(by_page)
     for one, other in zip(by_command, by_page, strict=True):
         assert one == other, typed
+
+
+def test_a_fork_with_an_input_that_no_function_reads_is_refused(tmp_path: Path) -> None:
+    """The functions are those of the run's project, as they are now, though the server has other modules."""
+    agents = tmp_path / "desk_agents.py"
+    agents.write_text("def weighs(weight: int = 7) -> int:\n    return weight\n")
+    begins = (
+        "import asyncio, coterie, desk_agents; "
+        'print(asyncio.run(coterie.run(coterie.flow("desk", [coterie.agent(desk_agents.weighs)]), "old")).run)'
+    )
+    began = subprocess.run([sys.executable, "-c", begins], cwd=tmp_path, capture_output=True, text=True, check=True)
+    run = began.stdout.strip()
+    place = ServedRun(key=run, runs=Runs(tmp_path / ".coterie"), run=run)
+
+    def forked_with(name: str) -> ActionResult:
+        return act(place, ForkAction(input={name: 2}, go=False), epoch=1)
+
+    refused = forked_with("wieght")
+    assert (refused.status, refused.run) == ("refused", "")
+    assert refused.detail.startswith("the run has no input 'wieght'; did you mean 'weight'")
+    assert forked_with("weight").run in Runs(tmp_path / ".coterie").list()
+    agents.write_text(agents.read_text().replace("weight", "wieght"))
+    assert forked_with("wieght").status == "accepted"

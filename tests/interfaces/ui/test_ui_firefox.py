@@ -56,7 +56,7 @@ def test_runs_are_seen_and_steered_in_firefox(served: ServedPage, browser: Firef
     browser.until(SHOWS, "dialog code", f"coterie fork {run}")
     browser.until(SHOWS, "dialog code", "--no-resume")
     browser.click("dialog button.main")
-    browser.until(SHOWS, "dialog .verdict", "forked at record")
+    browser.until(SHOWS, "dialog .verdict", f"forked {run} at record")
     assert browser.run("return window.wrong ?? []") == []
 
     file = Path(place.folder) / "run.html"

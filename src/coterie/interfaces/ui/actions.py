@@ -19,8 +19,6 @@ from coterie.execution.runs.messages import Verdict
 from coterie.history.journal.records import TurnStarted
 from coterie.history.journal.status import ENDS
 from coterie.interfaces.ui.places import ServedRun
-from coterie.team.planning.changes import AgentChange, change
-from coterie.team.planning.plan import Plan
 
 BEGINS_WITHIN = 8.0
 """Seconds to wait for a new process to take over a run; after that its start counts as accepted."""
@@ -288,29 +286,16 @@ class ForkAction(PageAction, frozen=True, kw_only=True, tag="fork"):
                 yield from ((f"{turn}.{name}", value) for name, value in changed.items())
 
     def perform(self, place: ServedRun) -> Verdict:
-        """Create the run, and start a process that drives it if wanted."""
-        wanted = [AgentChange(agent=agent, key="model", value=model) for agent, model in sorted(self.models.items())]
-        wanted += [AgentChange(agent=agent, key="prompt", value=text) for agent, text in self.prompts.items()]
-
-        def changed(plan: Plan) -> Plan:
-            return change(plan, wanted)
-
-        made = control.fork(
-            place.runs,
-            place.run,
-            at=self._at(place),
-            change=changed,
-            given=self.input,
-            answers=self.outputs,
-            files=True,
-        )
-        new = msgspec.structs.replace(place, key=made.run, run=made.run)
-        verdict = start(new, ["resume", made.run, "--no-park"]) if self.go else Verdict(status="accepted")
-        files_at = f"; its files: {made.cwd}" if made.cwd else ""
-        detail = f"forked at record {made.seq} as {made.run}{files_at}" + (
-            f"; {verdict.detail}" if verdict.detail else ""
-        )
-        return ForkVerdict(status=verdict.status, detail=detail, run=made.run)
+        """Create the run as its command does, in its project, and start a process that drives it if wanted."""
+        words = msgspec.structs.replace(self, go=False).words(place)
+        done = subprocess.run(stdin=subprocess.DEVNULL, capture_output=True, text=True, **_process(place, words))
+        said = done.stderr.strip()
+        if done.returncode != 0:
+            return Verdict(status=REFUSED, detail=said.removeprefix("coterie: "))
+        run = done.stdout.split()[-1]
+        new = msgspec.structs.replace(place, key=run, run=run)
+        verdict = start(new, ["resume", run, "--no-park"]) if self.go else Verdict(status="accepted")
+        return ForkVerdict(status=verdict.status, detail="; ".join(filter(None, (said, verdict.detail))), run=run)
 
     def _at(self, place: ServedRun) -> int | None:
         if not self.turn or self.at is not None or self.turn in self.outputs:
@@ -381,19 +366,11 @@ def start(place: ServedRun, words: list[str]) -> Verdict:
     files.make_folder(folder)
     name = "".join(c if c.isalnum() or c in "-_#." else "_" for c in place.run)[:100]
     log = folder / f"{name}.log"
-    project = index.project_of(place.runs.root)
-    state_dir = ["--state-dir", str(place.runs.root.resolve())] if place.runs.is_here else shlex.split(place.option)
-    arguments = [sys.executable, "-P", "-m", "coterie", *words, *state_dir]
     before = place.runs.store.status(place.run) if place.runs.has(place.run) else None
     files.write(log, b"")
     with files.open_private(log, "ab") as out:
         process = subprocess.Popen(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            cwd=project if project.is_dir() else None,
-            start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, **_process(place, words)
         )
     _processes.append(process)
     until = time.monotonic() + BEGINS_WITHIN
@@ -407,3 +384,11 @@ def start(place: ServedRun, words: list[str]) -> Verdict:
             return Verdict(status="accepted", detail=f"process {process.pid} drives it")
         time.sleep(0.05)
     return Verdict(status="accepted", detail=f"process {process.pid} was started; it prints to {log}")
+
+
+def _process(place: ServedRun, words: list[str]) -> dict[str, Any]:
+    """The arguments and the folder of a process that runs `coterie` with *words* in the project of *place*."""
+    project = index.project_of(place.runs.root)
+    state_dir = ["--state-dir", str(place.runs.root.resolve())] if place.runs.is_here else shlex.split(place.option)
+    arguments = [sys.executable, "-P", "-m", "coterie", *words, *state_dir]
+    return {"args": arguments, "cwd": project if project.is_dir() else None}
