@@ -25,7 +25,7 @@ from types import CodeType, FrameType
 
 import coterie
 from coterie.base import file_fingerprint
-from coterie.history.journal import writer
+from coterie.history.journal import pace
 from coterie.interfaces.cli.team_file import plan_for_a_run
 from coterie.team.planning.loop import LoopGiven
 from coterie.team.planning.plan import AgentPlan, FlowPlan, Limits, Plan
@@ -94,6 +94,7 @@ WHY = {
     "coterie.history.journal.lines": "syncs a file, and finds the end of its last whole line",
     "coterie.history.journal.lock": "makes sure that this process still owns the run before it writes",
     "coterie.history.journal.owned": "measures how long the run has been driven",
+    "coterie.history.journal.pace": "decides whether the loop or a thread makes a commit, and learns how fast the disk is",
     "coterie.history.journal.records.base": "adds up usage",
     "coterie.history.journal.rules": "checks that records follow each other without a gap",
     "coterie.history.journal.runs": "reads the journal of the resumed run, and the plan in it",
@@ -285,7 +286,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", action="store_true", help="list the functions of each file as well")
     given = parser.parse_args(words)
-    writer.QUICK = float("inf")  # a slow disk makes commits in a thread, which takes other calls
+    pace.QUICK = float("inf")  # a slow disk makes commits in a thread, which takes other calls
     home, environment = os.getcwd(), dict(os.environ)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)

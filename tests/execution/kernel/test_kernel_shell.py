@@ -27,8 +27,7 @@ from coterie.execution.runs.messages import RunMessage
 from coterie.execution.runs.messages.verdicts import Sender, take
 from coterie.history.engines.generator import GeneratorEngine
 from coterie.history.engines.questions import Conversation, Question, Together
-from coterie.history.journal import commits
-from coterie.history.journal import writer as writer_module
+from coterie.history.journal import commits, pace
 from coterie.history.journal.jsonl import JsonlStore
 from coterie.history.journal.lock import RunLock
 from coterie.history.journal.memory import MemoryStore, MemoryWriter
@@ -376,7 +375,7 @@ def test_what_was_made_ready_while_the_disk_worked_does_not_start_if_it_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int, how: str
 ) -> None:
     """Attempts are tasks before their intents are durable; none takes its first step, and all is given up."""
-    monkeypatch.setattr(writer_module, "QUICK", 1e9)
+    monkeypatch.setattr(pace, "QUICK", 1e9)
     stage = Stage(flow("a -> [b, c] -> d"), _Closing({}))
     stage.store = JsonlStore(tmp_path)
     real, made, began, syncs = commits.sync_data, Attempts.start, list[str](), itertools.count(1)
@@ -414,8 +413,8 @@ def test_in_a_tree_some_of_whose_journals_are_slow_nothing_starts_early(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each attempt finds its intent durable, whether its own journal, or another, is synced here or in the thread."""
-    monkeypatch.setattr(writer_module, "QUICK", 1e9)
     dice, started = random.Random(7), list[str]()
+    monkeypatch.setattr(pace.Pace, "on_loop", lambda pace: dice.random() < 0.6)
 
     class Watching(Cast):
         async def start(self, request: Request, on_event: OnEvent) -> Part:
@@ -423,8 +422,6 @@ def test_in_a_tree_some_of_whose_journals_are_slow_nothing_starts_early(
             intents = [record for record in stage.store.read(request.run) if isinstance(record, TurnStarted)]
             assert writer.is_durable(next(record.seq for record in intents if record.turn == request.turn))
             started.append(request.turn)
-            if dice.random() < 0.4:
-                writer._exiled = dice.randint(1, 3)
             return await super().start(request, on_event)
 
     inner = flow("x -> [y, z]")

@@ -34,9 +34,9 @@ class CommitFile:
         self._size = end  # the end of the file, including the padding
 
     @property
-    def is_nameless(self) -> bool:
-        """Whether a power cut could remove the file's name."""
-        return bool(self._folders)
+    def unsynced_folders(self) -> int:
+        """How many folders are synced with the next commit; until then a power cut could remove the file's name."""
+        return len(self._folders)
 
     def write(self, lines: bytes) -> None:
         """Write *lines*, complete with newlines, as one commit, without a sync.

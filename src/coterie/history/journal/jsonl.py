@@ -21,6 +21,7 @@ from coterie.errors import JournalFailed, JournalUnreadable, NoSuchRun
 from coterie.history.journal.codec import Decoder
 from coterie.history.journal.lines import Reading, make_folder
 from coterie.history.journal.lock import RunLock, is_held
+from coterie.history.journal.pace import pace_of
 from coterie.history.journal.records import Record, RunFinished
 from coterie.history.journal.rules import Claims, at_rest, check_claim, root_of
 from coterie.history.journal.status import RunStatus, read_status
@@ -58,7 +59,7 @@ class JsonlStore:
         self._readings: dict[str, Reading] = {}
         """Records read from unfinished runs, until their owner has read them."""
         self._claims = Claims()
-        self._syncer = Syncer()
+        self._syncer, self._pace = Syncer(), pace_of(root.absolute())
 
     def folder(self, run: str) -> Path:
         """The folder with all files of *run*, whether it exists or not; a child run's is inside its root's folder."""
@@ -85,7 +86,7 @@ class JsonlStore:
             try:
                 path = folder / JOURNAL
                 reading = self._reading(run, path) if path.exists() else None
-                writer = JsonlWriter(run, path, lock, self._syncer, self._release, folders, reading)
+                writer = JsonlWriter(run, path, lock, self._syncer, self._pace, self._release, folders, reading)
             except BaseException:
                 if root == run:
                     lock.release()

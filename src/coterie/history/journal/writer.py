@@ -14,10 +14,7 @@ When a write or a sync fails, all waiters fail, and so does every later call: th
 only the next owner, which reads it, can tell. A removed lock is noticed at the next commit; the owner is then fenced
 and writes nothing more.
 
-Where the sync happens is a measured choice. A thread costs two wake-ups and contention for the interpreter's lock: here
-100 µs, on top of a sync of 220 µs, for every turn of a chain. So a commit runs on the loop's own thread while the disk
-is fast (`QUICK`). After a slow commit, further ones go to the store's thread, which does not block the loop; now and
-then, ever more rarely, one is tried on the loop again.
+`coterie.history.journal.pace` says which commits run on the loop's own thread, and which in the store's.
 
 A caller with other work to do can begin a commit (`begin`) before it waits for it (`sync`).
 """
@@ -37,14 +34,10 @@ from coterie.history.journal.codec import Encoder
 from coterie.history.journal.commits import CommitFile
 from coterie.history.journal.lines import Reading, set_aside, sync_data
 from coterie.history.journal.lock import RunLock
+from coterie.history.journal.pace import Pace
 from coterie.history.journal.records import JournalRepaired, Record
 from coterie.history.journal.rules import check_next
 from coterie.history.journal.syncer import Syncer
-
-QUICK = 0.001
-"""Seconds that a commit may block the loop; after one that takes longer, the next ones go to the thread."""
-
-_LONGEST_EXILE = 256
 
 
 class JsonlWriter:
@@ -70,11 +63,12 @@ class JsonlWriter:
         path: Path,
         lock: RunLock,
         syncer: Syncer,
+        pace: Pace,
         released: Callable[[str], None],
         folders: Sequence[Path],
         reading: Reading | None = None,
     ) -> None:
-        self._run, self._path, self._syncer, self._released = run, path, syncer, released
+        self._run, self._path, self._syncer, self._pace, self._released = run, path, syncer, pace, released
         self.lock = lock
         self.repaired: JournalRepaired | None = None
         if reading is not None:
@@ -96,8 +90,7 @@ class JsonlWriter:
         self._pending: deque[tuple[int, bytes]] = deque()  # filled by the loop, emptied under `_disk` in any thread
         self._waiters: list[asyncio.Future[None]] = []
         self._committing = False
-        self._exiled = 0  # how many more commits go to the thread
-        self._exile = 1  # how many will go to the thread after the next slow commit
+        self._here: bool | None = None  # whether the next commit is made on the loop's thread, once that is decided
         self._held_up = 0.0  # seconds that the loop was blocked by the commit in progress
         self._closed = False
         self._failed: JournalFailed | None = None
@@ -125,7 +118,7 @@ class JsonlWriter:
 
     def begin(self) -> bool:
         """Start writing the appended records to disk; see `coterie.history.journal.base.Writer`."""
-        if self._exiled or self._committing:
+        if self._committing or not self._is_here():
             return False
         if self._pending:
             began = time.perf_counter()
@@ -138,7 +131,7 @@ class JsonlWriter:
 
     def sync(self) -> bool:
         """Make everything durable on this thread, if the disk is fast; see `coterie.history.journal.base.Writer`."""
-        if self._exiled or self._committing:
+        if self._committing or not self._is_here():
             return False
         self._write_here()
         if self._failed:
@@ -187,7 +180,7 @@ class JsonlWriter:
     def _commit(self, loop: asyncio.AbstractEventLoop) -> None:
         """Write and sync, here or in the thread, for all present waiters; then repeat for those who came meanwhile."""
         waiters, self._waiters = self._waiters, []
-        if not self._exiled:
+        if self._is_here():
             self._write_here()
             self._committed(loop, waiters)
             return
@@ -197,22 +190,22 @@ class JsonlWriter:
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile, so there are no waiters
                 loop.call_soon_threadsafe(self._committed, loop, waiters)
 
-        self._exiled -= 1
+        self._here = None
         self._syncer.submit(job)
 
-    def _write_here(self) -> None:
-        """Write on the loop's thread, and decide by its duration whether the next commits do so, too.
+    def _is_here(self) -> bool:
+        """Whether the next commit is made on the loop's thread; the same until it is made."""
+        if self._here is None:
+            self._here = self._pace.on_loop()
+        return self._here
 
-        The first commit does not count for this, since it also makes the file's name durable.
-        """
-        began, is_first = time.perf_counter(), self._file.is_nameless
+    def _write_here(self) -> None:
+        """Write on the loop's thread, which shows how fast the disk is."""
+        began, syncs, durable = time.perf_counter(), 1 + self._file.unsynced_folders, self._durable
         self._write()
-        took, self._held_up = self._held_up + time.perf_counter() - began, 0.0
-        if took < QUICK or is_first:
-            self._exile = 1
-        else:
-            self._exiled = self._exile
-            self._exile = min(2 * self._exile, _LONGEST_EXILE)
+        if self._durable > durable:
+            self._pace.learn(self._held_up + time.perf_counter() - began, syncs)
+        self._held_up, self._here = 0.0, None
 
     def _committed(self, loop: asyncio.AbstractEventLoop, waiters: list[asyncio.Future[None]]) -> None:
         self._tell(waiters)
