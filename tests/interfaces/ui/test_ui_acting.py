@@ -187,7 +187,7 @@ def test_a_fork_begins_before_its_turn_with_the_changes(failed: ServedRun) -> No
     done = act(failed, action, 1)
 
     assert (done.status, done.command) == ("accepted", shown)
-    assert done.detail.startswith(f"forked at record {begin} as {done.run}")
+    assert done.detail.startswith(f"forked r2 at record {begin} as {done.run}")
     [first, *_] = made = list(failed.runs.read(done.run))
     assert isinstance(first, RunStarted)
     assert first.forked_from is not None
