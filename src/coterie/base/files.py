@@ -62,6 +62,8 @@ def open_fd(
     safe = os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     try:
         fd = os.open(path, flags | safe, PRIVATE_FILE if private else 0o666, dir_fd=dir_fd)
+    except FileNotFoundError:
+        raise
     except OSError:
         with suppress(FileNotFoundError):  # the kind of the file says more than the system's error
             _check(path, os.stat(path, follow_symlinks=follow, dir_fd=dir_fd).st_mode)
@@ -374,10 +376,13 @@ def runtime_folder() -> Path | None:
         if not (home := _runtime_folder_in(base)):
             continue
         with suppress(OSError):
-            if not os.path.lexists(home):
+            try:
+                found = os.lstat(home)
+            except FileNotFoundError:
                 with suppress(FileExistsError):
                     os.mkdir(home, PRIVATE_FOLDER)
-            found = os.lstat(home)  # /tmp is everybody's: no link that somebody left there, no folder others write to
+                found = os.lstat(home)
+            # /tmp is everybody's: no link that somebody left there, no folder others write to
             if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022:
                 return Path(home)
     return None

@@ -128,7 +128,7 @@ def _program(word: str, cwd: Path, env: Mapping[str, str]) -> Path | None:
     folders = (env.get("PATH") or os.defpath).split(os.pathsep)
     with suppress(ValueError):  # no valid path
         name = str(cwd / word) if os.sep in word else word
-        found = shutil.which(name, path=os.pathsep.join(str(cwd / folder) for folder in folders))
+        found = shutil.which(name, path=os.pathsep.join(os.path.join(cwd, folder) for folder in folders))
         return Path(found) if found else None
     return None
 
@@ -136,11 +136,13 @@ def _program(word: str, cwd: Path, env: Mapping[str, str]) -> Path | None:
 def _installed(path: Path) -> Iterator[Path]:
     """The file *path*, and the virtual environment or the npm installation that it belongs to."""
     yield path
-    for way in dict.fromkeys((path, path.parent.resolve() / path.name, path.resolve())):
-        if (way.parents[1] / "pyvenv.cfg").exists() if len(way.parents) > 1 else False:
-            yield way.parents[1]
-        if (top := next((one for one in reversed(way.parents) if one.name == "node_modules"), None)) is not None:
-            yield top
+    ways = (str(path), os.path.join(files.real_path(path.parent), path.name), files.real_path(path))
+    for way in dict.fromkeys(ways):
+        if os.path.exists(f"{(environment := os.path.dirname(os.path.dirname(way)))}/pyvenv.cfg"):
+            yield Path(environment)
+        above, installed, _ = way.partition("/node_modules/")
+        if installed:
+            yield Path(above, "node_modules")
 
 
 def _interpreter(path: Path) -> list[str]:

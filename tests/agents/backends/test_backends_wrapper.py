@@ -169,6 +169,26 @@ def test_the_path_of_the_command_is_one_word_to_every_reader(name: str, attempt:
     assert not wrapper.link_of(folder).is_symlink()
 
 
+def test_a_link_through_that_of_its_run_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However deep the run's folder is, and also if it is named from the current one; a folder elsewhere is not."""
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / ("x" * 90)
+    folder, elsewhere = run / "turns/a#1.1", Path(f"{run}er") / "a#1.1"
+    for one in (folder, elsewhere):
+        one.mkdir(parents=True)
+    made = [wrapper.link(folder, folder, run)]
+    assert os.readlink(made[0]) == str(folder)
+    made.append(wrapper.link(run, run))
+    for top in (run, Path(run.name)):
+        wrapper.link(folder, folder, top)
+        assert len(os.readlink(made[0])) < 60
+        assert made[0].samefile(folder)
+    made.append(wrapper.link(elsewhere, elsewhere, run))
+    assert os.readlink(made[2]) == str(elsewhere)
+    for one in made:
+        wrapper.unlink(one)
+
+
 @bundle("name", ["a b", "it's", "#1", "$HOME", "x" * 90])
 def test_a_runtime_folder_that_is_no_short_plain_word_is_not_used(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -97,7 +97,7 @@ def unlisted(run: Path) -> list[str]:
     known = listed()
     paths = [path for path in run.rglob("*") if not path.is_dir() or not any(path.iterdir())]
     names = [str(path.relative_to(run)) + ("/" if path.is_dir() else "") for path in paths]
-    links = [link_of(attempt) for attempt in run.glob("turns/*")]
+    links = [*map(link_of, [run, *run.glob("turns/*")])]
     return [
         *(name for name in names if not known.fullmatch(name)),
         *map(str, run.glob("inbox/*.json")),

@@ -102,7 +102,7 @@ def prepared(request: Request, say: Say = discard) -> Iterator[ProcessEnvironmen
         stack.callback(_remove_empty, own)
         link = folder
         if request.folder is not None:
-            link = wrapper.link(folder, folder)
+            link = wrapper.link(folder, folder, request.root)
             stack.callback(wrapper.unlink, link)
         stack.callback(restoring.restore, folder, say, lives=True)
         if request.team and sandbox_of(request.agent) != "off":
@@ -239,8 +239,10 @@ def _private(path: Path, content: bytes, stack: ExitStack) -> Path:
 
 
 def _unnamed(content: bytes, stack: ExitStack) -> IO[bytes]:
-    """An unnamed file, which as standard input never blocks and need not be read."""
-    file = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack is its context
+    """An unnamed file, in memory where it can be, which as standard input never blocks and need not be read."""
+    in_memory = hasattr(os, "memfd_create")
+    made = open(os.memfd_create("prompt"), "w+b") if in_memory else tempfile.TemporaryFile()  # noqa: SIM115
+    file = stack.enter_context(made)
     file.write(content)
     file.flush()
     return file

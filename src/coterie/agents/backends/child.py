@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from coterie.agents.backends import process_table, spawner_client
 from coterie.agents.backends.base import Confined, Launched, OnEvent
@@ -65,6 +65,11 @@ class Child:
             if number or self.exited.done() or not self.pid:
                 self._shut(fd)
         self.close_input()
+
+    async def drain(self, seconds: float, *until: asyncio.Future[Any]) -> None:
+        """Wait until it is finished, for at most *seconds*, or until one of *until* is done."""
+        if not self.finished.done():
+            await asyncio.wait({self.finished, *until}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
 
     async def end(self, grace: float = GRACE) -> None:
         """End it with everything that it started, in any process group."""

@@ -242,7 +242,7 @@ class _Attempt(AttemptTask):
                 await end_orphans(environment.env[MARK], [launched] if launched is not None else [], grace=self._grace)
             else:
                 await child.end(self._grace)
-                await asyncio.wait({child.finished}, timeout=_LINGER)
+                await child.drain(_LINGER)
                 child.close()
         kept.read(feed, skip)
         if status is None or status.was_cut_off(without_owner=self._found):
@@ -261,10 +261,9 @@ class _Attempt(AttemptTask):
     async def _end(self, child: Child) -> None:
         """Read the rest of the output, and end everything that the program left behind, in any process group."""
         if not self._cut.done():
-            finished: set[asyncio.Future[Any]] = {child.finished, self._cut}
-            await asyncio.wait(finished, timeout=_LINGER, return_when=asyncio.FIRST_COMPLETED)
+            await child.drain(_LINGER, self._cut)
         await child.end(self._grace)
-        await asyncio.wait({child.finished}, timeout=_LINGER)
+        await child.drain(_LINGER)
 
 
 def _as_written(text: str) -> str:

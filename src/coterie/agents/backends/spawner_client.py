@@ -64,8 +64,10 @@ class _Spawner:
         if self._channel is None:
             self._channel = self._start()
         try:
-            socket.send_fds(self._channel, [spawner.LENGTH.pack(len(request))], fds)
-            self._channel.sendall(request)
+            whole = spawner.LENGTH.pack(len(request)) + request
+            sent = socket.send_fds(self._channel, [whole], fds)
+            if sent < len(whole):
+                self._channel.sendall(whole[sent:])
         except TimeoutError:  # it has read a part of the request
             self.close()
             raise

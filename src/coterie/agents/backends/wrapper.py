@@ -10,7 +10,7 @@ import hashlib
 import os
 import sys
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from coterie.agents.backends import agentside
@@ -45,8 +45,10 @@ def write(folder: Path, known: dict[str, str]) -> Path:
     files.write(path, script.encode(), mode=files.PRIVATE_FOLDER)
     for alias in (f"{folder}/{name}" for name in ALIASES):
         try:
+            os.symlink(NAME, alias)
+        except FileExistsError:
             if not os.path.islink(alias):
-                os.symlink(NAME, alias)
+                raise
         except OSError as error:
             if error.errno not in NO_LINKS:
                 raise
@@ -56,24 +58,34 @@ def write(folder: Path, known: dict[str, str]) -> Path:
 
 def link_of(folder: Path) -> Path:
     """The path of the link to the attempt's *folder*; the folder itself if there is no place for one."""
-    home = files.runtime_folder()
-    name = hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()[:16]
-    return home / name if home is not None and has_symbolic(home) else folder.absolute()
+    home, folder = files.runtime_folder(), folder.absolute()
+    return _link_in(home, folder) if home is not None and has_symbolic(home) else folder
 
 
-def link(folder: Path, target: Path) -> Path:
+@lru_cache
+def _link_in(home: Path, folder: Path) -> Path:
+    return home / hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+
+
+def link(folder: Path, target: Path, top: Path | None = None) -> Path:
     """Let the link to the attempt's *folder* lead to *target*, and return its path.
+
+    If *top*, a folder above *target*, has a link, it leads through that. It is short then: a long link of ext4 is kept
+    in a block of its own, and removing that waits for the disk.
 
     Raises:
         OSError: If it cannot be made.
     """
     path = link_of(folder)
     if path != folder.absolute():
+        goal, begin = str(target), f"{top.absolute()}/" if top is not None else ""
+        if top is not None and goal.startswith(begin) and os.path.islink(above := link_of(top)):
+            goal = f"{above.name}/{goal.removeprefix(begin)}"
         try:
-            os.symlink(target, path)
+            os.symlink(goal, path)
         except FileExistsError:
             path.unlink()
-            os.symlink(target, path)
+            os.symlink(goal, path)
     return path
 
 

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from coterie.agents.backends.agentside.delivery import BELL
 from coterie.agents.backends.models import steps
+from coterie.agents.backends.wrapper import link_of
 from coterie.agents.workspace.trees import worktree
 from coterie.agents.workspace.trees.git import Repository, find
 from coterie.agents.workspace.trees.snapshots import forget
@@ -92,7 +93,7 @@ def clear_ended(runs: Runs, run: str) -> None:
                 _forget(runs, run, attempts)
             names = (".*.part", "inbox/.*.part", "inbox/*.json", "agents/pi-*/*")
             found = [path for name in names for path in folder.glob(name)]
-            for path in (*found, folder / CONTROL, folder / BELL, socket_path(folder)):
+            for path in (*found, folder / CONTROL, folder / BELL, socket_path(folder), link_of(folder)):
                 if path.is_symlink() or not path.is_dir():
                     path.unlink(missing_ok=True)
         finally:

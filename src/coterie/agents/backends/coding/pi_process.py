@@ -198,7 +198,7 @@ class PiSlot:
         with prepared(msgspec.structs.replace(request, folder=self.folder)) as environment:
             given, shell = environment.env, self.folder / _SHELL
             if request.folder is not None:  # the folder of the attempt itself is hidden from the process
-                wrapper.link(request.folder, self.folder)
+                wrapper.link(request.folder, self.folder, request.root)
             of_turn = {*identity(request), *request.env, TOKEN}
             lines = [f"export {name}={shlex.quote(given[name])}\n" for name in sorted(of_turn) if name in given]
             if users := given.get(_BASH_ENV):

@@ -147,7 +147,7 @@ class WireProcess:
         """
         try:
             await self.child.end(grace)
-            await asyncio.wait({self.child.finished}, timeout=LINGER)
+            await self.child.drain(LINGER)
         finally:
             self.child.close()
         if self._closer is not None:
@@ -189,7 +189,7 @@ class WireProcess:
     async def _close_lines(self) -> None:
         """Mark the end of messages once the program has ended and its output was read."""
         await asyncio.wait({self.child.exited})
-        await asyncio.wait({self.child.finished}, timeout=LINGER)
+        await self.child.drain(LINGER)
         if self._buffer:
             self._take(self._buffer)
             self._buffer.clear()

@@ -106,7 +106,7 @@ class Programs:
             return child.exited.done()
         finally:
             await end_group(child.pid, grace=GRACE, since=child.since)
-            await asyncio.wait({child.finished}, timeout=_LINGER)
+            await child.drain(_LINGER)
             child.close()
 
 

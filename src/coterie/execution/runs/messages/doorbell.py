@@ -20,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 
+from coterie.agents.backends import wrapper
 from coterie.agents.backends.agentside import delivery
 from coterie.base import files
 from coterie.errors import JournalFailed
@@ -47,7 +48,7 @@ class Doorbell:
         self._server: asyncio.Server | None = None
         self._rings = set[asyncio.StreamWriter]()
         self._socket = socket_path(folder)
-        self._link = folder / delivery.BELL
+        self._link, self._attempts = folder / delivery.BELL, wrapper.link_of(folder)
 
     async def open(self) -> None:
         """Bind the socket and publish its path, unless it exists. On failure the run has no doorbell."""
@@ -64,6 +65,7 @@ class Doorbell:
             part.rename(self._folder / CONTROL)
             self._link.unlink(missing_ok=True)
             self._link.symlink_to(self._socket)
+            wrapper.link(self._folder, self._folder.absolute())
 
     def close(self) -> None:
         """Remove the files that `open` made, but none of another owner. Idempotent."""
@@ -76,6 +78,7 @@ class Doorbell:
                 self._socket.unlink(missing_ok=True)
                 (self._folder / CONTROL).unlink(missing_ok=True)
                 self._link.unlink(missing_ok=True)
+                wrapper.unlink(self._attempts)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._rings.add(writer)
