@@ -1,5 +1,7 @@
 """A file that changed while an agent could write it counts for nobody, until an operator trusts its content."""
 
+import errno
+import json
 import os
 import py_compile
 import subprocess
@@ -124,6 +126,87 @@ def test_many_attempts_are_kept_shortly_and_a_file_between_two_of_them_counts(
     assert kept.stat().st_size < 4_000
     assert suspect >= {f"agent-{n}" for n in range(40)}
     assert not suspect & {f"user-{n}" for n in range(24, 40)}
+
+
+def test_a_look_reads_what_was_added_since_the_last(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many attempts there were: the two lines of one more, and nothing at a second look."""
+    lines: list[bytes] = []
+    take = agent_writes._Known.take
+    monkeypatch.setattr(
+        agent_writes._Known, "take", lambda known, data: (lines.extend(data.splitlines()), take(known, data))
+    )
+    for n in range(100):
+        with agent_writes.noted(work.parent / f"attempt-{n}", [work], {}):
+            pass
+    agent_writes.writer_of(work / "earlier")
+    assert len(lines) == 200
+    lines.clear()
+    with attempt(work):
+        pass
+    for _ in range(2):
+        agent_writes.writer_of(work / "earlier")
+    assert len(lines) == 2
+
+
+def test_what_was_added_in_the_same_moment_is_read(work: Path) -> None:
+    """The clock of files advances by milliseconds."""
+    with attempt(work):
+        pass
+    assert not agent_writes.writer_of(work / "earlier")
+    status = (kept := files.user_state() / agent_writes.FILE).stat()
+    with open(kept, "a") as file:
+        print(json.dumps({"id": "other", "folders": [str(work)], "began": 1}), file=file)
+    os.utime(kept, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert agent_writes.writer_of(work / "earlier") == "other"
+
+
+def test_a_full_disk_does_not_lose_what_is_made_shorter(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was noted stays, and is made shorter later."""
+
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "full", str(path))
+
+    monkeypatch.setattr(agent_writes, "_COMPACTED_EACH", 500)
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "write", full)
+        for n in range(10):
+            pause(work)
+            with attempt(work):
+                (work / f"agent-{n}").write_text("x")
+                pause(work)
+    assert len([path for path in work.iterdir() if agent_writes.writer_of(path)]) == 10
+    with attempt(work):
+        pass
+    with attempt(work):
+        pass
+    kept = files.user_state() / agent_writes.FILE
+    assert kept.stat().st_size < 1_000
+    assert len([path for path in work.iterdir() if agent_writes.writer_of(path)]) >= 10
+
+
+NOTES = """
+import sys
+from pathlib import Path
+from coterie.base import agent_writes
+agent_writes._COMPACTED_EACH = 500
+for n in range(60):
+    with agent_writes.noted(Path(sys.argv[1], f"attempt-{n}"), [Path(sys.argv[1])], {}):
+        Path(sys.argv[1], f"agent-{n}").write_text("x")
+        agent_writes.writer_of(Path(sys.argv[1], f"agent-{n}"))
+"""
+
+
+def test_processes_that_make_it_shorter_lose_no_note_of_others(work: Path) -> None:
+    """Each replaces the file while the others wait for it."""
+    folders = [work / name for name in "abc"]
+    for folder in folders:
+        folder.mkdir()
+    others = [subprocess.Popen([sys.executable, "-c", NOTES, str(folder)]) for folder in folders]
+    assert [other.wait() for other in others] == [0, 0, 0]
+
+    written = [path for folder in folders for path in folder.iterdir()]
+    assert len(written) == 180
+    assert [path for path in written if not agent_writes.writer_of(path)] == []
 
 
 PROGRAM = """

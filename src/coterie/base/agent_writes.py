@@ -12,11 +12,13 @@ import fcntl
 import hashlib
 import os
 import sys
+import threading
 import time
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from itertools import chain
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import BinaryIO
@@ -33,6 +35,8 @@ _LARGEST = 16 << 20
 _LARGEST_STATE = 1 << 30
 _COMPACTED_EACH = 1 << 20
 """After how many bytes more the file is made shorter."""
+_LAST = 256
+"""The bytes by which the end of what was read is known again: if others are there now, the file is another one."""
 _LINKS = 40
 """As many as the kernel follows."""
 _DRIFT = 10**9
@@ -62,7 +66,55 @@ class Writes(msgspec.Struct, omit_defaults=True):
     safe: dict[str, str] = {}
 
 
-_known: tuple[tuple[str, int, int], list[Writes]] = ("", 0, 0), []
+class _Known:
+    """What the file at *path* says, as far as it was read.
+
+    Attributes:
+        size: The bytes of the lines that were read.
+        last: The last of these bytes.
+        seen: The time and the size that the file had then.
+        by_folders: The attempts in the order of their begin, by the folders that they may write, and trusted contents.
+    """
+
+    def __init__(self, path: str = "") -> None:
+        self.path, self.size, self.last, self.seen = path, 0, b"", (0, 0)
+        self.by_folders: dict[tuple[str, ...], list[Writes]] = {}
+        self._open: dict[str, Writes] = {}
+
+    @property
+    def all(self) -> Iterator[Writes]:
+        """Every attempt and every trusted content."""
+        return chain.from_iterable([*self.by_folders.values()])
+
+    @property
+    def tops(self) -> set[str]:
+        """All folders that attempts may write."""
+        return {*chain.from_iterable([*self.by_folders])}
+
+    def of(self, name: str) -> Iterator[Writes]:
+        """The attempts that may write into a folder that contains the file *name*."""
+        groups = [*self.by_folders.items()]  # at once, since another thread may read on
+        return chain.from_iterable(group for folders, group in groups if any(_is_in(name, top) for top in folders))
+
+    def take(self, data: bytes) -> None:
+        """Add the whole lines of *data*, which follow those that were read."""
+        data = data[: data.rfind(b"\n") + 1]
+        self.size, self.last = self.size + len(data), (self.last + data[-_LAST:])[-_LAST:]
+        for line in data.splitlines():
+            with suppress(msgspec.DecodeError):  # cut off by a kill
+                one = msgspec.json.decode(line, type=Writes)
+                if one.ended and not one.began:
+                    if (begun := self._open.pop(one.id, None)) is not None:
+                        begun.began, begun.ended = _window(begun, one.ended, one.at)
+                    continue
+                if one.id and not one.ended:
+                    if one.id in self._open and self._open[one.id].folders == one.folders:
+                        continue  # it goes on after its owner was killed
+                    self._open[one.id] = one
+                self.by_folders.setdefault(one.folders, []).append(one)
+
+
+_known, _reading = _Known(), threading.Lock()
 
 
 @contextmanager
@@ -81,7 +133,7 @@ def noted(id: Path, folders: Iterable[Path], safe: Mapping[str, str]) -> Iterato
 
 def end(id: Path) -> None:
     """Note that the attempt with the folder *id*, and its gates, have ended. Idempotent."""
-    for one in {one.id for one in _attempts() if one.id and not one.ended and Path(one.id).is_relative_to(id)}:
+    for one in {one.id for one in _read().all if one.id and not one.ended and Path(one.id).is_relative_to(id)}:
         _note(Writes(id=one, ended=1))
 
 
@@ -150,11 +202,14 @@ def _writer(name: str) -> str:
         changed = os.lstat(name).st_ctime_ns
     except OSError:
         return ""
-    known = _attempts()
-    found = [one for one in known if _lived(one, changed) and _may_write(one, name)]
+    known = _read()
+    found = [one for one in known.of(name) if _lived(one, changed)]
+    if found:
+        places = (name, *map(str, Path(name).parents))
+        found = [one for one in found if not any(one.safe.get(place) == ANY for place in places)]
     if not found:
         return ""
-    trusted = {one.safe[name] for one in known if not one.id and name in one.safe}
+    trusted = {one.safe[name] for one in known.by_folders.get((), ()) if not one.id and name in one.safe}
     if trusted or any(name in one.safe for one in found):
         with suppress(OSError):
             content = digest(_content(name))
@@ -169,8 +224,7 @@ def written_below(path: Path) -> Iterator[Path]:
             yield path
         return
     real = files.real_path(path)
-    tops = {top for one in _attempts() for top in one.folders}
-    if not any(_is_in(real, top) or _is_in(top, real) or top == real for top in tops):
+    if not any(_is_in(real, top) or _is_in(top, real) or top == real for top in _read().tops):
         return
     for folder, folders, names in os.walk(path):
         links = (name for name in folders if os.path.islink(os.path.join(folder, name)))
@@ -199,7 +253,7 @@ class _Guard:
         if spec is None or not spec.has_location or spec.origin is None or spec.origin.startswith(f"{sys.prefix}/"):
             return None
         origin = files.real_path(spec.origin)
-        if not any(_is_in(origin, top) for one in _attempts() for top in one.folders):
+        if not any(_is_in(origin, top) for top in _read().tops):
             return None
         if why := refusal(Path(spec.origin)):
             raise ImportError(f"{spec.origin} is not imported: {why}", name=name, path=spec.origin)
@@ -253,51 +307,33 @@ def _since_boot() -> int:
     return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-def _may_write(one: Writes, name: str) -> bool:
-    kept = any(one.safe.get(str(above)) == ANY for above in (Path(name), *Path(name).parents))
-    return any(_is_in(name, top) for top in one.folders) and not kept
-
-
 def _is_in(name: str, folder: str) -> bool:
     return name.startswith(os.path.join(folder, ""))
 
 
 def are_known() -> bool:
     """Whether any agent is known that could have written files."""
-    return bool(_attempts())
+    return bool(_read().by_folders)
 
 
-def _attempts() -> list[Writes]:
-    """All attempts, in the order of their begin, and trusted contents."""
+def _read() -> _Known:
+    """What the file says now: what was added is read, and all of it if the file was replaced meanwhile."""
     global _known
     try:
         path = f"{files.user_state()}/{FILE}"
         status = os.stat(path)
     except (OSError, RuntimeError):
-        return []
-    mark = (path, status.st_mtime_ns, status.st_size)
-    if _known[0] != mark:
-        with suppress(OSError):
-            _known = mark, _folded(files.read(path, _LARGEST_STATE))
-    return _known[1]
-
-
-def _folded(data: bytes) -> list[Writes]:
-    found: list[Writes] = []
-    open_ = dict[str, Writes]()
-    for line in data.splitlines():
-        with suppress(msgspec.DecodeError):  # cut off by a kill
-            one = msgspec.json.decode(line, type=Writes)
-            if one.ended and not one.began:
-                if (begun := open_.pop(one.id, None)) is not None:
-                    begun.began, begun.ended = _window(begun, one.ended, one.at)
-                continue
-            if one.id and not one.ended:
-                if one.id in open_ and open_[one.id].folders == one.folders:
-                    continue  # it goes on after its owner was killed
-                open_[one.id] = one
-            found.append(one)
-    return found
+        return _Known()
+    seen = status.st_mtime_ns, status.st_size
+    if (path, seen) != (_known.path, _known.seen):
+        with _reading, suppress(OSError), open(files.open_fd(path), "rb") as file:
+            file.seek(_known.size - len(_known.last))
+            if path != _known.path or file.read(len(_known.last)) != _known.last:
+                _known = _Known(path)
+                file.seek(0)
+            _known.take(file.read(_LARGEST_STATE))
+            _known.seen = seen
+    return _known
 
 
 def _note(one: Writes) -> None:
@@ -305,27 +341,42 @@ def _note(one: Writes) -> None:
     try:
         path = files.user_state() / FILE
         files.make_folder(path.parent)
-        with files.open_private(path, "a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with _locked(path) as file:
             os.utime(file.fileno())
             now = os.fstat(file.fileno()).st_ctime_ns
             one.began, one.ended, one.at = one.began and now, one.ended and now, _since_boot()
             line = msgspec.json.encode(one) + b"\n"
             if file.seek(0, os.SEEK_END) and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
                 line = b"\n" + line  # the line before it was cut off
-            if file.tell() // _COMPACTED_EACH != (file.tell() + len(line)) // _COMPACTED_EACH:
-                _compact(file)
+            before = file.tell()
             file.write(line)
+            if before // _COMPACTED_EACH != file.tell() // _COMPACTED_EACH:
+                _compact(file, path)
     except (OSError, RuntimeError):  # no home, or a full disk: the sandbox holds, and the run goes on
         return
 
 
-def _compact(file: BinaryIO) -> None:
-    """Make one entry of the ended attempts in a folder, with their times, and one of all trusted contents."""
+@contextmanager
+def _locked(path: Path) -> Iterator[BinaryIO]:
+    """The file at *path*, which nobody else writes or replaces during the block."""
+    is_there = False
+    while not is_there:
+        with files.open_private(path, "a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            with suppress(FileNotFoundError):
+                is_there = os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+            if is_there:
+                yield file
+
+
+def _compact(file: BinaryIO, path: Path) -> None:
+    """Replace *file* by one that has an entry of the ended attempts in a folder, and one of all trusted contents."""
     file.seek(0)
     merged = dict[tuple[str, ...], Writes]()
     trusted, kept = Writes(), list[Writes]()
-    for one in _folded(file.read(_LARGEST_STATE)):
+    known = _Known()
+    known.take(file.read(_LARGEST_STATE))
+    for one in known.all:
         if not one.id and not one.ended:
             trusted.safe |= one.safe  # of a file, the content that was trusted last
             continue
@@ -333,13 +384,14 @@ def _compact(file: BinaryIO) -> None:
             kept.append(one)
             continue
         windows = one.windows or [(one.began, one.ended)]
-        if (known := merged.setdefault(one.folders, one)) is not one:
-            windows = sorted(known.windows + windows)
-            known.safe = dict(known.safe.items() & one.safe.items())
-        known.windows = _joined(windows)
-        known.began, known.ended = known.windows[0][0], max(ended for _, ended in known.windows)
-    file.truncate(0)
-    file.write(b"".join(msgspec.json.encode(one) + b"\n" for one in (trusted, *merged.values(), *kept)))
+        if (whole := merged.setdefault(one.folders, one)) is not one:
+            windows = sorted(whole.windows + windows)
+            whole.safe = dict(whole.safe.items() & one.safe.items())
+        whole.windows = _joined(windows)
+        whole.began, whole.ended = whole.windows[0][0], max(ended for _, ended in whole.windows)
+    part = path.with_name(f".{path.name}.part")
+    files.write(part, b"".join(msgspec.json.encode(one) + b"\n" for one in (trusted, *merged.values(), *kept)))
+    part.replace(path)
 
 
 def _joined(windows: list[tuple[int, int]]) -> list[tuple[int, int]]:
