@@ -71,7 +71,7 @@ def link(folder: Path, target: Path, top: Path | None = None) -> Path:
     """Let the link to the attempt's *folder* lead to *target*, and return its path.
 
     If *top*, a folder above *target*, has a link, it leads through that. It is short then: a long link of ext4 is kept
-    in a block of its own, and removing that waits for the disk.
+    in a separate block, and removing that waits for the disk.
 
     Raises:
         OSError: If it cannot be made.
