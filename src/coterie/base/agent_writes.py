@@ -358,7 +358,7 @@ def _note(one: Writes) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[BinaryIO]:
-    """The file at *path*, which nobody else writes or replaces during the block."""
+    """The file at *path*, which no other process writes or replaces during the block."""
     is_there = False
     while not is_there:
         with files.open_private(path, "a+b") as file:
