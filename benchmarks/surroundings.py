@@ -31,6 +31,8 @@ from coterie.agents.backends.base import Request
 from coterie.agents.backends.processes import end_group
 from coterie.agents.backends.sandbox.policy import policy_of
 from coterie.agents.workspace.notes import EntryFiles, Memory, Tasks
+from coterie.base import agent_writes
+from coterie.base import files as base_files
 from coterie.base.file_fingerprint import SETTLED
 from coterie.execution.runs import index
 from coterie.execution.runs.repository import location_at
@@ -277,6 +279,22 @@ def _run(store: JsonlStore, run: str) -> Path:
     return store.folder(run)
 
 
+def confined() -> Iterator[Row]:
+    """What is noted of a confined attempt, and whether it wrote a file, by earlier ones; limit: reading the notes."""
+    for count in (10, 300, 3_000):
+        with home() as folder:
+            (file := folder / "program").touch()
+
+            def attempt(folder: Path = folder, file: Path = file) -> None:
+                with agent_writes.noted(folder / "attempt", [folder], {}):
+                    assert agent_writes.writer_of(file) == ""
+
+            for _ in range(count):
+                attempt()
+            kept = base_files.user_state() / agent_writes.FILE
+            yield f"{count} attempts", least(attempt, 1), least(lambda kept=kept: kept.read_bytes())  # type: ignore[misc]
+
+
 def tab() -> Iterator[Row]:
     """The runs that Tab offers, by the runs of the directory; limit: listing their folder."""
     for count in (200, 2_000, 20_000):
@@ -297,7 +315,7 @@ def tab() -> Iterator[Row]:
 
 
 PARTS: dict[str, Callable[[], Iterator[Row]]] = {
-    one.__name__: one for one in (files, processes, names, notes, check, check_fan_out, watch, page, tab)
+    one.__name__: one for one in (files, processes, names, notes, confined, check, check_fan_out, watch, page, tab)
 }
 
 

@@ -33,7 +33,7 @@ ANY = "*"
 """In place of a content: the attempt cannot have changed the file."""
 _LARGEST = 16 << 20
 _LARGEST_STATE = 1 << 30
-_COMPACTED_EACH = 1 << 20
+_COMPACTED_EACH = 1 << 18
 """After how many bytes more the file is made shorter."""
 _LAST = 256
 """The bytes by which the end of what was read is known again: if others are there now, the file is another one."""
@@ -203,7 +203,8 @@ def _writer(name: str) -> str:
     except OSError:
         return ""
     known = _read()
-    found = [one for one in known.of(name) if _lived(one, changed)]
+    may = [one for one in known.of(name) if not one.ended or one.began <= changed <= one.ended]
+    found = [one for one in may if _lived(one, changed)]
     if found:
         places = (name, *map(str, Path(name).parents))
         found = [one for one in found if not any(one.safe.get(place) == ANY for place in places)]
