@@ -139,9 +139,9 @@ def test_coterie_that_coterie_starts_imports_nothing_of_the_project(
     started: list[list[str]] = []
     real = subprocess.Popen
 
-    def begin(argv: list[str], **options: object) -> "subprocess.Popen[bytes]":
-        started.append(argv)
-        return real([*argv[: argv.index("coterie") + 1], "presets"], **options)  # type: ignore[call-overload,no-any-return]
+    def begin(args: list[str], **options: object) -> "subprocess.Popen[bytes]":
+        started.append(args)
+        return real([*args[: args.index("coterie") + 1], "presets"], **options)  # type: ignore[call-overload,no-any-return]
 
     class Place:
         run, is_here = "r", True
