@@ -96,6 +96,41 @@ def test_what_the_user_has_staged_is_staged_for_agents(folder: Path, agents: Con
     assert git(folder, "show", ":a.txt") == "staged"
 
 
+def test_a_file_that_the_user_only_intends_to_add_stays_one(folder: Path, agents: ConfinedAgents) -> None:
+    put(folder, "new *.txt", "x\n")
+    git(folder, "add", "--intent-to-add", "new *.txt")
+    assert agents.works(commits("b.txt")) == ()
+    assert git(folder, "status", "--porcelain") == ' A "new *.txt"'
+
+
+@pytest.mark.parametrize("flag", ["assume-unchanged", "skip-worktree"])
+def test_a_flagged_file_of_the_users_keeps_no_commit_from_coming_back(
+    folder: Path, agents: ConfinedAgents, flag: str
+) -> None:
+    """Git compares such a file, and the user's change of it stays."""
+    git(folder, "update-index", f"--{flag}", "a.txt")
+    put(folder, "a.txt", "mine\n")
+    agents.works(f"git update-index --no-{flag} a.txt; git commit -qam all; echo x > a.txt; git commit -qam again")
+    assert subjects(folder) == ["again", "all", "first"]
+
+
+@pytest.mark.parametrize("where", ["~/dotfiles/ignored", ".git/mine", "mine"])
+def test_agents_do_not_add_what_the_user_ignores(
+    folder: Path, agents: ConfinedAgents, own_home: Path, where: str
+) -> None:
+    """Wherever `core.excludesFile` is, and it yields to `info/exclude`, whose attributes count, too."""
+    listed = own_home / where.removeprefix("~/") if where[0] == "~" else folder / where
+    put(listed.parent, listed.name, "*.env\nmine\n")
+    git(folder, "config", "core.excludesFile", where)
+    put(folder, ".git/info/exclude", "!shown.env\n")
+    put(folder, ".git/info/attributes", "*.txt text eol=crlf\n")
+    for name in ("secret.env", "shown.env"):
+        put(folder, name, "x\n")
+    assert agents.works("printf 'c\\r\\n' > b.txt; git add --all; git commit -qm all") == ()
+    assert git(folder, "ls-tree", "--name-only", "HEAD").split() == ["a.txt", "b.txt", "shown.env"]
+    assert git(folder, "cat-file", "-s", "HEAD:b.txt") == "2"
+
+
 def test_the_next_attempt_finds_what_the_user_did_since(folder: Path, agents: ConfinedAgents) -> None:
     """Commits, branches made, moved and deleted, another branch checked out, staged files; and its own stash."""
     git(folder, "branch", "old")

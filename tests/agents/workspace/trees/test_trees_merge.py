@@ -254,6 +254,14 @@ def test_who_commits_is_the_user_or_coterie(folder: Path, state: Path, monkeypat
     assert authors == ["coterie/coterie", "Test/coterie", "Test/Test", "Test/Test"]
 
 
+def test_what_agents_changed_is_merged_where_git_is_to_ask_for_no_status_of_files(folder: Path, state: Path) -> None:
+    git(folder, "config", "core.ignoreStat", "true")
+    tree = opened(folder, state)
+    put(Path(tree.path), "a.txt", "changed\n")
+    assert merge_tree(state, tree).status == "merged"
+    assert git(folder, "show", "main:a.txt") == "changed"
+
+
 def test_messages_are_what_they_were_wherever_the_user_shows_them_in_another_encoding(
     folder: Path, state: Path
 ) -> None:

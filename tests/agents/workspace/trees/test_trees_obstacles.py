@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from private_trees import agent
+from private_trees import agent, committed
 from repositories import commit, git, put, repository, untouched
 
 from coterie.agents.workspace.trees import merge, private, worktree
@@ -53,6 +53,9 @@ def is_blocked(folder: Path, state: Path, tree: WorkTree, *says: str) -> bool:
         "x/my.pattern.yaml",
         ".autoloop/overrides/p.toml",
         "roles/a.md",
+        "Autoloops.TOML",
+        "Team.At",
+        "Roles/a.md",
     ],
 )
 def test_a_confined_run_does_not_change_what_shapes_runs(folder: Path, state: Path, name: str) -> None:
@@ -225,6 +228,43 @@ def test_a_submodule_at_a_commit_that_the_user_lacks(tmp_path: Path, folder: Pat
     words = worktree.read(state, "x").reason.rpartition(": git ")[2].split()  # type: ignore[union-attr]
     git(folder, *words)
     assert merge_tree(state, tree).status == "merged"
+
+
+def test_conflicts_that_agents_left_are_not_merged(folder: Path, state: Path) -> None:
+    """The marks of git do not get into the user's branch; a file without them is solved."""
+    git(folder, "branch", "other")
+    tree = opened(folder, state)
+    commit(folder, "theirs", b__txt="theirs\n", é__txt="theirs\n")
+    private.enter(tree)
+    put(Path(tree.path), "b.txt", "x <<<<<<< y\n")
+    committed(tree, "work", é__txt="agents\n")
+    agent(tree, "fetch", "--quiet", str(folder), "main")
+    with pytest.raises(AssertionError):
+        agent(tree, "merge", "FETCH_HEAD")
+    git(folder, "reset", "--quiet", "--hard", "other")
+    assert is_blocked(folder, state, tree, "its agents left conflicts in b.txt, é.txt", tree.path)
+    for name in ("b.txt", "é.txt"):
+        put(Path(tree.path), name, "x <<<<<<< solved\n")
+    assert merge_tree(state, tree).status == "merged"
+    assert git(folder, "show", "main:b.txt") == "x <<<<<<< solved"
+
+
+def test_a_branch_that_the_user_has_checked_out_is_neither_deleted_nor_moved(folder: Path, state: Path) -> None:
+    """As can be once the tree of a failed run is gone: the user's files would be other ones than those of HEAD."""
+    tree = opened(folder, state)
+    put(Path(tree.path), "new.txt", "new\n")
+    tree = remove_files(state, worktree.write(state, replace(tree, status="failed")))
+    git(folder, "checkout", "--quiet", tree.branch)
+    with pytest.raises(GitFailed, match=f"checked out in {folder}"):
+        worktree.make(require(folder, "the test"), state, tree)
+    git(folder, "checkout", "--quiet", "main")
+    tree = worktree.make(require(folder, "the test"), state, tree)
+    git(folder, "worktree", "remove", tree.path)
+    git(folder, "checkout", "--quiet", tree.branch)
+    done = merge_tree(state, tree)
+    assert done.status == "merged"
+    remove_files(state, done)
+    assert git(folder, "status", "--porcelain", "--branch") == f"## {tree.branch}"
 
 
 def test_a_conflict_in_a_file_whose_name_is_not_utf_8(folder: Path, state: Path) -> None:

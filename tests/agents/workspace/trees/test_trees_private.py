@@ -1,5 +1,6 @@
 """The agents of a work tree have a repository for themselves: nothing of it is lost, and nothing else comes with it."""
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -19,7 +20,9 @@ from coterie.agents.workspace.trees.disposal import remove_files
 from coterie.agents.workspace.trees.git import require
 from coterie.agents.workspace.trees.merge import commit_all, merge_tree
 from coterie.agents.workspace.trees.report import lost_commits
+from coterie.agents.workspace.trees.workspace import GitWorkspace
 from coterie.errors import GitFailed
+from coterie.team.planning.plan import AgentPlan
 
 confined = pytest.mark.skipif(
     (one := working()) is None or not one.PROTECTS, reason="needs a sandbox that hides what it does not show"
@@ -275,6 +278,23 @@ def test_a_new_file_of_git_lfs_comes_back_if_it_is_what_its_name_says(folder: Pa
 
     found = [path.name for path in (folder / ".git/lfs/objects").rglob("*") if path.is_file()]
     assert found == [right]
+
+
+def test_locks_of_killed_agents_do_not_keep_an_attempt_from_beginning(folder: Path, state: Path) -> None:
+    """If no other attempt works there, which may hold them."""
+    tree = opened(folder, state)
+    workspace, one = GitWorkspace(state, "x", folder, lambda run: "", tree=tree), AgentPlan(name="a", backend="command")
+
+    async def heads(*places: str) -> list[str]:
+        git(folder, f"--git-dir={tree.git}", "commit", "--quiet", "--allow-empty", "--message", "by the owner")
+        for name in ("index.lock", f"refs/heads/{tree.branch}.lock"):
+            put(private.folder_of(tree), name, "")
+        found = [await workspace.position(place, one) for place in places]
+        return [at.head if at is not None else "" for at in found]
+
+    first = asyncio.run(heads("x/a#1", "x/b#1"))
+    assert first == [git(folder, "rev-parse", tree.branch)] * 2
+    assert asyncio.run(heads("x/c#1")) == [""]
 
 
 def test_a_setting_without_a_value_is_true_for_agents_too(folder: Path, state: Path) -> None:

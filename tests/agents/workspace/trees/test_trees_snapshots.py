@@ -56,6 +56,16 @@ def test_files_come_back_as_they_were(tmp_path: Path) -> None:
     assert "?? run.sh" in git(there, "status", "--porcelain")
 
 
+def test_in_a_sparse_checkout_what_is_outside_of_its_patterns_comes_back(tmp_path: Path) -> None:
+    folder = repository(tmp_path / "r", **{"in/x": "x", "out/y": "y", "out/same": "z"})
+    git(folder, "sparse-checkout", "set", "in")
+    for name in ("in/n", "out/y", "out/[n]"):
+        put(folder, name, "changed\n")
+    before = holds(folder)
+    there = restored(folder, tmp_path / "state", keeper(folder, tmp_path).save("r", "a#1", 1).commit)
+    assert holds(there) == before
+
+
 def test_nothing_of_the_users_is_touched(tmp_path: Path) -> None:
     """Staged and unstaged changes, a stash, HEAD and the branches stay as they are, and no hook is started."""
     folder = repository(tmp_path / "r", b__txt="b")

@@ -146,8 +146,12 @@ def _prepare(own: Repository, left: CheckoutState) -> bool:
     env = {"GIT_INDEX_FILE": str(mine)}
     if not mine.stat().st_size:
         mine.unlink()
-    if own.call("read-tree", "-m", wanted, env=env).status:  # it has conflicts, which the agent has solved
-        own.output("read-tree", "--reset", wanted, env=env)
+    intended = own.output("diff-files", "--name-only", "--diff-filter=A", "-z", env=env)
+    if own.call("read-tree", "-i", "-m", wanted, env=env).status:  # it has conflicts, which the agent has solved
+        own.output("read-tree", "-i", "--reset", wanted, env=env)
+    if intended:  # `git add --intent-to-add` of the user's
+        words = ("add", "--intent-to-add", "--pathspec-from-file=-", "--pathspec-file-nul")
+        own.call(*words, stdin=intended, env=env | {"GIT_LITERAL_PATHSPECS": "1"})
     own.call("update-index", "-q", "--refresh", env=env)
     return True
 

@@ -27,6 +27,7 @@ _CONFIG = {
     "commit.gpgSign": "false",
     "core.alternateRefsCommand": "true",
     "core.fsmonitor": "false",
+    "core.ignoreStat": "false",
     "core.hooksPath": os.devnull,
     "core.quotePath": "false",
     "core.safecrlf": "false",

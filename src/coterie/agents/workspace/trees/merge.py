@@ -60,6 +60,10 @@ def merge_tree(
         return write(state_dir, msgspec.structs.replace(tree, status="blocked", reason=reason))
     with locked(origin.common):
         tip = commit_all(tree, state_dir, f"Work of run {tree.run}\n")
+        if marked := private.conflicts(tree):
+            names = ", ".join(map(readable, marked))
+            reason = f"its agents left conflicts in {names}: solve them in {tree.path}"
+            return write(state_dir, msgspec.structs.replace(tree, status="blocked", files=(), reason=reason))
         if origin.top.is_relative_to(state_dir.resolve() / FOLDER):
             unlock(origin)
         for _ in range(TRIES):

@@ -11,7 +11,7 @@ from coterie.team.formats.folders import OBEYED
 
 _SHOWN = 5
 _SUFFIXES = (".at", ".pattern.yaml")
-_NAMES = frozenset({*OBEYED, "topology.yaml"})
+_NAMES = frozenset(name.casefold() for name in (*OBEYED, "topology.yaml"))
 _FOLDERS = tuple(f"{top}/{name}/" for top in (".autoloop", ".coterie") for name in ("overrides", "profiles"))
 _GITLINK = "160000"
 
@@ -41,15 +41,19 @@ def shaping_changes(repository: Repository, before: str, after: str, guards: Col
 
 
 def _guarded(names: Iterable[str], guards: Collection[str]) -> list[str]:
-    """Those of *names* that are among *guards* or lie in one, or are named like files that runs obey."""
-    return [
-        name
-        for name in names
-        if (base := posixpath.basename(name)) in _NAMES
-        or base.endswith(_SUFFIXES)
-        or any(f"/{folder}" in f"/{name}" for folder in _FOLDERS)
-        or not {name, *map(str, PurePosixPath(name).parents)}.isdisjoint(guards)
-    ]
+    """Those of *names* that are among *guards* or lie in one, or are named like files that runs obey.
+
+    Some file systems do not distinguish case.
+    """
+    guarded = {guard.casefold() for guard in guards}
+    return [name for name in names if _shapes(name.casefold(), guarded)]
+
+
+def _shapes(name: str, guards: Collection[str]) -> bool:
+    base = posixpath.basename(name)
+    in_folder = any(f"/{folder}" in f"/{name}" for folder in _FOLDERS)
+    is_guarded = not {name, *map(str, PurePosixPath(name).parents)}.isdisjoint(guards)
+    return base in _NAMES or base.endswith(_SUFFIXES) or in_folder or is_guarded
 
 
 def _unknown_repositories(origin: Repository, tree: WorkTree, commit: str, linked: dict[str, str]) -> Iterator[str]:

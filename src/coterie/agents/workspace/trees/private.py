@@ -39,7 +39,7 @@ _LARGEST = 1 << 30
 _SYSTEM = frozenset({"usr", "bin", "sbin", "lib", "lib32", "lib64", "nix", "proc", "sys", "dev"})
 """The folders of the system that git may need; a process that reads a private repository sees no other."""
 _COPIED = re.compile(
-    r"user\..+|core\.(autocrlf|eol|filemode|ignorecase|longpaths|precomposeunicode|quotepath|safecrlf|symlinks)"
+    r"user\..+|core\.(attributesfile|autocrlf|eol|filemode|ignorecase|longpaths|precomposeunicode|quotepath|safecrlf|symlinks)"
     r"|core\.sparsecheckout(cone)?|remote\..+\.(url|pushurl|fetch|promisor|partialclonefilter)|extensions\.(objectformat|partialclone)"
     r"|branch\..+\.(remote|merge)|submodule\..+\.(url|active|branch)|lfs\.(?!.*customtransfer).+",
     re.DOTALL,
@@ -74,6 +74,7 @@ if left <= 0 and os.read(0, 1):
 """  # `head` would keep what it reads for a while, and git's words for a cut depend on where it falls
 _DROP = 'while read -r name id; do git update-ref -d "$name" "$id"; done'
 _SYNCHRONIZE = """
+[ -z "$3" ] || { rm -f ./*.lock; find refs -name '*.lock' -exec rm -f {} +; }
 git update-ref "refs/heads/$1" "$2" || exit
 [ "$(git symbolic-ref -q HEAD)" != "refs/heads/$1" ] || exec git read-tree --reset "$2"
 """
@@ -147,13 +148,25 @@ def create(own: Repository, target: Path, head: str, refs: str, objects: Path) -
     }.items():
         (part / name).parent.mkdir(parents=True, exist_ok=True)
         (part / name).write_bytes(f"{text}\n".encode("utf-8", "surrogateescape"))
-    sources = [own.common / "shallow", own.common / "info" / "exclude", own.own / "info" / "sparse-checkout"]
+    sources = [own.common / "shallow", *(own.common / "info" / name for name in ("attributes", "exclude"))]
+    sources.append(own.own / "info" / "sparse-checkout")
     for source in [*sources, own.own / "index", *own.own.glob("sharedindex.*")]:
         copy = part / ("info" if source.parent.name == "info" else "") / source.name
         if source.is_file():
             copy.parent.mkdir(exist_ok=True)
             shutil.copyfile(source, copy)
+    _exclude(own, part / "info" / "exclude")
     return part
+
+
+def _exclude(own: Repository, copy: Path) -> None:
+    """Let *copy*, which has the user's `info/exclude`, also have `core.excludesFile`, which agents might not see."""
+    named = own.call("config", "--type=path", "--get", "core.excludesFile").out.removesuffix("\n")
+    with suppress(OSError):
+        first = files.read(own.top / named, _LARGEST, follow=True) if named else b""
+        then = copy.read_bytes() if copy.exists() else b""
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_bytes(first + b"\n" + then)
 
 
 def _settings(own: Repository) -> Iterator[str]:
@@ -176,10 +189,13 @@ def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def enter(tree: WorkTree) -> PrivateState:
+def enter(tree: WorkTree, *, alone: bool = False) -> PrivateState:
     """Fetch back what *tree*'s agents did, and bring in what its owner did since: an agent can begin to work then.
 
     A private repository that is gone or damaged is made again; what is left of it stays beside it.
+
+    Args:
+        alone: Whether no other attempt works there, so that locks were left by killed processes.
 
     Raises:
         GitFailed: If git cannot.
@@ -200,7 +216,8 @@ def enter(tree: WorkTree) -> PrivateState:
             return _remembered(tree, _stamp(own, tree), state)
         tip = own.output("rev-parse", f"refs/heads/{tree.branch}")
         if tip != state.tip:
-            done = confined(own, folder_of(tree), ("sh", "-c", _SYNCHRONIZE, "sh", tree.branch, tip), writes=True)
+            words = ("sh", "-c", _SYNCHRONIZE, "sh", tree.branch, tip, "alone" if alone else "")
+            done = confined(own, folder_of(tree), words, writes=True)
             if done.status:
                 raise GitFailed(("update-ref",), done.status, done.err)
     at_branch = state.branch == tree.branch
@@ -225,6 +242,28 @@ def look(tree: WorkTree) -> PrivateState:
         GitFailed: If git cannot.
     """
     return _unchanged(owner_of(tree), tree) or fetch_back(tree)
+
+
+def conflicts(tree: WorkTree) -> list[str]:
+    """The files in which agents of *tree* left a conflict that is still marked as git marks it.
+
+    Raises:
+        GitFailed: If git cannot.
+    """
+    words = ("git", "ls-files", "--unmerged", "-z")
+    if not folder_of(tree).exists() or (own := repository_of(tree)) is None:
+        return []
+    found = confined(own, folder_of(tree), words)
+    if found.status:
+        raise GitFailed(words, found.status, found.err)
+    names = {entry.partition("\t")[2] for entry in found.out.split("\0") if entry}
+    return sorted(name for name in names if _is_marked(Path(tree.path), name))
+
+
+def _is_marked(top: Path, name: str) -> bool:
+    with suppress(OSError):
+        return _MARK.search(files.read_below(top, name.split("/"), _LARGEST)) is not None
+    return False
 
 
 def _unchanged(own: Repository, tree: WorkTree) -> PrivateState | None:
@@ -372,6 +411,7 @@ def carry_over(private: Path, common: Path) -> None:
 
 
 _LFS = re.compile("[0-9a-f]{64}")
+_MARK = re.compile(rb"^<{7} ", re.MULTILINE)
 _SERVING = ("-c", "safe.directory=*", "-c", "uploadpack.allowAnySHA1InWant=true")
 _CHECKING = {"GIT_CONFIG_PARAMETERS": "'fetch.fsckObjects=true'"}
 

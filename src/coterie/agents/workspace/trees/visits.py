@@ -32,6 +32,10 @@ class Visits:
         """Whether an attempt needs `.git` in *tree* to name the agents' repository."""
         return (tree, False) in self._visitors.values()
 
+    def is_alone(self, tree: str) -> bool:
+        """Whether one attempt at most works in *tree*."""
+        return sum(where == tree for where, _ in self._visitors.values()) < 2
+
     @asynccontextmanager
     async def alone(self, tree: str) -> AsyncIterator[None]:
         """Have *tree* without attempts and merges; attempts that come meanwhile wait."""

@@ -119,7 +119,8 @@ class GitWorkspace(Workspace):
                     await in_thread(self._checkout.enter, self.cwd(place))
                 return await in_thread(attestation.position, self.cwd(place))
             private.link(private_tree, private=self._visits.links(private_tree.path))
-            found = await in_thread(attestation.private_position, private_tree, private.enter)
+            alone = self._visits.is_alone(private_tree.path)
+            found = await in_thread(attestation.private_position, private_tree, partial(private.enter, alone=alone))
             return found if not isinstance(found, str) else None
 
     async def attested(

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from coterie.agents.workspace.trees.git import Repository, find, require
+from coterie.agents.workspace.trees.git import Repository, checked_out, find, is_sparse, require
 from coterie.agents.workspace.trees.gitignore import hide
 from coterie.agents.workspace.trees.refs import refs_of
 from coterie.agents.workspace.trees.repository_lock import locked
@@ -199,6 +199,9 @@ def make(repository: Repository, state_dir: Path, tree: WorkTree) -> WorkTree:
         if known.status == "making":
             known = _made(repository, state_dir, known)
         elif repository_of(known) is None:
+            if (where := _elsewhere(repository, known)) is not None:
+                reason = f"{known.branch}, the branch of run {known.run}, is checked out in {where}: check out another"
+                raise GitFailed(("worktree", "add"), 1, reason)
             repository.output("worktree", "add", "--quiet", "--force", "--force", known.path, known.branch)
             known = write(state_dir, _with_git(known)) if known.git else known
         Path(known.cwd).mkdir(parents=True, exist_ok=True)
@@ -317,6 +320,10 @@ def restore(tree: WorkTree, commit: str) -> None:
     """
     repository = owner_of(tree)
     repository.output("read-tree", "--reset", "-u", commit)
+    if is_sparse(repository):  # what agents wrote outside of the patterns, too
+        changed = repository.output("diff-tree", "-r", "-z", "--name-only", "--diff-filter=d", "HEAD", commit)
+        words = ("checkout", "--quiet", "--ignore-skip-worktree-bits", "--pathspec-from-file=-", "--pathspec-file-nul")
+        repository.output(*words, commit, stdin=changed, env={"GIT_LITERAL_PATHSPECS": "1"})
     repository.output("read-tree", "--reset", "HEAD")
 
 
@@ -343,11 +350,17 @@ def remove(state_dir: Path, tree: WorkTree, *, branch: bool) -> WorkTree:
     return write(state_dir, msgspec.structs.replace(tree, leaving=True, removed=True))
 
 
+def _elsewhere(repository: Repository, tree: WorkTree) -> Path | None:
+    """The work tree of a person in which the branch of *tree* is checked out; None if there is none."""
+    where = checked_out(repository, f"refs/heads/{tree.branch}")
+    return where if where is not None and where.exists() and where != Path(tree.path) else None
+
+
 def _delete_branch(origin: Repository, tree: WorkTree) -> None:
     """Delete the branch of *tree*; commits that no other branch has, as after a squash, stay in a ref of the run."""
     ref = f"refs/heads/{tree.branch}"
     tip = origin.commit_of(ref)
-    if tree.status == "making" and tip != tree.base:
+    if (tree.status == "making" and tip != tree.base) or _elsewhere(origin, tree) is not None:
         return
     if tip and tip != tree.base and not origin.is_ancestor(tip, f"refs/heads/{tree.base_branch}"):
         origin.output("update-ref", f"{refs_of(tree.run)}/work/{tree.branch}/{tip[:12]}", tip)
