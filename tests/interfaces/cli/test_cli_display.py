@@ -80,6 +80,20 @@ def test_a_pipe_gets_lines_and_json_nothing(capsys: pytest.CaptureFixture[str]) 
     assert (said.out, said.err) == ("", "00:00.0  a#1 started\n")
 
 
+def test_lines_of_a_system_keep_nothing_of_flows_that_have_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    """A system may call a million of them; what each said is the same as ever."""
+    lines = Lines()
+    lines.observe("r1", RunStarted(at=1.0, run="r1", engine="system"))
+    for n in range(1, 4):
+        run = f"r1/desk#{n}.1"
+        lines.observe(run, RunStarted(at=1.0, run=run, engine="flow"))
+        lines.observe(run, TurnStarted(at=1.0, turn="a#1", agent="a"))
+        lines.observe(run, TurnFinished(at=3.0, turn="a#1", attempt=1, text="tea"))
+        lines.observe(run, RunFinished(at=3.0, outcome="completed"))
+    assert set(lines._runs) == {"r1"}
+    assert capsys.readouterr().err.count("a#1 answered “tea” (2.0 s)") == 3
+
+
 def test_the_live_tree_ends_with_how_everything_ended() -> None:
     """Turns and child runs with state, time and cost; what is on the screen last stays there."""
     screen = io.StringIO()

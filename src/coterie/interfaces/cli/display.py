@@ -135,6 +135,8 @@ class Lines(Display):
         _, nested, below = run.partition("/")
         if isinstance(record, records.RunStarted) and not nested:
             self._level = _log_level(record)
+        if isinstance(record, records.RunFinished):
+            del self._runs[run]  # a system has ever more child runs
         level = _level(record, nested)
         if _LEVELS.index(level) < _LEVELS.index(self._level):
             return level, ""
