@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import value_agents as values
+from audited import audited
 
 import coterie
 from coterie import Limits, agent, flow, human
@@ -143,6 +144,18 @@ def test_a_run_that_waits_goes_on_when_its_answer_has_come() -> None:
     [done] = recovered()
     assert done.outcome is not None
     assert (done.run, done.outcome.status) == ("asks", "completed")
+
+
+def test_runs_that_have_ended_are_read_once() -> None:
+    """A program that recovers at each start, with thousands of runs on a slow disk, opens those that may go on."""
+    one = agent(values.sees_prompt)
+    for n in range(3):
+        asyncio.run(coterie.run(flow("one", [one], result=one), "tea", id=f"ended-{n}"))
+    asyncio.run(coterie.run(flow("ask", [boss := human("boss", "Publish?"), one], [boss >> one]), "tea", id="asks"))
+    recovered()
+    with audited() as calls:
+        assert recovered() == ()
+    assert {run for _, path in calls for run in runs().store.list() if f"/{run}/" in path} == {"asks"}
 
 
 def test_a_run_whose_module_is_gone_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from coterie.agents.actors.turns import missing
 from coterie.errors import CoterieError, RunIsFinished, RunIsOwned
 from coterie.execution.runs import attention, index, launch
+from coterie.execution.runs.ended import EndedRuns
 from coterie.execution.runs.outcome import Outcome
 from coterie.execution.runs.repository import Runs
 from coterie.history.journal import records as r
@@ -49,14 +50,17 @@ async def recover(state_dir: str | Path = index.STATE_DIR, *, at_once: int = 8, 
         async with slots:
             return await _recovered(runs, run, how)
 
-    found = [entry.run for entry in index.oldest_first(index.newest(runs.root)) if _is_here(runs, entry)]
+    with EndedRuns() as ended:
+        found = [entry.run for entry in _kept_in(runs.root) if ended.status(entry.folder).state not in ENDS]
     due = [run for run in found if goes_on(runs, run)]
     return tuple(filter(None, await asyncio.gather(*map(one, due))))
 
 
-def _is_here(runs: Runs, entry: index.Entry) -> bool:
-    """Whether the run of *entry* is kept in the directory itself."""
-    return index.home_of(Path(entry.folder)).resolve() == runs.root.resolve()
+def _kept_in(state_dir: Path) -> list[index.Entry]:
+    """The runs that are kept in *state_dir* itself, oldest first."""
+    entries, real = index.oldest_first(index.newest(state_dir)), state_dir.resolve()
+    homes = {home for home in {index.home_of(Path(one.folder)) for one in entries} if home.resolve() == real}
+    return [one for one in entries if index.home_of(Path(one.folder)) in homes]
 
 
 def goes_on(runs: Runs, run: str) -> bool:

@@ -88,7 +88,7 @@ class WorkTree(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def folder(state_dir: Path, run: str) -> Path:
     """The folder of the work tree of *run*."""
-    return state_dir.resolve().joinpath(FOLDER, *(folder_name(part) for part in run.split("/")))
+    return Path(files.real_path(state_dir), FOLDER, *(folder_name(part) for part in run.split("/")))
 
 
 def read(state_dir: Path, run: str) -> WorkTree | None:
