@@ -6,12 +6,15 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from checkouts import ConfinedAgents, commits
 from private_trees import agent, committed, opened
 from repositories import git, put, repository, untouched
 
 from coterie.agents.backends.sandbox import choice
-from coterie.agents.workspace.trees import private
+from coterie.agents.workspace.trees import private, report
+from coterie.agents.workspace.trees.git import require
 from coterie.agents.workspace.trees.merge import merge_tree
+from coterie.agents.workspace.trees.snapshots import Snapshots
 from coterie.errors import GitFailed
 
 pytestmark = [
@@ -81,6 +84,31 @@ def test_no_setting_of_an_agent_runs_a_program(tmp_path: Path, spy: Path, key: s
 
     assert not (tmp_path / "sprung").exists()
     assert (folder / "new.txt").read_text() == "x\n"
+
+
+NESTED = """
+git init -q inner; cd inner; echo x > x.txt; git add .
+git -c user.name=A -c user.email=a@localhost commit -qm inner
+git config core.fsmonitor {spy}; git config core.hooksPath {spies}/hooks; git config filter.evil.clean {spy}
+git config core.alternateRefsCommand {spy}; echo '* filter=evil' > .git/info/attributes; touch x.txt; cd ..
+git -c advice.addEmbeddedRepo=false -c core.fsmonitor= add inner; git commit -qm linked; echo y > inner/x.txt
+"""
+
+
+@pytest.mark.skipif((one := choice.working()) is None or not one.PROTECTS, reason="the agent needs a sandbox")
+def test_a_repository_inside_that_the_index_has_runs_nothing(tmp_path: Path, spy: Path) -> None:
+    """When the owner takes over what agents did in a checkout, looks at it, and takes a snapshot."""
+    agents = ConfinedAgents(repository(tmp_path / "r"), tmp_path / "state")
+    folder, snapshots = agents.folder, Snapshots(require(agents.folder, "the test"), tmp_path / "index")
+    first = NESTED.format(spy=spy, spies=spy.parent)
+    for turn, script in enumerate((first, commits("next.txt"), "git checkout -qb other; " + commits("last.txt"))):
+        agents.works(script)
+        snapshots.save("x", f"a#{turn}", 1)
+    tree = opened(folder, tmp_path / "trees")
+    list(report.describe(tree))
+    report.diff(tmp_path / "trees", tree)
+    assert git(folder, "log", "--format=%s").split() == ["last.txt", "next.txt", "linked", "first"]
+    assert not (tmp_path / "sprung").exists()
 
 
 FILES = (

@@ -61,6 +61,7 @@ _ALWAYS = {
 """Variables of git's environment that take precedence over the user's."""
 _OPTIONS = {
     "diff": ("--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"),
+    "diff-files": ("--ignore-submodules=dirty",),
     "log": ("--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"),
     "status": ("--ignore-submodules=dirty",),
 }
