@@ -8,6 +8,7 @@ size with the smallest; of the checks, it is the exponent. Everything is made in
 """
 
 import asyncio
+import itertools
 import json
 import math
 import os
@@ -285,9 +286,13 @@ def confined() -> Iterator[Row]:
         with home() as folder:
             (file := folder / "program").touch()
 
-            def attempt(folder: Path = folder, file: Path = file) -> None:
-                with agent_writes.noted(folder / "attempt", [folder], {}):
+            turns = (folder / f"state/runs/r/turns/a#{number}.1" for number in itertools.count())
+
+            def attempt(folder: Path = folder, file: Path = file, turns: Iterator[Path] = turns) -> None:
+                (own := (turn := next(turns)) / "own").mkdir(parents=True)
+                with agent_writes.noted(turn, [folder, own], {}):
                     assert agent_writes.writer_of(file) == ""
+                own.rmdir()
 
             for _ in range(count):
                 attempt()

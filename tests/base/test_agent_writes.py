@@ -128,6 +128,45 @@ def test_many_attempts_are_kept_shortly_and_a_file_between_two_of_them_counts(
     assert not suspect & {f"user-{n}" for n in range(24, 40)}
 
 
+def test_folders_of_single_attempts_are_forgotten_once_they_are_removed(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for those that still exist, and those on a disk that is not there now."""
+    monkeypatch.setattr(agent_writes, "_COMPACTED_EACH", 2_000)
+    runs, away, elsewhere = work.parent / "state/runs", work.parent / "usb", work.parent / "usb-unplugged"
+    for n, top in enumerate([runs, away / "runs", *[runs] * 40]):
+        (own := top / f"r/turns/a#{n}.1/own").mkdir(parents=True)
+        with agent_writes.noted(own.parent, [work, own], {}):
+            (own / "file").write_text("x")
+            pause(work)
+        if n == 1:
+            away.rename(elsewhere)
+        elif n:
+            (own / "file").unlink()
+            own.rmdir()
+    kept = files.user_state() / agent_writes.FILE
+    assert kept.stat().st_size < 5_000
+    elsewhere.rename(away)
+    suspect = [path for path in work.parent.rglob("own/file") if agent_writes.writer_of(path)]
+    assert sorted(path.parent.parent.name for path in suspect) == ["a#0.1", "a#1.1"]
+
+
+def test_what_an_attempt_could_not_write_stays_safe_in_a_folder_within(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also once its two folders have an entry each."""
+    (inner := work / "kept" / "inner").mkdir(parents=True)
+    (file := inner / "file").write_text("x")
+    pause(work)
+    for n in range(2):
+        monkeypatch.setattr(agent_writes, "_COMPACTED_EACH", 1 if n else 1 << 20)
+        with agent_writes.noted(work.parent / "attempt", [work, inner], {str(work / "kept"): agent_writes.ANY}):
+            file.write_text("y")
+            pause(work)
+            assert not agent_writes.writer_of(file)
+        assert not agent_writes.writer_of(file)
+
+
 def test_a_look_reads_what_was_added_since_the_last(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many attempts there were: the two lines of one more, and nothing at a second look."""
     lines: list[bytes] = []

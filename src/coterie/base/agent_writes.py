@@ -73,28 +73,20 @@ class _Known:
         size: The bytes of the lines that were read.
         last: The last of these bytes.
         seen: The time and the size that the file had then.
-        by_folders: The attempts in the order of their begin, by the folders that they may write, and trusted contents.
+        writers: The attempts, in the order of their begin, by each folder that they may write.
+        trusted: The trusted contents.
+        open: The attempts that have not ended, by their folders.
     """
 
     def __init__(self, path: str = "") -> None:
         self.path, self.size, self.last, self.seen = path, 0, b"", (0, 0)
-        self.by_folders: dict[tuple[str, ...], list[Writes]] = {}
-        self._open: dict[str, Writes] = {}
-
-    @property
-    def all(self) -> Iterator[Writes]:
-        """Every attempt and every trusted content."""
-        return chain.from_iterable([*self.by_folders.values()])
-
-    @property
-    def tops(self) -> set[str]:
-        """All folders that attempts may write."""
-        return {*chain.from_iterable([*self.by_folders])}
+        self.writers: dict[str, list[Writes]] = {}
+        self.trusted: list[Writes] = []
+        self.open: dict[str, Writes] = {}
 
     def of(self, name: str) -> Iterator[Writes]:
         """The attempts that may write into a folder that contains the file *name*."""
-        groups = [*self.by_folders.items()]  # at once, since another thread may read on
-        return chain.from_iterable(group for folders, group in groups if any(_is_in(name, top) for top in folders))
+        return chain.from_iterable(self.writers.get(top, ()) for top in _above(name))
 
     def take(self, data: bytes) -> None:
         """Add the whole lines of *data*, which follow those that were read."""
@@ -104,14 +96,18 @@ class _Known:
             with suppress(msgspec.DecodeError):  # cut off by a kill
                 one = msgspec.json.decode(line, type=Writes)
                 if one.ended and not one.began:
-                    if (begun := self._open.pop(one.id, None)) is not None:
+                    if (begun := self.open.pop(one.id, None)) is not None:
                         begun.began, begun.ended = _window(begun, one.ended, one.at)
                     continue
-                if one.id and not one.ended:
-                    if one.id in self._open and self._open[one.id].folders == one.folders:
+                if not one.id:
+                    self.trusted.append(one)
+                    continue
+                if not one.ended:
+                    if one.id in self.open and self.open[one.id].folders == one.folders:
                         continue  # it goes on after its owner was killed
-                    self._open[one.id] = one
-                self.by_folders.setdefault(one.folders, []).append(one)
+                    self.open[one.id] = one
+                for folder in one.folders:
+                    self.writers.setdefault(folder, []).append(one)
 
 
 _known, _reading = _Known(), threading.Lock()
@@ -133,7 +129,7 @@ def noted(id: Path, folders: Iterable[Path], safe: Mapping[str, str]) -> Iterato
 
 def end(id: Path) -> None:
     """Note that the attempt with the folder *id*, and its gates, have ended. Idempotent."""
-    for one in {one.id for one in _read().all if one.id and not one.ended and Path(one.id).is_relative_to(id)}:
+    for one in [one for one in [*_read().open] if Path(one).is_relative_to(id)]:
         _note(Writes(id=one, ended=1))
 
 
@@ -206,11 +202,11 @@ def _writer(name: str) -> str:
     may = [one for one in known.of(name) if not one.ended or one.began <= changed <= one.ended]
     found = [one for one in may if _lived(one, changed)]
     if found:
-        places = (name, *map(str, Path(name).parents))
+        places = (name, *_above(name))
         found = [one for one in found if not any(one.safe.get(place) == ANY for place in places)]
     if not found:
         return ""
-    trusted = {one.safe[name] for one in known.by_folders.get((), ()) if not one.id and name in one.safe}
+    trusted = {one.safe[name] for one in known.trusted if name in one.safe}
     if trusted or any(name in one.safe for one in found):
         with suppress(OSError):
             content = digest(_content(name))
@@ -225,7 +221,8 @@ def written_below(path: Path) -> Iterator[Path]:
             yield path
         return
     real = files.real_path(path)
-    if not any(_is_in(real, top) or _is_in(top, real) or top == real for top in _read().tops):
+    tops = [*_read().writers]
+    if not any(_is_in(real, top) or _is_in(top, real) or top == real for top in tops):
         return
     for folder, folders, names in os.walk(path):
         links = (name for name in folders if os.path.islink(os.path.join(folder, name)))
@@ -254,7 +251,7 @@ class _Guard:
         if spec is None or not spec.has_location or spec.origin is None or spec.origin.startswith(f"{sys.prefix}/"):
             return None
         origin = files.real_path(spec.origin)
-        if not any(_is_in(origin, top) for top in _read().tops):
+        if not any(_read().of(origin)):
             return None
         if why := refusal(Path(spec.origin)):
             raise ImportError(f"{spec.origin} is not imported: {why}", name=name, path=spec.origin)
@@ -312,9 +309,14 @@ def _is_in(name: str, folder: str) -> bool:
     return name.startswith(os.path.join(folder, ""))
 
 
+def _above(name: str) -> list[str]:
+    """The folders above *name*, from the inmost to the root."""
+    return [*map(str, Path(name).parents)]
+
+
 def are_known() -> bool:
     """Whether any agent is known that could have written files."""
-    return bool(_read().by_folders)
+    return bool(_read().writers)
 
 
 def _read() -> _Known:
@@ -371,28 +373,36 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
 
 
 def _compact(file: BinaryIO, path: Path) -> None:
-    """Replace *file* by one that has an entry of the ended attempts in a folder, and one of all trusted contents."""
+    """Replace *file* by one with an entry for each folder of the ended attempts, and one for all trusted contents."""
     file.seek(0)
-    merged = dict[tuple[str, ...], Writes]()
-    trusted, kept = Writes(), list[Writes]()
     known = _Known()
     known.take(file.read(_LARGEST_STATE))
-    for one in known.all:
-        if not one.id and not one.ended:
-            trusted.safe |= one.safe  # of a file, the content that was trusted last
-            continue
-        if not one.ended:
-            kept.append(one)
-            continue
-        windows = one.windows or [(one.began, one.ended)]
-        if (whole := merged.setdefault(one.folders, one)) is not one:
-            windows = sorted(whole.windows + windows)
-            whole.safe = dict(whole.safe.items() & one.safe.items())
-        whole.windows = _joined(windows)
-        whole.began, whole.ended = whole.windows[0][0], max(ended for _, ended in whole.windows)
+    trusted, whole = Writes(), list[Writes]()
+    for one in known.trusted:
+        trusted.safe |= one.safe  # of a file, the content that was trusted last
+    for folder, writers in known.writers.items():
+        ended = [one for one in writers if one.ended]
+        if ended and not _is_removed(folder, ended[-1].id):
+            safe = set[tuple[str, str]].intersection(*({*one.safe.items()} for one in ended))
+            windows = _joined(sorted(chain.from_iterable(one.windows or [(one.began, one.ended)] for one in ended)))
+            began, end = windows[0][0], max(end for _, end in windows)
+            of_folder = {name: content for name, content in safe if _concerns(name, folder)}
+            whole.append(Writes(ended[-1].id, (folder,), began, end, windows=windows, safe=of_folder))
     part = path.with_name(f".{path.name}.part")
-    files.write(part, b"".join(msgspec.json.encode(one) + b"\n" for one in (trusted, *merged.values(), *kept)))
+    lines = map(msgspec.json.encode, (trusted, *whole, *known.open.values()))
+    files.write(part, b"".join(line + b"\n" for line in lines))
     part.replace(path)
+
+
+def _is_removed(folder: str, id: str) -> bool:
+    """Whether *folder*, which belongs to the attempt *id* alone, was removed: not if its disk is not there now."""
+    runs = id.rpartition("/runs/")[0]
+    return _is_in(folder, id) and not os.path.lexists(folder) and os.path.isdir(f"{runs}/runs")
+
+
+def _concerns(name: str, folder: str) -> bool:
+    """Whether it matters for files in *folder* that *name*, a file or a folder, is safe."""
+    return name == folder or _is_in(name, folder) or _is_in(folder, name)
 
 
 def _joined(windows: list[tuple[int, int]]) -> list[tuple[int, int]]:
