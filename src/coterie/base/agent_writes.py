@@ -270,14 +270,17 @@ class _Source(SourceFileLoader):
 
 def _names(path: Path) -> list[str]:
     """The file *path* without links, after the links that lead to it."""
-    found, path = list[str](), path.absolute()
-    if (real := files.real_path(path)) == os.fspath(path):
+    found, name = list[str](), str(path.absolute())
+    if (real := files.real_path(name)) == name:
         return [real]
     with suppress(OSError):  # one is removed meanwhile
-        while len(found) < _LINKS and (link := next(filter(Path.is_symlink, (*reversed(path.parents), path)), None)):
-            found.append(os.path.join(os.path.realpath(link.parent), link.name))
-            path = link.parent / os.readlink(link) / path.relative_to(link)
-    return [*found, files.real_path(path)]
+        while len(found) < _LINKS:
+            if (link := next(filter(os.path.islink, (*reversed(_above(name)), name)), None)) is None:
+                break
+            above = os.path.dirname(link)
+            found.append(os.path.join(files.real_path(above), os.path.basename(link)))
+            name = os.path.join(above, os.readlink(link)) + name.removeprefix(link)
+    return [*found, files.real_path(name)]
 
 
 def _content(name: str) -> bytes:
@@ -311,7 +314,10 @@ def _is_in(name: str, folder: str) -> bool:
 
 def _above(name: str) -> list[str]:
     """The folders above *name*, from the inmost to the root."""
-    return [*map(str, Path(name).parents)]
+    found = list[str]()
+    while (above := os.path.dirname(name)) != name:
+        found.append(name := above)
+    return found
 
 
 def are_known() -> bool:

@@ -59,7 +59,7 @@ def executed(argv: Sequence[str], cwd: Path, env: Mapping[str, str], _depth: int
     yield from _installed(program)
     if interpreter := _interpreter(program):
         yield from executed([*interpreter, str(program)], cwd, env, _depth - 1)
-    for word in re.split(r"[\s:=]+", " ".join(env.get(name, "") for name in _LOADING)):
+    for word in filter(None, re.split(r"[\s:=]+", " ".join(env.get(name, "") for name in _LOADING))):
         yield from _script(cwd / word)
     if program.name.startswith("python"):
         yield from _of_python(argv[1:], cwd, env)
