@@ -14,7 +14,7 @@ import pytest
 from bundles import bundle
 
 from coterie.base.clock import VirtualClock
-from coterie.base.user_code import LAST_CHANCE, EndableCall, contained, is_interrupt
+from coterie.base.user_code import LAST_CHANCE, EndableCall, calls_for, contained, is_interrupt
 
 
 @pytest.fixture(autouse=True)
@@ -128,19 +128,26 @@ def awaitable() -> Awaitable[str]:
     return asyncio.ensure_future(answers())
 
 
+class Left:
+    """What hears of code that was left behind."""
+
+    abandoned = False
+
+
 def timed(make: Callable[[], Awaitable[Any]], limit: float | None) -> tuple[str, bool, float, int]:
     """How a call in the time *limit* ends: its answer or error, whether it was abandoned, when, what it leaves."""
     clock = VirtualClock()
 
     async def main() -> tuple[str, bool, float, int]:
-        began, call, task = clock.now(), EndableCall(make()), asyncio.current_task()
+        began, left, task = clock.now(), Left(), asyncio.current_task()
         try:
             async with asyncio.timeout(limit):
-                found = str(await call)
+                with calls_for(left):
+                    found = str(await EndableCall(make()))
         except Exception as error:
             found = type(error).__name__
         assert task is not None
-        return found, call.abandoned, clock.now() - began, task.cancelling()
+        return found, left.abandoned, clock.now() - began, task.cancelling()
 
     return clock.run(main())
 
@@ -177,18 +184,18 @@ def test_a_second_cancellation_abandons_at_once() -> None:
     clock = VirtualClock()
 
     async def main() -> float:
-        call = EndableCall(clings_for_ever())
-
         async def wait() -> None:
-            await call
+            await EndableCall(clings_for_ever())
 
-        task, began = asyncio.ensure_future(wait()), clock.now()
+        left, began = Left(), clock.now()
+        with calls_for(left):
+            task = asyncio.ensure_future(wait())
         for _ in range(2):
             await asyncio.sleep(0.25)
             task.cancel()
         await asyncio.wait({task})
         assert task.cancelled()
-        assert call.abandoned
+        assert left.abandoned
         return clock.now() - began
 
     assert clock.run(main()) == 0.5

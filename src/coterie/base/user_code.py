@@ -3,8 +3,10 @@
 asyncio is imported late: engines, which run code of users too, do without it.
 """
 
-from collections.abc import Awaitable, Coroutine, Generator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Awaitable, Coroutine, Generator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
@@ -87,17 +89,45 @@ def close(work: Coroutine[Any, Any, Any] | Generator[Any, Any, Any]) -> None:
 
     Code that ignores this is never freed: Python would close it again at a random moment, perhaps without end.
     """
-    for _ in range(_TRIES):
-        try:
-            work.close()
-        except BaseException as error:
-            if is_interrupt(error):
-                raise
+    awaited: list[Any] = [work]
+    while hasattr(inner := getattr(awaited[-1], "cr_await", getattr(awaited[-1], "gi_yieldfrom", None)), "close"):
+        awaited.append(inner)
+    for one in awaited:  # what the work awaited may be left behind alone
+        for _ in range(_TRIES):
+            try:
+                one.close()
+            except BaseException as error:
+                if is_interrupt(error):
+                    raise
+            else:
+                break
         else:
-            return
-    import ctypes
+            import ctypes
 
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(work))
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
+
+
+class Caller(Protocol):
+    """What calls code of users, whose attempt may leave some of it behind.
+
+    Attributes:
+        abandoned: Whether some of that code did not end in time.
+    """
+
+    abandoned: bool
+
+
+_CALLER: ContextVar[Caller] = ContextVar("coterie_caller")
+
+
+@contextmanager
+def calls_for(caller: Caller) -> Iterator[None]:
+    """Within, and in the tasks that are created there, *caller* learns which `EndableCall` was abandoned."""
+    token = _CALLER.set(caller)
+    try:
+        yield
+    finally:
+        _CALLER.reset(token)
 
 
 async def _awaited(work: Awaitable[T]) -> T:
@@ -108,15 +138,12 @@ class EndableCall(Generic[T]):
     """Await what code of a user gives, which cannot prolong the task that awaits it.
 
     A first cancellation is passed on, and that code has `LAST_CHANCE` seconds to end. Then, or at the second one,
-    it is abandoned: it makes no further step.
-
-    Attributes:
-        abandoned: Whether it was.
+    it is abandoned: it makes no further step, and its caller learns that.
     """
 
     def __init__(self, work: Awaitable[T]) -> None:
         self._work = work if isinstance(work, Coroutine) else _awaited(work)
-        self._is_late = self.abandoned = False
+        self._is_late = False
 
     def __await__(self) -> Generator[Any, Any, T]:
         import asyncio
@@ -151,7 +178,8 @@ class EndableCall(Generic[T]):
         task.cancel()
 
     def _abandon(self, task: "asyncio.Task[Any]") -> None:
-        self.abandoned = True
+        if (caller := _CALLER.get(None)) is not None:
+            caller.abandoned = True
         close(self._work)
         if self._is_late:
             task.uncancel()  # the timer requested this cancellation, and no caller

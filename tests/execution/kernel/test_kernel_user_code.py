@@ -10,6 +10,8 @@ from bundles import bundle
 from played import played
 from stage import Cast, Stage, flow
 
+from coterie.agents.actors.message import Message
+from coterie.agents.actors.process import LATER, AgentProcess
 from coterie.agents.actors.turns import ActorBackend
 from coterie.agents.backends.base import Answer, OnEvent, Request, Session
 from coterie.base.clock import VirtualClock
@@ -121,34 +123,55 @@ def test_a_pattern_is_closed_when_its_owner_lets_go_of_the_run() -> None:
     assert [one.prompt for one in stage.cast.asked] == ["first"]
 
 
-def test_a_function_that_ignores_an_interrupt_is_abandoned_with_a_record() -> None:
+@bundle("code", [":clings_first", ".Clings"])
+def test_code_that_ignores_an_interrupt_is_abandoned_with_a_record(code: str) -> None:
     """The turn is retried at once, and the timeline says what was left behind."""
 
     def interrupt(shell: Shell, run: "asyncio.Future[Any]") -> None:
         said = OperatorSaid(message="m", what="interrupt", turn="a#1")
         shell.post(lambda: shell.approvals.interrupt(shell.runs["r"], said))
 
-    cut = cut_off("clings_first", interrupt)
+    cut = cut_off(code, interrupt)
     assert (cut.reason, cut.abandoned) == ("interrupted", True)
     assert sentence(cut).endswith("interrupted; its code ignored that and was abandoned")
     assert len(CALLS) == 2
 
 
-@bundle(("function", "is_left"), [("clings_first", True), ("ends_in_time", False)])
+@bundle(
+    ("code", "is_left"),
+    [
+        (":clings_first", True),
+        (":ends_in_time", False),
+        (".Clings", True),
+        (".EndsInTime", False),
+        (".AnswersLater", False),
+    ],
+)
 @bundle("end", [lambda shell, run: run.cancel(), lambda shell, run: shell.stop("enough")], ids=["cancel", "stop"])
-def test_the_end_of_a_run_says_whether_a_function_was_abandoned(
-    end: Callable[[Shell, "asyncio.Future[Any]"], object], function: str, is_left: bool
+def test_the_end_of_a_run_says_whether_code_was_abandoned(
+    end: Callable[[Shell, "asyncio.Future[Any]"], object], code: str, is_left: bool
 ) -> None:
     """Whoever reads the journal of a run that was cancelled or stopped learns what may still run."""
-    cut = cut_off(function, end)
+    cut = cut_off(code, end)
     assert (cut.reason, cut.abandoned, len(CALLS)) == ("interrupted", is_left, 1)
 
 
-def cut_off(function: str, how: Callable[[Shell, "asyncio.Future[Any]"], object]) -> AttemptInterrupted:
-    """The record of an attempt of *function* that is cut off while it works."""
+def test_an_interrupt_ends_a_turn_that_an_actor_would_answer_later() -> None:
+    """It is retried at once."""
+
+    def interrupt(shell: Shell, run: "asyncio.Future[Any]") -> None:
+        said = OperatorSaid(message="m", what="interrupt", turn="a#1")
+        shell.post(lambda: shell.approvals.interrupt(shell.runs["r"], said))
+
+    cut = cut_off(".AnswersLater", interrupt)
+    assert (cut.reason, cut.abandoned, len(CALLS)) == ("interrupted", False, 2)
+
+
+def cut_off(code: str, how: Callable[[Shell, "asyncio.Future[Any]"], object]) -> AttemptInterrupted:
+    """The record of an attempt of *code*, a function or a class, that is cut off while it works."""
     CALLS.clear()
     store, clock = MemoryStore(), VirtualClock()
-    plan = flow("a -> last", a=AgentPlan(name="a", backend="actor", options={"type": f"{__name__}:{function}"}))
+    plan = flow("a -> last", a=AgentPlan(name="a", backend="actor", options={"type": f"{__name__}{code}"}))
     turns = Functions(Cast({"last": [Answer(text="done")]}))
     shell = Shell(RunPorts(store=store, turns=turns, make_kind=kind_of, clock=clock))
 
@@ -183,6 +206,24 @@ async def ends_in_time() -> None:
     CALLS.append(1)
     BEGAN[-1].set()
     await asyncio.sleep(60)
+
+
+class Clings(AgentProcess):
+    async def handle(self, message: Message) -> Message | None:
+        return self.reply(await clings_first())
+
+
+class EndsInTime(AgentProcess):
+    async def handle(self, message: Message) -> Message | None:
+        await ends_in_time()
+        return None
+
+
+class AnswersLater(AgentProcess):
+    async def handle(self, message: Message) -> Message | None:
+        CALLS.append(1)
+        BEGAN[-1].set()
+        return LATER if len(CALLS) == 1 else self.reply("second")
 
 
 class Functions(Turns):

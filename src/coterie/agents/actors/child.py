@@ -33,7 +33,8 @@ from coterie.agents.actors.owned_work import OwnedWork, start_contained
 from coterie.agents.actors.ports import NodePort
 from coterie.agents.actors.process import LATER, AgentProcess, ErrorAction
 from coterie.agents.actors.supervision.spec import KILLED, RESTART, ChildSpec
-from coterie.base.user_code import contained, leaves_loop
+from coterie.agents.backends.attempt_timeout import ABANDONED
+from coterie.base.user_code import EndableCall, calls_for, contained, leaves_loop
 from coterie.errors import AgentCrashed, HandleTimedOut, TurnFailure
 from coterie.history.journal.records import ActorCrashed, ActorStarted, ActorStopped
 
@@ -82,6 +83,7 @@ class AgentChild:
         self._asked_to_stop = False
         self._cut_off = False  # cancelled by `stop`
         self._interrupted: Message | None = None  # a cancelled turn of a living agent
+        self.abandoned = False  # whether the code of its turn did not end when it was cancelled
 
     # The supervisor's side
 
@@ -243,7 +245,7 @@ class AgentChild:
                 began = self.node.now()
             error: BaseException | None = None
             try:
-                if is_bounded or message.priority >= AHEAD:
+                if is_bounded or message.priority >= AHEAD or message.type == TURN:
                     answer = await self._handle_specially(agent, message)
                 else:
                     answer = await agent.handle(message)
@@ -277,6 +279,8 @@ class AgentChild:
         handle: Callable[[Message], Coroutine[Any, Any, Message | None]] = agent.handle
         if message.type == EVAL_EVENT and isinstance(agent, EvalAgent):
             handle = agent.observe
+        if message.type == TURN:
+            handle = self._handle_turn
         limit = agent.handle_timeout
         if limit is None:
             return await handle(message)
@@ -286,6 +290,18 @@ class AgentChild:
         except TimeoutError:
             if scope.expired():
                 raise HandleTimedOut(self.spec.name, limit) from None
+            raise
+
+    async def _handle_turn(self, message: Message) -> Message | None:
+        """Handle a turn, which its interrupt ends: what ignores that is abandoned, and the agent handles the next."""
+        assert self.agent is not None
+        self.abandoned = False
+        try:
+            with calls_for(self):
+                return await EndableCall(self.agent.handle(message))
+        except asyncio.CancelledError:
+            if self.abandoned and self._interrupted is message:
+                raise TurnFailure("interrupted", ABANDONED) from None
             raise
 
     def _answer(self, agent: AgentProcess, message: Message, answer: Message | None) -> None:
@@ -312,7 +328,7 @@ class AgentChild:
         """Act on *error* as `on_error` decides; a retry happens in place."""
         attempt, action = message, ErrorAction.ESCALATE
         while not self._cut_off and not isinstance(self._ending, Crashed):
-            if self._interrupted is message:
+            if self._interrupted is message and not isinstance(error, TurnFailure):
                 error = TurnFailure("interrupted", "the turn was interrupted")
             if isinstance(error, TurnFailure) and message.reply_to is not None:
                 uncancel()
@@ -380,6 +396,11 @@ class AgentChild:
         if self.agent is not None:
             state = {**state, **{key: self.agent.state[key] for key in self.agent.public if key in self.agent.state}}
         self.node.answer(message, state)
+
+    def withdraw(self, is_it: Callable[[Message], bool]) -> Message | None:
+        """Take back a turn that would be answered later; None: there is none."""
+        found = next(filter(is_it, (self._open or {}).values()), None)
+        return None if found is None or self._open is None else self._open.pop(found.id)
 
     def interrupt(self) -> None:
         """Cancel the current turn; its failure is a reply, and the agent stays alive."""

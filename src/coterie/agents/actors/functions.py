@@ -21,7 +21,7 @@ from coterie.agents.actors.plain import plain
 from coterie.agents.backends.attempt_timeout import ABANDONED, InlineAttempt
 from coterie.agents.backends.base import Answer, Failure, OnEvent, Request, Result
 from coterie.agents.backends.models.threads import in_thread
-from coterie.base.user_code import is_cancelled, leaves_loop
+from coterie.base.user_code import EndableCall, is_cancelled, leaves_loop
 from coterie.errors import TurnFailure, error_line
 from coterie.history.journal.records import NO_USAGE
 from coterie.team.topology.typed.functions import PROMPT, QUESTION, Signature, is_context, signature_of, singular
@@ -136,11 +136,11 @@ class FunctionTurn(InlineAttempt):
                 raise TurnFailure("failed", f"no agent gives {parameter!r}, which {name}() reads, nor does the input")
         enter(self._context)
         if function.is_async:
-            return await self._endable(function.call(**arguments))
+            return await EndableCall(function.call(**arguments))
         answer, error = await in_thread(partial(self._returned, arguments), name)
         if error is not None:
             raise error
-        return await self._endable(answer) if inspect.isawaitable(answer) else answer
+        return await EndableCall(answer) if inspect.isawaitable(answer) else answer
 
     def _returned(self, arguments: Mapping[str, Any]) -> tuple[Any, BaseException | None]:
         """Call it, in a thread: its answer, or its error; a future could not hold every error."""

@@ -23,5 +23,7 @@ def control_turn(child: AgentChild, message: Message) -> None:
         phase = "queued"
         if message.type == INTERRUPT and child.mailbox.withdraw(queued) and queued.reply_to is not None:
             child.fail_turn(queued, TurnFailure("interrupted", "the turn was interrupted before it began"))
+    elif message.type == INTERRUPT and (later := child.withdraw(is_it)) is not None:
+        child.fail_turn(later, TurnFailure("interrupted", "the turn was interrupted"))
     if message.reply_to is not None:
         child.node.answer(message, {"turn": turn, "phase": phase})

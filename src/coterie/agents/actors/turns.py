@@ -21,6 +21,7 @@ from coterie.agents.actors.plain import plain
 from coterie.agents.actors.plugins.kept_answers import KeptAnswers
 from coterie.agents.actors.plugins.plugins import Plugins
 from coterie.agents.actors.system import ActorSystem
+from coterie.agents.backends.attempt_timeout import ABANDONED
 from coterie.agents.backends.base import (
     FAILURES,
     Abilities,
@@ -36,6 +37,7 @@ from coterie.agents.backends.base import (
 from coterie.agents.backends.secrets import Secrets
 from coterie.base.clock import SystemClock
 from coterie.base.diagnostics import Diagnostic, did_you_mean, error
+from coterie.base.user_code import LAST_CHANCE
 from coterie.errors import ActorError, AgentCrashed, ClassNotFound, WorkerLost
 from coterie.history.journal.records import NO_USAGE, Usage
 from coterie.team.planning.plan import Plan
@@ -168,7 +170,7 @@ class ActorTurn:
         self._node, self._name, self._request, self._on_event = node, name, request, on_event
         self._waiting = waiting
         self._turn = request.ref.marker
-        self._interrupted = self._works = False
+        self._interrupted = self._works = self.abandoned = False
         self._reaching: asyncio.Task[None] | None = None
         self._used = NO_USAGE
         self._kept: KeptAnswers | None = None
@@ -184,9 +186,6 @@ class ActorTurn:
         models.meters[self._turn], models.kept[self._turn], self._works = self._count, self._answers, True
         try:
             result = await self._reply()
-        except asyncio.CancelledError:
-            await self.interrupt()
-            raise
         finally:
             self._works = False
             del models.meters[self._turn], models.kept[self._turn]
@@ -242,8 +241,8 @@ class ActorTurn:
                 async with asyncio.timeout(agent.timeout):
                     reply = await self._asked(payload)
         except TimeoutError:
-            await self._control(INTERRUPT)
-            return Failure(kind="timeout", reason=f"no answer within {agent.timeout:g} s")
+            reason = f"no answer within {agent.timeout:g} s"
+            return Failure(kind="timeout", reason=f"{reason}; {ABANDONED}" if self.abandoned else reason)
         except AgentCrashed as crash:
             return Failure(kind="crashed", reason=f"{self._name} crashed: {crash.error}", log=crash.trace)
         except WorkerLost as lost:
@@ -267,7 +266,19 @@ class ActorTurn:
         if self._name in self._node.remote_agents and not await self._reach():
             return None
         asker = Asker(waiting=self._waiting, origin=self._request.key)
-        return await self._node.ask(self._name, payload, TURN, timeout=None, asker=asker)
+        asked = self._node.ask(self._name, payload, TURN, timeout=None, asker=asker)
+        asking = asyncio.get_running_loop().create_task(asked)
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            self.abandoned = True
+            await self.interrupt()
+            await asyncio.wait({asking}, timeout=2 * LAST_CHANCE)
+            if asking.done():
+                self.abandoned = asking.exception() is None and _is_abandoned(asking.result())
+            raise
+        finally:
+            asking.cancel()
 
     async def _reach(self) -> bool:
         """Wait for the agent's worker, which an earlier attempt may have lost; False if interrupted meanwhile."""
@@ -287,6 +298,7 @@ class ActorTurn:
     def _read(self, reply: Message) -> Result:
         said = reply.payload
         if reply.type == TURN_FAILED:
+            self.abandoned = _is_abandoned(reply)
             kind = "interrupted" if self._interrupted else str(said.get("kind", ""))
             return Failure(kind=kind if kind in FAILURES else "failed", reason=str(said.get("reason", "")))
         if not isinstance(said, Mapping):
@@ -302,6 +314,10 @@ class ActorTurn:
             return Failure(kind="invalid_output", reason=str(error))
         text = said.get("text")
         return Answer(text=text_of(outputs) if text is None else str(text), outputs=outputs or None)
+
+
+def _is_abandoned(reply: Message) -> bool:
+    return reply.type == TURN_FAILED and reply.payload.get("reason") == ABANDONED
 
 
 _WORDS = frozenset({"event", "outputs", "payload", "text", "type"})

@@ -5,14 +5,12 @@ An `AttemptTask` runs as a task; an `InlineAttempt`, in the task that awaits its
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from coterie.agents.backends.base import Failure, Result
-from coterie.base.user_code import CANCELLED, EndableCall
-
-T = TypeVar("T")
+from coterie.base.user_code import CANCELLED, calls_for
 
 LATE = 1.0
 """Seconds that an attempt has to report its end after its owner was stopped."""
@@ -33,12 +31,15 @@ class AttemptTask(ABC):
 
     def __init__(self, timeout: float | None) -> None:
         loop = asyncio.get_running_loop()
+        self.abandoned = False
+        """Whether code of a user did not end in time."""
         self._timeout = timeout
         self._timer: asyncio.TimerHandle | None = None
         self._after = 0.0
         """Seconds that are left after *_timer*."""
         self._cut: asyncio.Future[Failure] = loop.create_future()
-        self.task: asyncio.Task[Result] = loop.create_task(self._run())
+        with calls_for(self):
+            self.task: asyncio.Task[Result] = loop.create_task(self._run())
         self.task.add_done_callback(self._stop_timer)
 
     async def result(self) -> Result:
@@ -120,12 +121,8 @@ class InlineAttempt(ABC):
         self._task: asyncio.Task[Any] | None = None
         self._ended: asyncio.Event | None = None
         self._interrupts = 0
-        self._call: EndableCall[Any] | None = None
-
-    @property
-    def abandoned(self) -> bool:
+        self.abandoned = False
         """Whether code of a user did not end in time."""
-        return self._call is not None and self._call.abandoned
 
     async def result(self) -> Result:
         """Do the work; cancelling ends the attempt."""
@@ -134,7 +131,8 @@ class InlineAttempt(ABC):
         self._task = task = asyncio.current_task()
         assert task is not None
         try:
-            result = await self._run()
+            with calls_for(self):
+                result = await self._run()
         except asyncio.CancelledError:
             if task.cancelling() > self._interrupts:
                 raise  # its result is no longer awaited
@@ -158,11 +156,6 @@ class InlineAttempt(ABC):
         else:
             self._ended.set()
         await self._ended.wait()
-
-    def _endable(self, work: Awaitable[T]) -> Awaitable[T]:
-        """*work*, code of a user, which cannot prolong the attempt that awaits this."""
-        self._call = call = EndableCall(work)
-        return call
 
     async def steer(self, text: str) -> bool:
         """Return False: it accepts no messages."""

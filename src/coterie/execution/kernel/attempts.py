@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 
-from coterie.agents.backends.attempt_timeout import ABANDONED
 from coterie.agents.backends.base import (
     Answer,
     Asking,
@@ -370,7 +369,7 @@ class Attempts:
                 self._accept(live, reply, "operator" if agent.kind == "human" else "agent")
             case Failure(kind="interrupted" | "lost"):
                 cut = AttemptInterrupted(turn=turn, attempt=n, reason=result.kind, usage=result.usage)
-                self._accept(live, msgspec.structs.replace(cut, abandoned=result.reason == ABANDONED))
+                self._accept(live, msgspec.structs.replace(cut, abandoned=attempt.abandoned))
             case Failure(kind="shortage", reason=reason):
                 self._lack(reason)
                 self._accept(live, AttemptInterrupted(turn=turn, attempt=n, reason="shortage"))

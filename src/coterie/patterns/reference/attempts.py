@@ -5,7 +5,7 @@ from typing import Any
 
 from coterie.agents.backends.attempt_timeout import ABANDONED, InlineAttempt
 from coterie.agents.backends.base import FAILURES, Answer, Failure, Request, Result
-from coterie.base.user_code import contained, is_cancelled
+from coterie.base.user_code import EndableCall, contained, is_cancelled
 from coterie.errors import CallFailed, PatternRefused
 from coterie.history.journal.records import Usage
 from coterie.patterns.reference.invocation import split
@@ -33,7 +33,7 @@ class CallAttempt(InlineAttempt):
 
         try:
             with contained():
-                response = await self._endable(program_run.respond(call))
+                response = await EndableCall(program_run.respond(call))
         except CallFailed as error:
             if error.kind not in _KINDS:
                 reason = (

@@ -226,22 +226,26 @@ async def _clings() -> str:
             await asyncio.sleep(60)
 
 
-def test_a_tool_that_ignores_its_cancellation_holds_nothing_up() -> None:
-    """It is abandoned a moment after the attempt was interrupted."""
+@pytest.mark.parametrize("kind", ["interrupted", "timeout"])
+def test_a_tool_that_ignores_its_cancellation_is_abandoned(kind: str) -> None:
+    """A moment after the attempt was interrupted or took too long; the attempt says so."""
     heard = Heard()
     globals()["cling"] = _clings
 
     async def main(models: FakeModels) -> Any:
         backend = ModelBackend(environment=models.environment)
         agent = plan(options={"python_tools": {"cling": f"{HERE}cling"}})
-        session = await backend.start(request(agent), heard)
+        session: Any = await backend.start(request(agent), heard)
         await heard.until(lambda heard: any(isinstance(event, Tool) for event in heard))
-        await session.interrupt()
+        session._cut_off(kind, "it is over")
+        result = await session.result()
         await backend.close()
-        return await session.result()
+        return result, session.abandoned
 
     with FakeModels(Say(calls=[("cling", {})])) as models:
-        assert asyncio.run(main(models)).kind == "interrupted"
+        result, is_left = asyncio.run(main(models))
+    assert (result.kind, is_left) == (kind, True)
+    assert result.reason == "it is over; it ignored its cancellation and was abandoned"
 
 
 def test_a_key_in_a_call_of_a_tool_is_hidden(api: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.agents.backends.attempt_timeout import AttemptTask
+from coterie.agents.backends.attempt_timeout import ABANDONED, AttemptTask
 from coterie.agents.backends.base import Abilities, Failure, OnEvent, Request, Result, Session
 from coterie.agents.backends.models.cassette import Cassette
 from coterie.agents.backends.models.library import load, load_once, open_client
@@ -164,7 +164,8 @@ class _Attempt(AttemptTask):
         finally:
             await self._end(exchange)
         if isinstance(result, Failure) and self._conversation is not None:
-            result = msgspec.structs.replace(result, text=self._conversation.said)
+            reason = f"{result.reason}; {ABANDONED}" if self.abandoned else result.reason
+            result = msgspec.structs.replace(result, reason=reason, text=self._conversation.said)
         usage = self._conversation.used if self._conversation is not None else result.usage
         return msgspec.structs.replace(result, usage=msgspec.structs.replace(usage, seconds=loop.time() - began))
 
