@@ -147,7 +147,16 @@ def test_code_that_ignores_an_interrupt_is_abandoned_with_a_record(code: str) ->
         (".AnswersLater", False),
     ],
 )
-@bundle("end", [lambda shell, run: run.cancel(), lambda shell, run: shell.stop("enough")], ids=["cancel", "stop"])
+@bundle(
+    "end",
+    [
+        lambda shell, run: run.cancel(),
+        lambda shell, run: shell.stop("enough"),
+        lambda shell, run: [run.cancel(), *(run.get_loop().call_later(n / 10, run.cancel) for n in (1, 2))],
+        lambda shell, run: [shell.stop("enough"), run.get_loop().call_later(0.1, run.cancel)],
+    ],
+    ids=["cancel", "stop", "cancel again", "stop and cancel"],
+)
 def test_the_end_of_a_run_says_whether_code_was_abandoned(
     end: Callable[[Shell, "asyncio.Future[Any]"], object], code: str, is_left: bool
 ) -> None:

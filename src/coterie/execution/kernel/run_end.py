@@ -97,7 +97,8 @@ class RunEnd:
                         attempt = live.attempt(name)
                         live.core.cut_off(now, name, why, attempt.used, attempt.abandoned)
                 live.core.stop(now, reason, by=by)
-            await live.writer.durable(live.core.seq)
+            with suppress(asyncio.CancelledError):  # its end makes them durable, too
+                await live.writer.durable(live.core.seq)
 
     async def _last(self, root: DrivenRun) -> TreesJoined | None:
         return await self.joined(root) or await self._workspace.end_trees(root.run)

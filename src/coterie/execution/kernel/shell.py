@@ -23,6 +23,7 @@ points in time. Taking over from another owner begins in `opening` and ends in `
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -184,9 +185,8 @@ class Shell:
                     self._timers.record_suspension(self.tree.runs.values())
         except asyncio.CancelledError as error:
             if root is not None:
-                await self._let_nothing_start()
                 by = PERSON if error.args == (PERSON,) else "process"
-                await self._end.interrupt(root, "interrupted", "interrupted", by)
+                await self._interrupt(root, "interrupted", "interrupted", by)
             raise
         except (
             GeneratorExit
@@ -195,16 +195,14 @@ class Shell:
             raise
         except _StopWanted:
             assert root is not None
-            await self._let_nothing_start()
-            await self._end.interrupt(root, "interrupted", self._stops, PERSON)
+            await self._interrupt(root, "interrupted", self._stops, PERSON)
         except BaseException as error:
             lacks = shortage(error)
             root = next(iter(self.runs.values()), None)
             if not lacks or root is None or isinstance(error, JournalFailed) or not root.is_whole:
                 self._queue.clear()  # this owner is over: nothing is judged any more
                 raise
-            await self._let_nothing_start()
-            await self._end.interrupt(root, "shortage", f"shortage: {lacks}")
+            await self._interrupt(root, "shortage", f"shortage: {lacks}")
         finally:
             if not is_dropped:
                 await self._close()
@@ -324,6 +322,15 @@ class Shell:
             finally:
                 await self._turns.close()
                 await self._workspace.end()
+
+    async def _interrupt(self, root: DrivenRun, why: str, reason: str, by: str = "") -> None:
+        """End every attempt, and record that; a further cancellation ends the attempts sooner, not this."""
+        is_over = False
+        while not is_over:
+            with suppress(asyncio.CancelledError):
+                await self._let_nothing_start()
+                is_over = True
+        await self._end.interrupt(root, why, reason, by)
 
     async def _let_nothing_start(self) -> None:
         """End every attempt and handle the events that have arrived; nothing new is started or queued."""
