@@ -124,6 +124,37 @@ async def says_late() -> str:
     return "answer"
 
 
+async def times_out_itself() -> str:
+    for _ in range(3):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await asyncio.sleep(5)
+    await asyncio.sleep(5)
+    return "answer"
+
+
+async def groups() -> str:
+    async def fails() -> None:
+        raise ValueError("no")
+
+    with suppress(ExceptionGroup):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fails())
+            await asyncio.sleep(5)
+    await asyncio.sleep(5)
+    return "answer"
+
+
+async def clings_below() -> str:
+    async def clings() -> None:
+        for _ in range(50):
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(5)
+
+    await asyncio.ensure_future(clings())
+    return "answer"
+
+
 def awaitable() -> Awaitable[str]:
     return asyncio.ensure_future(answers())
 
@@ -160,6 +191,9 @@ def timed(make: Callable[[], Awaitable[Any]], limit: float | None) -> tuple[str,
         (clings_once, "TimeoutError", True, 1.0 + LAST_CHANCE),
         (clings_for_ever, "TimeoutError", True, 1.0 + LAST_CHANCE),
         (awaitable, "TimeoutError", False, 1.0),
+        (times_out_itself, "TimeoutError", False, 1.0),
+        (groups, "TimeoutError", False, 1.0),
+        (clings_below, "TimeoutError", True, 1.0 + LAST_CHANCE),
         (says_late, "late", False, 1.0),
     ],
     ids=lambda make: getattr(make, "__name__", ""),
@@ -171,9 +205,13 @@ def test_a_timeout_ends_what_is_awaited(
     assert timed(make, 1.0) == (found, abandoned, seconds, 0)
 
 
-@bundle("make", [answers, tidies, clings_once, says_late, awaitable], ids=lambda make: make.__name__)
+@bundle(
+    "make",
+    [answers, tidies, clings_once, says_late, awaitable, times_out_itself, groups],
+    ids=lambda make: make.__name__,
+)
 def test_in_time_it_gives_its_answer(make: Callable[[], Awaitable[Any]]) -> None:
-    """As a plain `await` does."""
+    """As a plain `await` does, also where it cancels itself meanwhile."""
     found, abandoned, _, left = timed(make, None)
 
     assert (found, abandoned, left) == ("late" if make is clings_once else "answer", False, 0)

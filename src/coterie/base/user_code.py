@@ -6,6 +6,7 @@ asyncio is imported late: engines, which run code of users too, do without it.
 from collections.abc import Awaitable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import coroutine
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -137,52 +138,76 @@ async def _awaited(work: Awaitable[T]) -> T:
 class EndableCall(Generic[T]):
     """Await what code of a user gives, which cannot prolong the task that awaits it.
 
-    A first cancellation is passed on, and that code has `LAST_CHANCE` seconds to end. Then, or at the second one,
-    it is abandoned: it makes no further step, and its caller learns that.
+    It runs in a task of its own, so that what it cancels itself, such as a scope with a time-out, is not taken for the
+    cancellation of its caller. That is passed on, and the code has `LAST_CHANCE` seconds to end. Then, or when the
+    caller is cancelled again, it is abandoned: it makes no further step, and its caller learns that.
     """
 
     def __init__(self, work: Awaitable[T]) -> None:
         self._work = work if isinstance(work, Coroutine) else _awaited(work)
-        self._is_late = False
+        self._is_left = False
 
     def __await__(self) -> Generator[Any, Any, T]:
+        return self._ended().__await__()
+
+    async def _ended(self) -> T:
         import asyncio
 
-        timer, cancelled = None, None
+        task = asyncio.get_running_loop().create_task(self._outcome())
         try:
-            while True:
-                try:
-                    awaited = self._work.send(None) if cancelled is None else self._work.throw(cancelled)
-                except StopIteration as end:
-                    return end.value  # type: ignore[no-any-return]
-                cancelled = None
-                try:
-                    yield awaited
-                except asyncio.CancelledError as error:
-                    task = asyncio.current_task()
-                    assert task is not None
-                    if timer is not None:
-                        self._abandon(task)
-                        raise
-                    timer = asyncio.get_running_loop().call_later(LAST_CHANCE, self._cancel, task)
-                    cancelled = error
-                except GeneratorExit:
-                    close(self._work)
-                    raise
+            answer, error = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.done():
+                raise
+            task.cancel()
+            await asyncio.wait((task,), timeout=LAST_CHANCE)
+            if not task.done():
+                raise
+            answer, error = task.result()
         finally:
-            if timer is not None:
-                timer.cancel()
+            if not task.done():
+                self._leave(task)
+        if error is not None:
+            raise error
+        return answer  # type: ignore[return-value]  # there is one without an error
 
-    def _cancel(self, task: "asyncio.Task[Any]") -> None:
-        self._is_late = True
-        task.cancel()
-
-    def _abandon(self, task: "asyncio.Task[Any]") -> None:
+    def _leave(self, task: "asyncio.Task[Any]") -> None:
+        """Abandon the work, which *task* makes the steps of."""
         if (caller := _CALLER.get(None)) is not None:
             caller.abandoned = True
+        self._is_left = True
         close(self._work)
-        if self._is_late:
-            task.uncancel()  # the timer requested this cancellation, and no caller
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # it is known, and its caller says so
+        task.cancel()
+
+    async def _outcome(self) -> tuple[T | None, BaseException | None]:
+        """The answer, or the error; a task could not hold every error."""
+        try:
+            return await self._steps(), None
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
+            return None, error
+
+    @coroutine
+    def _steps(self) -> Generator[Any, Any, T]:
+        from asyncio import CancelledError
+
+        cancelled: CancelledError | None = None
+        while not self._is_left:
+            try:
+                awaited = self._work.send(None) if cancelled is None else self._work.throw(cancelled)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            cancelled = None
+            try:
+                yield awaited
+            except CancelledError as error:
+                cancelled = error
+            except GeneratorExit:
+                close(self._work)
+                raise
+        raise CancelledError
 
 
 def error_line(error: BaseException | None) -> str:
