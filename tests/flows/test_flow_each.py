@@ -156,6 +156,19 @@ def test_the_result_says_whether_it_is_a_list() -> None:
             coterie.flow("t", [shout], result=several)
 
 
+def sums(cat: list[str]) -> int:
+    return len(cat)
+
+
+def test_answers_without_outputs_are_one_text() -> None:
+    """Whoever wants a list of them learns what to declare, before anything runs."""
+    cat = coterie.agent("cat", command=["cat"])
+    with pytest.raises(UsageError, match=r"the answers of cat have no type of Python: give it outputs=TYPE"):
+        mapped_and_read(cat)
+    with pytest.raises(UsageError, match=r"reads 'cat' as list\[str\], and cat gives one text.*outputs=\{…\}"):
+        mapped_and_read(cat, coterie.agent(sums))
+
+
 def test_a_condition_on_items_says_which() -> None:
     """Also in Python."""
     find, read = coterie.agent(scout), coterie.agent(reader)

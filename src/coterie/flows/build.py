@@ -123,6 +123,11 @@ def flow(
         exit = result.flow_name
         why = "works once" if is_list else "works on each item of a list, and gives a list"
         raise UsageError(f"{exit} {why}: write result={exit if is_list else f'[{exit}]'}")
+    if result is not None and is_list and result.definition.result is None:
+        raise UsageError(
+            f"the answers of {result.flow_name} have no type of Python: give it outputs=TYPE, or leave out "
+            f"result=[{result.flow_name}]"
+        )
     if result is not None and is_list and fields_of(result.definition.result) is not None:
         raise UsageError(
             f"the result of this flow is one for each item, and has fields: leave out result=[{result.flow_name}], and "
@@ -243,6 +248,11 @@ def _reads(reader: Filling[Any], members: Sequence[Any], items: Mapping[str, tup
         elif (giver := by_name.get(name)) is not None:
             if giver.flow_name not in items:  # of a mapped agent, all answers are read
                 _check_fits(reader, name, type_, giver)
+            elif _gives_text(giver) and not is_text(type_):
+                raise UsageError(
+                    f"{reader.flow_name}() reads {name!r} as {named(type_)}, and {giver.flow_name} gives one text for "
+                    f"all items: read it as a text, or give {giver.flow_name} outputs={{…}}"
+                )
             found.append(giver.flow_name)
         elif len(several) > 1:
             names = ", ".join(one.flow_name for one in several)
@@ -267,6 +277,12 @@ def _outputs(member: Any) -> Sequence[Output]:
     if not outputs and isinstance(member, Filling) and member.definition.result not in (None, Any):
         return outputs_of(member.definition.result, member.flow_name).outputs
     return outputs
+
+
+def _gives_text(member: Any) -> bool:
+    """Whether all that *member* gives is a text."""
+    node, result = _node(member), getattr(member.definition, "result", None)
+    return not node.outputs and result is None and getattr(node, "topology", None) is None
 
 
 def _check_fits(reader: Filling[Any], name: str, type_: Any, giver: Any) -> None:
