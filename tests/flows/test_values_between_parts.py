@@ -132,6 +132,30 @@ def test_a_pattern_at_a_node_asks_its_functions_what_the_node_is_asked(in_slot: 
     assert told["ensemble_1#1"].count("# Result of classify (classify#1)") == 1
 
 
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (values.sees_task, '{"result": [' + ", ".join([r'"Diagnose it.\n\nit crashes"'] * 3) + "]}"),
+        (values.sees_kind, '{"kind": "tech", "weight": null}'),
+        (values.sees_topic, "tea"),
+    ],
+)
+def test_functions_in_a_loop_at_a_node_get_the_values_of_the_runs_above(
+    function: Callable[..., Any], told: str, tmp_path: Path
+) -> None:
+    """As in a flow at that node; its models are asked in the text that a loop makes of them."""
+    (tmp_path / "topology.toml").write_text(
+        'completion = "done"\n'
+        '[[role]]\nid = "worker"\nemits = ["done"]\nprompt = "Work."\ntopology = "inner.at"\n'
+        '[handoff]\n"loop.start" = ["worker"]\n'
+    )
+    (tmp_path / "inner.at").write_text(coterie.to_at(after(function)))
+    first, loop = agent(values.classify), agent("loop", tmp_path, prompt="Diagnose it.")
+    outcome = played(flow("f", [first, loop], [first >> loop]), {"prompt": "it crashes", "topic": "tea"})
+
+    assert outcome.result.text == told
+
+
 def test_a_team_in_a_slot_is_not_told_how_its_agents_answer() -> None:
     """Each of them is told how to give its own outputs, and the team gives what they gave."""
     inner = flow("inner", [one := agent("one", command=["cat"])], [], result=one)

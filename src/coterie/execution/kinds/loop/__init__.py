@@ -55,11 +55,16 @@ class LoopKind(Kind):
         return prompt.parts(self._loop.plan, self._loop.prompt_state(turn.ask.turn), shown, gates)
 
     def context(self, fold: Fold, turn: Turn) -> dict[str, Any]:
-        """The prompt as data, with the position of the loop."""
+        """The prompt as data, with the position of the loop, and for functions the values of the runs above."""
         if turn.ask.prompt is not None:
             return super().context(fold, turn)
         given = fold.started.input if fold.started else {}
-        return prompt.context(self._loop.plan, self._loop.prompt_state(turn.ask.turn), given)
+        data = prompt.context(self._loop.plan, self._loop.prompt_state(turn.ask.turn), given)
+        above = fold.started.values if fold.started else None
+        if above is None:
+            return data
+        named = {**above.input, "task": above.prompt, **given}
+        return {**data, "given": {"prompt": above.prompt, "input": named, "answers": above.answers}}
 
     def retained(self, result: TurnFinished) -> TurnFinished:
         """*result* without its output: the engine keeps the text for prompts, and a loop may run for weeks."""
