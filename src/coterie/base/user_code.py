@@ -138,7 +138,7 @@ async def _awaited(work: Awaitable[T]) -> T:
 class EndableCall(Generic[T]):
     """Await what code of a user gives, which cannot prolong the task that awaits it.
 
-    It runs in a task of its own, so that what it cancels itself, such as a scope with a time-out, is not taken for the
+    It runs in a separate task, so that what it cancels itself, such as a scope with a time-out, is not taken for the
     cancellation of its caller. That is passed on, and the code has `LAST_CHANCE` seconds to end. Then, or when the
     caller is cancelled again, it is abandoned: it makes no further step, and its caller learns that.
     """
