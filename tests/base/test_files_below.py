@@ -2,7 +2,8 @@
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,29 @@ def test_a_folder_of_any_depth_is_removed(tmp_path: Path, mode: int) -> None:
     (top / "closed").chmod(mode)
     files.remove(top)
     assert not top.exists()
+
+
+def test_a_folder_is_removed_on_btrfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There an open folder lists what was in it when it was opened or last rewound, which closing a scan does."""
+    listed, opens, seeks, scans = dict[int, set[str]](), os.open, os.lseek, os.scandir
+
+    def rewound(fd: int) -> int:
+        with suppress(OSError):  # it is no folder, or open as a path only
+            listed[fd] = set(os.listdir(fd))
+        return fd
+
+    @contextmanager
+    def scandir(fd: int) -> Iterator[list[os.DirEntry[str]]]:
+        with scans(fd) as entries:
+            yield [entry for entry in entries if entry.name in listed[fd]]
+        rewound(fd)
+
+    (tmp_path / "top" / "a" / "b" / "c").mkdir(parents=True)
+    monkeypatch.setattr(os, "open", lambda *given, **more: rewound(opens(*given, **more)))
+    monkeypatch.setattr(os, "lseek", lambda fd, at, whence: (seeks(fd, at, whence), rewound(fd))[0])
+    monkeypatch.setattr(os, "scandir", scandir)
+    files.remove(tmp_path / "top")
+    assert not (tmp_path / "top").exists()
 
 
 def test_removing_follows_no_link(tmp_path: Path, outside: Path) -> None:

@@ -259,6 +259,7 @@ def _flatten(top: int) -> bool:
 
 
 def _entries(fd: int) -> list[tuple[str, bool]]:
+    os.lseek(fd, 0, os.SEEK_SET)  # btrfs lists only what was there when the folder was opened, or since then rewound
     with os.scandir(fd) as entries:
         return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
 
