@@ -41,6 +41,11 @@ MISTAKES: list[tuple[str, Callable[[], Any], str]] = [
     ),
     ("the program itself", lambda: agent(main_function()), "itself defines it, which cannot be imported under"),
     ("a class of a function", lambda: agent("x", closure(inner_class=True)), "it is defined inside another function"),
+    (
+        "a class that is no agent",
+        lambda: agent("x", functions.Review),
+        "is no subclass of coterie.AgentProcess",
+    ),
     ("a built-in function", lambda: agent(len), "an agent is a function or `async def`, not <built-in function len>"),
     ("*args", lambda: agent(functions.star), "star() has the parameter *args: str: an agent's parameters are read by"),
     ("a generator", lambda: agent(functions.yields), "yields() yields, and the answer of an agent is what its funct"),

@@ -216,6 +216,7 @@ def agent(
         extension["type"] = path_of(function)
     elif isinstance(does, builtins.type):
         extension["type"] = path_of(does).replace(":", ".")
+        _check_class(name, does)
     elif does is not None:
         team = filling(name or "agent", does).definition.node.topology if isinstance(does, Topology | Path) else None
         if team is None:
@@ -266,6 +267,15 @@ def agent(
             folder=folder_of(function) if function is not None else "",
         )
     )
+
+
+def _check_class(name: str, does: "builtins.type[Any]") -> None:
+    from coterie.agents.actors.process import AgentProcess  # rarely needed
+
+    if not issubclass(does, AgentProcess):
+        raise UsageError(
+            f"{does.__name__}, which works as {name}, is no subclass of coterie.AgentProcess: write one, or a function"
+        )
 
 
 def _values(name: str, given: object, of_team: bool) -> dict[str, Any]:

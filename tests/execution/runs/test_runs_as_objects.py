@@ -278,6 +278,28 @@ def test_a_run_is_answered_and_stopped_in_the_loop_that_drives_it() -> None:
     assert coterie.get("order-2").status == "stopped: by an operator"
 
 
+def test_another_event_loop_is_told_how_to_reach_a_started_run() -> None:
+    """To await or cancel it there would raise an error of asyncio that names futures."""
+
+    async def main() -> None:
+        run = coterie.start(team(said.waits_until_cancelled), "tea", id="order-1")
+        await soon(lambda: run.id in {one.id for one in coterie.runs()} and run.status == "running")
+
+        async def waits() -> Any:
+            return await run
+
+        async def reads() -> Any:
+            return [event async for event in run.events()]
+
+        for use in (waits, run.cancel, reads):
+            with pytest.raises(UsageError, match=r"driven in another event loop: coterie\.get\('order-1'"):
+                await asyncio.to_thread(asyncio.run, use())
+        await run.cancel()
+        assert (await asyncio.to_thread(asyncio.run, waits())).status == "stopped"
+
+    asyncio.run(main())
+
+
 def test_a_run_is_found_answered_and_followed_later() -> None:
     """`get` and `runs` give what a program needs of a run that another process began."""
     boss, after = coterie.human("boss", "Publish?"), agent(values.sees_prompt)

@@ -172,6 +172,7 @@ class StartedRun(Run[R]):
 
     def __await__(self) -> "Generator[Any, None, Outcome[R]]":
         """Wait for the outcome. Cancelling this wait does not affect the run; `cancel` ends it."""
+        self._check_here()
         return asyncio.shield(self._task).__await__()
 
     async def __aiter__(self) -> AsyncIterator[RunEvent]:
@@ -179,7 +180,18 @@ class StartedRun(Run[R]):
             if isinstance(event, RunEvent):
                 yield event
 
+    def _check_here(self) -> None:
+        """Check that the running event loop is the one that drives the run.
+
+        Raises:
+            UsageError: If it is another one.
+        """
+        if not self._task.done() and self._task.get_loop() is not asyncio.get_running_loop():
+            again = f"coterie.get({self.id!r}, state_dir={str(self._runs.root)!r})"
+            raise UsageError(f"run {self.id} is driven in another event loop: {again} reads, answers and stops it here")
+
     async def _begun(self) -> bool:
+        self._check_here()
         while not self._task.done() and not (self._is_found and self._runs.has_begun(self.id)):
             await self._next(self._changed)
         self._raise()
@@ -212,6 +224,7 @@ class StartedRun(Run[R]):
         Args:
             by: `process` where a program shuts down, so that `coterie.recover` resumes the run.
         """
+        self._check_here()
         while not self._task.done() and not self._runs.has_begun(self.id):  # it could not be continued
             await self._next(self._changed)
         self._task.cancel(by)

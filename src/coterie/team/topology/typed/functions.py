@@ -65,7 +65,8 @@ def path_of(function: Callable[..., Any]) -> str:
     module = module_of(function)
     if not isinstance(function, FunctionType | type):
         raise UsageError(
-            f"an agent is a function or `async def`, not {function!r}; for a class write agent(NAME, CLASS)"
+            f"an agent is a function or `async def`, not {function!r}: write one that calls it, `def NAME(…)`; for a "
+            "class write agent(NAME, CLASS)"
         )
     why = ""
     if function.__name__ == "<lambda>":
