@@ -1,6 +1,7 @@
 """What an agent plants in the private repository of its work tree: the owner runs, follows and awaits none of it."""
 
 import os
+import shutil
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ from coterie.agents.workspace.trees.git import require
 from coterie.agents.workspace.trees.merge import merge_tree
 from coterie.agents.workspace.trees.snapshots import Snapshots
 from coterie.errors import GitFailed
+from coterie.proofs.preflight import _git
 
 pytestmark = [
     pytest.mark.slow,
@@ -90,7 +92,8 @@ NESTED = """
 git init -q inner; cd inner; echo x > x.txt; git add .
 git -c user.name=A -c user.email=a@localhost commit -qm inner
 git config core.fsmonitor {spy}; git config core.hooksPath {spies}/hooks; git config filter.evil.clean {spy}
-git config core.alternateRefsCommand {spy}; echo '* filter=evil' > .git/info/attributes; touch x.txt; cd ..
+git config core.alternateRefsCommand {spy}; git config diff.evil.command {spy}
+echo '* filter=evil diff=evil' > .git/info/attributes; touch x.txt; cd ..
 git -c advice.addEmbeddedRepo=false -c core.fsmonitor= add inner; git commit -qm linked; echo y > inner/x.txt
 """
 
@@ -104,9 +107,17 @@ def test_a_repository_inside_that_the_index_has_runs_nothing(tmp_path: Path, spy
     for turn, script in enumerate((first, commits("next.txt"), "git checkout -qb other; " + commits("last.txt"))):
         agents.works(script)
         snapshots.save("x", f"a#{turn}", 1)
+    for setting in ("diff.submodule=diff", "status.submoduleSummary=true", "diff.ignoreSubmodules=none"):
+        git(folder, "config", *setting.split("="))
     tree = opened(folder, tmp_path / "trees")
-    list(report.describe(tree))
-    report.diff(tmp_path / "trees", tree)
+    assert not (tmp_path / "sprung").exists()
+    shutil.copytree(folder / "inner", Path(tree.path) / "inner", dirs_exist_ok=True)
+    git(Path(tree.path) / "inner", "-c", "core.hooksPath=", "commit", "--quiet", "--all", "--message", "moved")
+    (tmp_path / "sprung").unlink(missing_ok=True)
+    assert "Subproject commit" in report.diff(tmp_path / "trees", tree)
+    with suppress(GitFailed):
+        merge_tree(tmp_path / "trees", tree)
+    assert _git(folder) == ("other", 0)
     assert git(folder, "log", "--format=%s").split() == ["last.txt", "next.txt", "linked", "first"]
     assert not (tmp_path / "sprung").exists()
 

@@ -60,7 +60,7 @@ _ALWAYS = {
 }
 """Variables of git's environment that take precedence over the user's."""
 _OPTIONS = {
-    "diff": ("--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"),
+    "diff": ("--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "--submodule=short"),
     "diff-files": ("--ignore-submodules=dirty",),
     "log": ("--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"),
     "status": ("--ignore-submodules=dirty",),
