@@ -191,6 +191,34 @@ def test_no_other_ref_of_the_users_moves(folder: Path, agents: ConfinedAgents) -
     assert agents.works("true") == ()
 
 
+@pytest.mark.parametrize(
+    "ref",
+    [
+        *("refs/remotes/origin/main", "refs/stash", "refs/notes/commits", "refs/tags/v1", "refs/coterie/x/base/HEAD"),
+        *(
+            "refs/replace/{}",
+            "refs/bisect/bad",
+            "refs/worktree/x",
+            "refs/heads/refs/heads/mine",
+            "refs/heads/FETCH_HEAD",
+        ),
+    ],
+)
+def test_by_checking_it_out_an_agent_writes_no_ref_but_a_branch(folder: Path, agents: ConfinedAgents, ref: str) -> None:
+    """Its commits are kept, and what is checked out stays."""
+    git(folder, "update-ref", "refs/remotes/origin/main", "HEAD")
+    git(folder, "tag", "v1")
+    git(folder, "branch", "mine")
+    ref = ref.format(git(folder, "rev-parse", "HEAD"))
+    made = "made=$(git commit-tree -p HEAD -m made 'HEAD^{tree}')"
+    notes = agents.works(f"{made}; git update-ref {ref} $made; git symbolic-ref HEAD {ref}")
+    assert "not taken over" in notes[0] or "means something else" in notes[0]
+    assert (folder / ".git/HEAD").read_text() == "ref: refs/heads/main\n"
+    kept = "refs/heads/coterie/x" if ref.startswith("refs/heads/") else "refs/coterie/x/lost/1"
+    assert subjects(folder, kept) == ["made", "first"]
+    assert git(folder, "for-each-ref", "--format=%(refname)", "--contains", kept) == kept
+
+
 def test_a_rewritten_branch_moves_and_its_commits_are_kept(folder: Path, agents: ConfinedAgents) -> None:
     commit(folder, "mine", mine__txt="mine\n")
     said = agents.works("git commit -q --amend -m better")

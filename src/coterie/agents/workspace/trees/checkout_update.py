@@ -106,6 +106,9 @@ class CheckoutUpdate:
         elif began.head and not target.head:
             notes.append("it left a branch without a commit, which is not taken over")
             target = began
+        elif target.branch not in ("", began.branch) and not target.branch.startswith(HEADS):
+            notes.append(f"it checked out {readable(target.branch)}, which is no branch, and is not taken over")
+            target = began
         new = {name: found for name, found in left.refs.items() if name not in theirs and name not in self.copied}
         refused = {name for name in new if not _is_free(name, theirs)}
         made = {name: new[name] for name in new if name not in refused and name != target.branch}
@@ -224,6 +227,6 @@ def _listed(names: Sequence[str] | set[str]) -> str:
 def _is_free(name: str, theirs: Mapping[str, str]) -> bool:
     """Whether a new branch or tag *name* would change the meaning of no name in the user's repository."""
     short = name.removeprefix(HEADS).removeprefix(_TAGS)
-    places = ("refs/", HEADS, _TAGS, "refs/remotes/")
+    places = ("", "refs/", HEADS, _TAGS, "refs/remotes/")
     taken = {*(f"{place}{short}" for place in places), f"refs/remotes/{short}/HEAD"}
     return not _NO_NAME.fullmatch(short) and taken.isdisjoint(theirs)
