@@ -156,6 +156,8 @@ class EndableCall(Generic[T]):
         task = asyncio.get_running_loop().create_task(self._outcome())
         try:
             answer, error = await asyncio.shield(task)
+            if isinstance(error, asyncio.CancelledError) and task.cancelling():
+                raise RuntimeError("it cancelled its own task") from error
         except asyncio.CancelledError:
             if task.done():
                 raise
