@@ -34,7 +34,7 @@ from coterie.errors import JournalFailed, NoSuchRun, ReplayMismatch, UsageError
 from coterie.execution.kernel.fold import Fold
 from coterie.execution.kernel.turns import CompletedSession
 from coterie.execution.kinds import kind_of
-from coterie.execution.runs import index, launch
+from coterie.execution.runs import index, launch, run_copy
 from coterie.execution.runs.fork import PARTS, Forked, fork
 from coterie.execution.runs.outcome import EXIT_WAITING, Outcome
 from coterie.execution.runs.replay import replay
@@ -317,11 +317,15 @@ def test_what_was_under_way_is_asked_again_and_told_so(tmp_path: Path) -> None:
 
 
 def test_what_an_attempt_left_comes_along_when_it_was_over(tmp_path: Path) -> None:
-    """Its stream, and whatever it put into its folder."""
+    """Its stream, and whatever it put into its folder, unless that is no file, too large, or cannot be read."""
     start(tmp_path)
     left = tmp_path / "runs" / "first" / "turns" / "ask#1.1"
     (left / "notes.txt").write_text("kept")
     os.mkfifo(left / "pipe")
+    (left / "sparse").touch()
+    os.truncate(left / "sparse", run_copy.LARGEST_FILE + 1)
+    for name in ("unreadable", "folder") if os.geteuid() else ():  # root reads everything
+        (left / name).mkdir(mode=0) if name == "folder" else (left / name).touch(mode=0)
     made = fork("first", state_dir=tmp_path)
 
     copied = tmp_path / "runs" / made.run / "turns" / "ask#1.1"

@@ -4,6 +4,7 @@ The copy is history: running processes belong to the original, and running attem
 copied as well, each up to the same time.
 """
 
+import os
 import shutil
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
@@ -23,6 +24,9 @@ from coterie.history.journal import records as r
 from coterie.history.journal.runs import Read
 from coterie.history.journal.writer import JsonlWriter
 from coterie.team.planning.plan import Plan, to_json
+
+LARGEST_FILE = 256 << 20
+"""Bytes of a file of an attempt that a fork gets; a sparse one may have terabytes."""
 
 
 class RunCopy:
@@ -196,10 +200,16 @@ def _as_history(record: r.Record) -> r.Record:
 
 
 def _copy_files(source: Path, target: Path) -> None:
-    """Copy the files in the folder of an attempt, except sockets and pipes, which belong to their creators."""
+    """Copy the folder of an attempt without what its agent made no file of, too large, or unreadable."""
 
-    def special(folder: str, names: list[str]) -> list[str]:
-        paths = {name: Path(folder, name) for name in names}
-        return [n for n, path in paths.items() if not (path.is_symlink() or path.is_file() or path.is_dir())]
+    def left_out(folder: str, names: list[str]) -> list[str]:
+        return [name for name in names if not _is_copied(Path(folder, name))]
 
-    shutil.copytree(source, target, symlinks=True, ignore=special)
+    shutil.copytree(source, target, symlinks=True, ignore=left_out)
+
+
+def _is_copied(path: Path) -> bool:
+    if path.is_symlink():
+        return True
+    is_small = path.is_file() and path.stat().st_size <= LARGEST_FILE
+    return (is_small and os.access(path, os.R_OK)) or (path.is_dir() and os.access(path, os.R_OK | os.X_OK))
