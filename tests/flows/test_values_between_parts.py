@@ -5,7 +5,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import value_agents as values
@@ -22,7 +22,7 @@ from coterie.history.engines.versions import PATTERN
 from coterie.history.journal.records import GivenValues, RunStarted, TurnFinished
 from coterie.patterns import chain_of_command, ensemble
 from coterie.team.planning.pattern import PatternPlan
-from coterie.team.topology.typed.fits import misfit
+from coterie.team.topology.typed.fits import beyond_json, misfit
 
 
 def played(team: Any, given: Any = "it crashes") -> coterie.Outcome[Any]:
@@ -304,6 +304,42 @@ def test_a_parameter_that_cannot_hold_its_output_is_found_when_the_flow_is_built
     """Types that never fit are told with both of them, and so is a name that means two things."""
     with pytest.raises(UsageError, match=why):
         after(*functions)
+
+
+@pytest.mark.parametrize(
+    ("functions", "why", "result"),
+    [
+        (
+            (values.classify, values.sees_untyped),
+            r"sees_untyped\(\) reads 'classify' without a type, so that Kind arrives as JSON: write classify: Kind",
+            {"kind": "tech", "weight": None},
+        ),
+        ((values.dates, values.reads_day), "'at' without a type, so that date arrives as JSON: write at: date", True),
+    ],
+)
+def test_a_parameter_without_a_type_that_gets_json_is_warned_of(functions: Any, why: str, result: Any) -> None:
+    """Where its giver declares a type that JSON does not have; not where it gives the same as JSON."""
+    with pytest.warns(UserWarning, match=why):
+        team = after(*functions)
+
+    assert played(team).result == result
+
+
+@pytest.mark.parametrize(
+    ("type_", "lost"),
+    [
+        (int | None, None),
+        (list[dict[str, Any]], None),
+        (Literal["a", 1], None),
+        (dict[int, str], dict[int, str]),
+        (list[tuple[int, str]], tuple[int, str]),
+        (Kind | None, Kind),
+        (Any, None),
+    ],
+)
+def test_types_whose_values_are_others_as_json(type_: Any, lost: Any) -> None:
+    """The first of them, in any place."""
+    assert beyond_json(type_) == lost
 
 
 def test_a_condition_that_can_never_hold_is_found_when_the_flow_is_built() -> None:

@@ -223,6 +223,23 @@ def gives() -> Any:
     return GIVEN[0]
 
 
+def sees_untyped(classify) -> Any:  # type: ignore[no-untyped-def]
+    return classify
+
+
+def reads_day(at: object) -> bool:
+    return isinstance(at, str)
+
+
+@dataclass
+class Dated:
+    at: datetime.date
+
+
+def dates() -> Dated:
+    return Dated(datetime.date(2026, 1, 1))
+
+
 def sees_given(gives: Any) -> bool:
     return bool(gives == GIVEN[0])
 

@@ -22,7 +22,7 @@ from coterie.flows.arrows import ArrowEnd, Arrows
 from coterie.team.topology.checks import check
 from coterie.team.topology.composition import Interface
 from coterie.team.topology.model import Agent, AnyNode, ArrowGroup, Each, Flow, Gate, Human, Output, Topology
-from coterie.team.topology.typed.fits import misfit, named
+from coterie.team.topology.typed.fits import beyond_json, misfit, named
 from coterie.team.topology.typed.flow import TypedFlow
 from coterie.team.topology.typed.functions import PROMPT, QUESTION, TASK, is_context, singular
 from coterie.team.topology.typed.values import RESULT, fields_of, is_text, outputs_of
@@ -133,9 +133,10 @@ def flow(
             f"the result of this flow is one for each item, and has fields: leave out result=[{result.flow_name}], and "
             "read its outputs, or lead an arrow to an agent that sums them up"
         )
-    readers = {
-        one.flow_name: reads for one in members if isinstance(one, Filling) for reads in [_reads(one, members, items)]
-    }
+    untyped: list[str] = []
+    readers = {one.flow_name: _reads(one, members, items, untyped) for one in members if isinstance(one, Filling)}
+    for text in untyped:
+        warnings.warn(text, stacklevel=2)
     nodes: list[AnyNode] = []
     for member in members:
         own: list[AnyNode] = list(member.definition.nodes()) if isinstance(member, Filling) else [member.definition]
@@ -218,8 +219,12 @@ def _tags(nodes: Iterable[AnyNode], groups: Iterable[ArrowGroup], mentions: Sequ
     return tuple(tags)
 
 
-def _reads(reader: Filling[Any], members: Sequence[Any], items: Mapping[str, tuple[str, str]]) -> tuple[str, ...]:
+def _reads(
+    reader: Filling[Any], members: Sequence[Any], items: Mapping[str, tuple[str, str]], untyped: list[str]
+) -> tuple[str, ...]:
     """The agents whose outputs the function of *reader* reads; a mapped one gets its item by one of the names *items*.
+
+    What it reads without a type, and would get as JSON, is added to *untyped*, in words.
 
     Raises:
         UsageError: If two agents give an output that it reads, or it is read with another type than it is given.
@@ -247,7 +252,7 @@ def _reads(reader: Filling[Any], members: Sequence[Any], items: Mapping[str, tup
                 )
         elif (giver := by_name.get(name)) is not None:
             if giver.flow_name not in items:  # of a mapped agent, all answers are read
-                _check_fits(reader, name, type_, giver)
+                _check_fits(reader, name, type_, giver, untyped)
             elif _gives_text(giver) and not is_text(type_):
                 raise UsageError(
                     f"{reader.flow_name}() reads {name!r} as {named(type_)}, and {giver.flow_name} gives one text for "
@@ -262,7 +267,7 @@ def _reads(reader: Filling[Any], members: Sequence[Any], items: Mapping[str, tup
             )
         elif several:
             if several[0].flow_name not in items:
-                _check_type(reader, name, type_, several[0])
+                _check_type(reader, name, type_, several[0], untyped)
             found.append(several[0].flow_name)
         elif name not in (TASK, QUESTION) and name not in signature.optional:
             known = (*by_name, *outputs, PROMPT)
@@ -285,9 +290,19 @@ def _gives_text(member: Any) -> bool:
     return not node.outputs and result is None and getattr(node, "topology", None) is None
 
 
-def _check_fits(reader: Filling[Any], name: str, type_: Any, giver: Any) -> None:
+def _note_untyped(reader: Filling[Any], name: str, type_: Any, gives: Any, untyped: list[str]) -> None:
+    """Note that *reader* reads *gives* without a type, unless it is the same as JSON."""
+    if type_ in (Any, object) and gives not in (None, Any) and (lost := beyond_json(gives)) is not None:
+        untyped.append(
+            f"{reader.flow_name}() reads {name!r} without a type, so that {named(lost)} arrives as JSON: "
+            f"write {name}: {named(gives)}, or dict or str for its JSON"
+        )
+
+
+def _check_fits(reader: Filling[Any], name: str, type_: Any, giver: Any, untyped: list[str]) -> None:
     """Check that the whole answer of *giver* can be read as *type_*; as a text, any can."""
     gives = giver.definition.result if isinstance(giver, Filling) else None
+    _note_untyped(reader, name, type_, gives, untyped)
     if gives is None or (fields_of(gives) is None and gives in (Any, object)) or is_text(type_):
         return
     if why := misfit(gives, type_):
@@ -296,7 +311,7 @@ def _check_fits(reader: Filling[Any], name: str, type_: Any, giver: Any) -> None
         )
 
 
-def _check_type(reader: Filling[Any], name: str, type_: Any, giver: Any) -> None:
+def _check_type(reader: Filling[Any], name: str, type_: Any, giver: Any, untyped: list[str]) -> None:
     output = next(one for one in _outputs(giver) if _word(one.name) == name)
     singles = _SINGLE.get(output.type)
     if singles is not None and type_ in (str, int, float, bool) and type_ not in singles:
@@ -305,6 +320,7 @@ def _check_type(reader: Filling[Any], name: str, type_: Any, giver: Any) -> None
         )
     gives = giver.definition.result if isinstance(giver, Filling) else None
     each = (fields_of(gives) or {RESULT: gives}).get(output.name, Any) if gives is not None else _TYPES.get(output.type)
+    _note_untyped(reader, name, type_, each, untyped)
     if each is not None and (why := misfit(each, type_)):
         raise UsageError(
             f"{reader.flow_name}() reads {name!r} as {named(type_)}, and {giver.flow_name} gives it: {why}"

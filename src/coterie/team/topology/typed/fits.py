@@ -25,6 +25,11 @@ _KINDS: Mapping[Any, frozenset[str]] = {
     ),
 }
 
+_JSON = frozenset({Any, object, NoneType, bool, int, float, str, list, dict, Collection, Sequence, Mapping, UnionType})
+
+_EQUAL = (enum.StrEnum, enum.IntEnum)
+"""Classes whose values equal their JSON."""
+
 _NAMED_TUPLE = frozenset({"array", "object"})
 """A whole answer is written as an object, one in another value as an array; both are read."""
 
@@ -55,6 +60,21 @@ def misfit(given: Any, wanted: Any, place: str = "", seen: frozenset[tuple[int, 
             elif required is None or name in required:
                 return f"{at}{named(given)}, which has no {name!r} for {named(wanted)}"
     return ""
+
+
+def beyond_json(type_: Any, seen: frozenset[int] = frozenset()) -> Any:
+    """The first type in *type_* whose values are others as JSON; None if there is none."""
+    type_ = _bare(type_)
+    known, args = get_origin(type_) or type_, get_args(type_)
+    has_other_keys = known in (dict, Mapping) and bool(args) and _kinds(args[0]) != frozenset({"text"})
+    if known is Literal:
+        args = tuple(map(type, args))
+    elif is_typeddict(known):
+        args = tuple((fields_of(known) or {}).values())
+    elif has_other_keys or (isinstance(known, type) and known not in _JSON and not issubclass(known, _EQUAL)):
+        return type_
+    found = (beyond_json(one, seen | {id(type_)}) for one in args if id(type_) not in seen)
+    return next((one for one in found if one is not None), None)
 
 
 def named(type_: Any) -> str:
