@@ -34,7 +34,7 @@ class Approvals:
         if not found and not below:
             return False
         live.core.write(self._clock.now(), said, source=source)
-        live.outbox += [InterruptAttempt(turn=name) for name in found]
+        live.send(*(InterruptAttempt(turn=name) for name in found))
         for child in below:
             self.interrupt(child, msgspec.structs.replace(said, turn=""), source)
         self._tree.pump(live)
@@ -44,7 +44,7 @@ class Approvals:
         """Record guidance for one turn of *live* or for all, and pass it to running attempts that can be steered."""
         live.core.write(now, said, source=source)
         steered = [one.name for one in live.attempts.values() if one.session is not None]
-        live.outbox += [Steer(turn=turn, said=said) for turn in steered if said.turn in ("", turn)]
+        live.send(*(Steer(turn=turn, said=said) for turn in steered if said.turn in ("", turn)))
 
     def request(self, live: DrivenRun, asked: AttentionAsked, seconds: float | None) -> None:
         """Record that an attempt of *live* needs a person, under the next id; its policy answers after *seconds*.
@@ -62,7 +62,7 @@ class Approvals:
             if said := core.said_before(asked):
                 self.answer(live, asked.id, f"{said.what} {said.text}", said.message)
                 return
-        live.outbox.append(AwaitApproval(asked=again or core.attention[asked.id]))
+        live.send(AwaitApproval(asked=again or core.attention[asked.id]))
 
     def answer(self, live: DrivenRun, id: str, answer: str, message: str = "", source: str = "operator") -> str:
         """Answer an open request of an attempt of *live*; return why that is not possible, or an empty text.
@@ -91,10 +91,10 @@ class Approvals:
                 reason = f"{asked.tool} was not permitted: {asked.detail}".removesuffix(": ")
                 self._inputs.accept(live, AttemptFailed(turn=turn, attempt=attempt, kind="refused", reason=reason))
             case "interrupt":
-                live.outbox.append(InterruptAttempt(turn=turn))
+                live.send(InterruptAttempt(turn=turn))
             case "allow" | "always" | "project" | "deny":
                 permit = AnswerApproval(turn=turn, question=asked.question, allowed=answer != "deny", message=text)
-                live.outbox.append(permit)
+                live.send(permit)
         self._tree.pump(live)
         for other in list(self._tree.runs.values()) if answer in LASTING else ():
             for same in [one for one in other.core.attention.values() if one.rule == asked.rule]:
@@ -125,7 +125,7 @@ class Approvals:
         said = OperatorSaid(message=message, what=what, turn=turn, text=text)
         live.core.write(self._clock.now(), said, source=source)
         if said.what == "cancel":
-            live.outbox += live.core.cancel(self._clock.now(), turn, "an operator cancelled it", source)
+            live.send(*live.core.cancel(self._clock.now(), turn, "an operator cancelled it", source))
         else:
             live.core.due(cause)
         self._tree.pump(live)

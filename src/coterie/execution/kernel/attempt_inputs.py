@@ -57,21 +57,23 @@ class AttemptInputs:
             said = self._hidden(said)
         record = live.core.accept(self._clock.now(), said, source)
         if isinstance(record, GatesDue):
-            live.outbox.append(Check(turn=said.turn))
+            live.send(Check(turn=said.turn))
         return self._accepted(live, said.turn, record)
 
     def use(self, attempt: Attempt, usage: Usage) -> None:
         """Store the usage of *attempt* so far, and cut it off if that exceeds both its reservation and the budget."""
         if attempt.counts:
             attempt.reported = self._counted(attempt, usage)
+            attempt.live.changed()
             if self._ledger.overspends(attempt):
                 attempt.overspends = attempt.live.overspent = True
-                attempt.live.outbox.append(InterruptAttempt(turn=attempt.name))
+                attempt.live.send(InterruptAttempt(turn=attempt.name))
 
     def affords(self, attempt: Attempt) -> bool:
         """Whether *attempt* may send a further request; if not, it ends for its cost."""
         if not attempt.overspends and not self._ledger.allows_more(attempt):
             attempt.overspends = attempt.live.overspent = True
+            attempt.live.changed()
         return not attempt.overspends
 
     def used(self, live: DrivenRun, turn: str) -> Usage:
@@ -115,7 +117,7 @@ class AttemptInputs:
         if known.status != "running":
             live.halt(turn)  # the answer of a human came from elsewhere; any other attempt has ended by itself
             if known.steps and known.result is not None:
-                live.outbox.append(Forget(turn=turn, attempts=known.attempt))
+                live.send(Forget(turn=turn, attempts=known.attempt))
         self._tree.pump(live)
         return record
 

@@ -266,7 +266,7 @@ class Attempts:
         if (guidance := live.core.guidance) is None:
             return
         for message, text in guidance.undelivered(turn).items():
-            live.outbox.append(Steer(turn=turn, said=OperatorSaid(message=message, what="guide", turn=turn, text=text)))
+            live.send(Steer(turn=turn, said=OperatorSaid(message=message, what="guide", turn=turn, text=text)))
             self._queue.wake()
 
     def _request(self, attempt: Attempt, taken: float = 0.0, handle: str = "") -> Request:
@@ -356,7 +356,7 @@ class Attempts:
     ) -> None:
         live, agent, turn, n = attempt.live, attempt.agent, attempt.name, attempt.n
         if agent.on_interrupt == "adopt" and may_live_on(live.core, attempt.turn.ask.agent):
-            live.outbox.append(Clear(turn=turn, attempt=n))
+            live.send(Clear(turn=turn, attempt=n))
         for one in saved:
             if one is not None:
                 self._accept(live, one)
@@ -430,7 +430,7 @@ class Attempts:
         """Record that *attempt* needs a person; the policy of its agent answers after the time-out."""
         live, options = attempt.live, attempt.agent.options
         if event.rule and event.rule in self._tree.allowed and attempt.counts:
-            live.outbox.append(AnswerApproval(turn=attempt.name, question=event.id, allowed=True))
+            live.send(AnswerApproval(turn=attempt.name, question=event.id, allowed=True))
             self._tree.pump(live)
             return
         asked = AttentionAsked(

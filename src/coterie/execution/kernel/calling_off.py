@@ -39,6 +39,7 @@ class CallingOff:
             usage, running.reported = running.used, None  # it counts as spent from now on
             return usage
         child.core.called_off = True
+        child.changed()
         usage = child.core.spent
         for below in child.core.turns.values():
             if below.status == "running":
@@ -70,7 +71,7 @@ class CallingOff:
             for attempt in sorted(attempts):
                 if self._is_open(child_run_id(live.run, name, attempt)):
                     self.call_off(live, turn.ask, attempt)
-                    live.outbox.append(Halt(turn=name))
+                    live.send(Halt(turn=name))
 
     def _is_open(self, run: str) -> bool:
         """Whether *run* began and has not ended."""

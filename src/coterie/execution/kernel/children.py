@@ -59,7 +59,7 @@ class Children:
             return
         usage = self._opening.calling_off.call_off(live, start.ask, start.attempt)
         if live.core.kind(start.ask.agent) == "topology":
-            live.outbox.append(Halt(turn=name))
+            live.send(Halt(turn=name))
         failed = AttemptFailed(turn=name, attempt=start.attempt, kind="timeout", reason=reason, usage=usage)
         self._inputs.accept(live, failed)
 
@@ -123,7 +123,7 @@ class Children:
 
     def _forget(self, live: DrivenRun, parent: DrivenRun) -> None:
         parent.children.pop(live.run, None)
-        self._tree.runs.pop(live.run, None)
+        self._tree.remove(live)
 
 
 def _emitted(parent: DrivenRun, start: Start, reply: Reply, run: str) -> Emit | None:

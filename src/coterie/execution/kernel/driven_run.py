@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
@@ -157,7 +158,16 @@ class Attempt:
 
 
 class DrivenRun:
-    """One run of the tree while it is driven."""
+    """One run of the tree while it is driven.
+
+    Args:
+        changed: Called with the run whenever it may have something to write, to perform or to show, or counts anew.
+
+    Attributes:
+        number: Its place among the runs of the tree, in the order in which they were opened.
+    """
+
+    number = 0
 
     def __init__(
         self,
@@ -168,12 +178,14 @@ class DrivenRun:
         writer: Writer,
         files: AttemptFiles,
         parent: "tuple[DrivenRun, Start] | None",
+        changed: "Callable[[DrivenRun], object]",
     ) -> None:
         self.run, self.plan, self.core, self.writer, self.parent = run, plan, core, writer, parent
-        self.files = files
+        self.files, self._changed = files, changed
         self.nodes: tuple[str, ...] = (*parent[0].nodes, _node(*parent)) if parent is not None else ()
         """Its place: the nodes from the root down."""
         self.outbox: list[Effect | Order] = []
+        """What is to be performed once all that was written is durable; see `send`."""
         self.kind = kind
         self.limits_time: bool = self.kind.project.limits_time or (parent is not None and parent[0].limits_time)
         """Whether it, or a run above it, may have a time limit."""
@@ -210,6 +222,25 @@ class DrivenRun:
     def turn(self) -> str:
         """The parent's turn that it performs; empty for a root."""
         return self.parent[1].ask.turn if self.parent is not None else ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has effects to perform, records to show or attempts to reap, is not durable, or is over."""
+        return (
+            bool(self.outbox or self.unseen)
+            or self.reap is not None
+            or not self.writer.is_durable(self.core.seq)
+            or (self.core.finished is not None and not self.parent_notified)
+        )
+
+    def changed(self) -> None:
+        """Tell the tree that the run has changed, other than by a record."""
+        self._changed(self)
+
+    def send(self, *effects: "Effect | Order") -> None:
+        """Put *effects* into the outbox."""
+        self.outbox += effects
+        self._changed(self)
 
     def attempt(self, turn: str) -> Attempt:
         """The current attempt of *turn*, of this owner or an earlier one."""

@@ -106,8 +106,8 @@ class RunOpening:
         core = Core(run, kind, duties := _Duties(tree, self.calling_off, writer))
         core.called_off, core.costs = called_off, tree.ledger.costs
         above = (parent, start) if parent is not None and start is not None else None
-        live = DrivenRun(run, plan, kind, core, writer, tree.ports.files, above)
-        tree.runs[run] = live  # from here on its journal is closed, whatever happens
+        live = DrivenRun(run, plan, kind, core, writer, tree.ports.files, above, tree.changed)
+        tree.add(live)  # from here on its journal is closed, whatever happens
         duties.drive(live)
         if parent is not None:
             parent.children[run] = live
@@ -155,7 +155,7 @@ class RunOpening:
         effects = take_over(core, now, self._tree.ledger.limits, used, warnings, place, slept)
         if not core.called_off:
             self._tree.take(live, effects)
-            live.outbox += [Check(turn=turn) for turn in core.gated]
+            live.send(*(Check(turn=turn) for turn in core.gated))
         self.calling_off.make_up(live)
 
     def _reopened(self, live: DrivenRun, records: Sequence[Record], now: float) -> RunReopened | None:
@@ -227,6 +227,7 @@ class _Duties(CoreDuties):
     def _write(self, record: Record) -> None:
         """Append *record* to the journal, and show it to watchers at once; observers see it once it is durable."""
         self._writer.append((record,))
+        self._tree.changed(self._live)
         if self._observers.observe or type(record) in self._observers.of:
             self._live.unseen.append(record)
         for watcher in self._watchers:

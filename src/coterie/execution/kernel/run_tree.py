@@ -11,7 +11,9 @@ is left waits until no other has a reservation; then what is left is reserved fo
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from heapq import heappop, heappush
 from math import isfinite
+from operator import attrgetter
 
 from msgspec.structs import asdict
 
@@ -62,6 +64,43 @@ class RunTree:
         self.held: Mapping[str, str] = {}
         self.closing = False
         self.watchers: list[Observe] = []
+        self._opened = 0
+        self._changed: dict[DrivenRun, None] = {}
+        """The runs that have changed, until they are sorted into *waiting* and *queued*."""
+        self._waiting: dict[DrivenRun, None] = {}
+        self._queued: dict[DrivenRun, bool] = {}
+        """The runs with a queued start, and whether it takes a slot."""
+        self._starts: dict[bool, list[tuple[int, DrivenRun]]] = {True: [], False: []}
+        """The same as heaps; an entry that *queued* does not confirm is void."""
+
+    def add(self, live: DrivenRun) -> None:
+        """Drive *live* from now on."""
+        self._opened += 1
+        live.number = self._opened
+        self.runs[live.run] = live
+        self.changed(live)
+
+    def remove(self, live: DrivenRun) -> None:
+        """Drive *live* no longer."""
+        self.runs.pop(live.run, None)
+        self.changed(live)
+
+    def changed(self, live: DrivenRun) -> None:
+        """Look at *live* again; of many runs, only those that have changed are looked at after an event."""
+        self._changed[live] = self.ledger.changed[live] = None
+
+    def _sort(self) -> None:
+        """Find out which of the changed runs have something to do, and which a start to begin."""
+        for live in self._changed:
+            is_driven = self.runs.get(live.run) is live
+            if is_driven:
+                self._waiting[live] = None
+            if not is_driven or live.core.called_off or not live.core.queued:
+                self._queued.pop(live, None)
+            elif self._queued.get(live) is not (takes_a_slot := live.core.next_takes_a_slot):
+                self._queued[live] = takes_a_slot
+                heappush(self._starts[takes_a_slot], (live.number, live))
+        self._changed.clear()
 
     def read(self, run: str) -> Iterator[Record]:
         """The records of *run* in its store."""
@@ -87,9 +126,10 @@ class RunTree:
         """Write the decisions in *live*, and put their effects into its outbox."""
         core = live.core
         if core.gated:
-            live.outbox += [Check(turn=turn) for turn, held in core.gated.items() if held.next == MERGE]
+            live.send(*(Check(turn=turn) for turn, held in core.gated.items() if held.next == MERGE))
         if not core.called_off:
             self.take(live, core.pump(self._clock.now(), _no_room if self.closing else self.ledger.admits))
+            self.changed(live)
         elif live.ending and core.finished is None:
             self._end(live)
 
@@ -103,7 +143,7 @@ class RunTree:
                 continue
             if type(effect) is Start and live.kind.project.changes and not effect.resumed:
                 self.ports.files.keep_question(live.core.ref(effect.ask.turn), effect.prompt)
-            live.outbox.append(effect)
+            live.send(effect)
 
     def _gathered(self, live: DrivenRun, asked: Gather, used: dict[str, str | None]) -> None:
         used = self.secrets.hide_in(used) if self.secrets.values else used
@@ -111,42 +151,36 @@ class RunTree:
         self.pump(live)
 
     def pump_queued(self) -> None:
-        """Pump the runs with a queued start, since there may be room for it now; of very many, few get a slot."""
-        is_full: bool | None = None
-        limits = self.ledger.limits
-        only_slots = limits.max_turns is None and limits.max_cost is None  # nothing else can be waited for
-        for live in list(self.runs.values()):
-            if is_full and only_slots:
-                break
-            core = live.core
-            if core.queued:
-                is_full = self.ledger.is_full if is_full is None else is_full
-                if not (is_full and core.next_takes_a_slot):
-                    busy = core.busy
-                    self.pump(live)
-                    is_full = is_full if core.busy == busy else None
+        """Pump the runs with a queued start, the first ones first, since there may be room for it now."""
+        self._sort()
+        while (live := self._next_queued()) is not None:
+            self.pump(live)
+
+    def _next_queued(self) -> DrivenRun | None:
+        """The first run that was queued when they were last sorted and whose start need not wait for a slot."""
+        while heaps := [heap for takes, heap in self._starts.items() if heap and not (takes and self.ledger.is_full)]:
+            heap = min(heaps, key=lambda heap: heap[0][0])
+            _, live = heappop(heap)
+            if self._queued.get(live) is (heap is self._starts[True]):
+                del self._queued[live]
+                if live.core.queued:
+                    return live
+        return None
 
     def _end(self, live: DrivenRun) -> None:
         """Call off the running turns of *live*, and end it once no run below it is left: the deepest run ends first."""
         core, now, reason = live.core, self._clock.now(), "its parent cancelled the turn"
         for turn in list(core.turns):
-            live.outbox += core.cancel(now, turn, reason, "harness")
+            live.send(*core.cancel(now, turn, reason, "harness"))
         if not live.children:
             core.write(now, RunFinished(outcome="cancelled", reason=reason))
 
     def waiting(self) -> list[DrivenRun]:
-        """The runs that have effects to perform, records to show, or attempts to reap, are not durable, or are over."""
-        found = []
-        for live in self.runs.values():
-            if (
-                live.outbox
-                or live.unseen
-                or live.reap is not None
-                or not live.writer.is_durable(live.core.seq)
-                or (live.core.finished is not None and not live.parent_notified)
-            ):
-                found.append(live)
-        return found
+        """The runs with something to write, to perform or to show, in the order in which they were opened."""
+        self._sort()
+        found = [live for live in self._waiting if live.waits and self.runs.get(live.run) is live]
+        self._waiting = dict.fromkeys(found)
+        return sorted(found, key=attrgetter("number"))
 
     def show(self, live: DrivenRun) -> None:
         """Show the records that have become durable to the observers."""
@@ -171,6 +205,7 @@ class Ledger:
     Attributes:
         limits: The limits of the owner.
         costs: The cost of each agent's most expensive attempt in these runs, in US dollars, if one has ended.
+        changed: The runs to count anew; see `RunTree.changed`.
     """
 
     def __init__(
@@ -178,37 +213,66 @@ class Ledger:
     ) -> None:
         self.limits, self._runs, self._abilities = limits, runs, abilities
         self.costs: dict[str, float] = {}
+        self.changed: dict[DrivenRun, None] = {}
+        self._busy = self._turns = self._overspent = 0
+        self._counts: dict[DrivenRun, tuple[int, int, bool]] = {}
+        """What each run counts for in these three sums."""
+        self._settled_by: dict[DrivenRun, float] = {}
+        self._pending_by: dict[DrivenRun, float] = {}
 
     def spent(self) -> Usage:
         """The usage of the tree so far."""
-        return sum((live.core.spent for live in self._counted()), NO_USAGE)
+        return sum((live.core.spent for live in self._runs.values() if not live.core.called_off), NO_USAGE)
 
-    def is_busy(self, turns: int = 1) -> bool:
-        """Whether at least so many running turns take a slot; in a tree of many runs, the first ones have them."""
-        for live in self._runs.values():
-            turns -= live.core.busy
-            if turns <= 0:
-                return True
-        return False
+    @property
+    def busy(self) -> int:
+        """How many running turns take a slot."""
+        self._count()
+        return self._busy
 
     @property
     def is_full(self) -> bool:
         """Whether every slot is taken."""
-        return self.limits.max_parallel is not None and self.is_busy(self.limits.max_parallel)
+        return self.limits.max_parallel is not None and self.busy >= self.limits.max_parallel
 
     def admits(self, core: Core, ask: Ask, again: bool) -> bool:
         """Whether a turn of *ask* may start in *core* now; *again*: it is a further attempt, not a new turn."""
         limits = self.limits
+        self.changed[self._runs[core.run]] = None  # it may just have reserved a place
         if self.is_full and core.takes_a_slot(ask.agent):
             return False
         if limits.max_cost is not None and not self._affords(limits.max_cost, core, ask):
             return False
         if again or limits.max_turns is None or core.kind(ask.agent) == "topology":
             return True
-        turns = 0
-        for live in self._runs.values():
-            turns += len(live.core.reserved) + (0 if live.core.called_off else live.core.used.turns + live.core.taken)
-        return turns < limits.max_turns
+        self._count()
+        return self._turns < limits.max_turns
+
+    def _count(self) -> None:
+        """Count anew what has changed."""
+        for live in self.changed:
+            busy, turns, overspent = self._counts.pop(live, (0, 0, False))
+            self._busy, self._turns, self._overspent = (
+                self._busy - busy,
+                self._turns - turns,
+                self._overspent - overspent,
+            )
+            core, is_driven = live.core, self._runs.get(live.run) is live
+            if is_driven:
+                busy, overspent = core.busy, live.overspent
+                turns = len(core.reserved) + (0 if core.called_off else core.used.turns + core.taken)
+                self._counts[live] = busy, turns, overspent
+                self._busy, self._turns, self._overspent = (
+                    self._busy + busy,
+                    self._turns + turns,
+                    self._overspent + overspent,
+                )
+            if self.limits.max_cost is not None:
+                counts = is_driven and not core.called_off
+                self._settled_by[live], self._pending_by[live] = self._costs(live) if counts else (0.0, 0.0)
+                if not is_driven:
+                    del self._settled_by[live], self._pending_by[live]
+        self.changed.clear()
 
     def reached(self) -> str:
         """The limit that keeps queued turns from starting, `max_turns` or `max_cost`; empty if none does."""
@@ -242,28 +306,28 @@ class Ledger:
 
     def _is_used_up(self, most: float) -> bool:
         """Whether the budget is spent, or an attempt had to be cut off because of it."""
-        return self._settled() >= most or any(live.overspent for live in self._runs.values())
+        return self._settled() >= most or self._overspent > 0
 
     def _committed(self) -> float:
         return self._settled() + self._pending()
 
     def _settled(self) -> float:
-        spent = self.spent()
-        return spent.cost + spent.unsettled
+        self._count()
+        return sum(self._settled_by.values())
 
     def _pending(self) -> float:
         """The possible cost of running attempts: of each, the higher of its reservation and its reported cost."""
-        pending = 0.0
-        for live in self._counted():
-            core = live.core
-            pending += sum(turn.reserved for turn in core.reserved.values())
-            for name, turn in core.open.items():
-                if turn.reserved or turn.gated is not None or name in live.attempts:
-                    pending += max(turn.reserved, live.attempt(name).used.cost)
-        return pending
+        self._count()
+        return sum(self._pending_by.values())
 
-    def _counted(self) -> Iterator[DrivenRun]:
-        return (live for live in self._runs.values() if not live.core.called_off)
+    def _costs(self, live: DrivenRun) -> tuple[float, float]:
+        """What *live* has cost, and what its running attempts may cost."""
+        core = live.core
+        pending = sum(turn.reserved for turn in core.reserved.values())
+        for name, turn in core.open.items():
+            if turn.reserved or turn.gated is not None or name in live.attempts:
+                pending += max(turn.reserved, live.attempt(name).used.cost)
+        return core.used.cost + core.used.unsettled, pending
 
     def _estimate(self, fold: Fold, ask: Ask) -> float:
         """Estimate an attempt by its agent's most expensive attempt so far, else by its model's prices, if known."""

@@ -231,7 +231,7 @@ class Shell:
 
     def _is_at_rest(self) -> bool:
         """Whether nothing of a run that is handed over is in progress or about to stop."""
-        if self._queue or self._external_reads.pending or self.tree.ledger.is_busy():
+        if self._queue or self._external_reads.pending or self.tree.ledger.busy:
             return False
         return not self._engine_stops()
 
@@ -244,12 +244,12 @@ class Shell:
 
     async def _let_programs_go_on(self) -> None:
         """Let programs continue before a sync, until an effect waits for that sync."""
-        while self._deferrals and not all(live.writer.is_durable(live.core.seq) for live in self.runs.values()):
+        while self._deferrals and not all(live.writer.is_durable(live.core.seq) for live in self.tree.waiting()):
             self._deferrals -= 1
             await asyncio.sleep(0)
             if self._queue:
                 self._drain()
-                if any(live.outbox for live in self.runs.values()):
+                if any(live.outbox for live in self.tree.waiting()):
                     break
         self._deferrals = 0
 
@@ -285,7 +285,7 @@ class Shell:
 
     def _reason_to_stop(self) -> str:
         """Why the tree must stop; empty: it continues."""
-        if self._expected or self._external_reads.pending or self.tree.ledger.is_busy():
+        if self._expected or self._external_reads.pending or self.tree.ledger.busy:
             return ""
         retries = self._timers.retries
         humans = [turn.held is not None for live in self.runs.values() for turn in live.humans()]

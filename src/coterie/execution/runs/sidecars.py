@@ -70,7 +70,7 @@ class ShellServices:
         def finish() -> None:
             live = self._shell.runs[self.run]
             for turn in list(live.core.turns):
-                live.outbox += live.core.cancel(self.clock.now(), turn, reason, "harness")
+                live.send(*live.core.cancel(self.clock.now(), turn, reason, "harness"))
             self.write(finished, source)
 
         self.post(finish)

@@ -220,7 +220,8 @@ class ProgramEngine(PatternEngine):
         return cast(Conversation, program.begin(arguments))
 
     def _overspent(self, slot: str, n: int = 0) -> AgentFailed | None:
-        if self._most is not None and self._started >= self._most:
+        most = self._most
+        if most is not None and self.spent.turns + len(self._at) >= most and self._started >= most:
             return AgentFailed("", "budget", f"{self._stage.name} has had all the turns it may have: {self._most}")
         return super()._overspent(slot, n)
 
