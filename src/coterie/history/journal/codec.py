@@ -30,6 +30,7 @@ from msgspec import Struct
 
 from coterie.errors import JournalUnreadable
 from coterie.history.journal.records import RECORDS, SCHEMA, AnyRecord, Record, RunStarted
+from coterie.history.journal.texts import Texts
 
 LIMIT = 1000
 """The longest text, in bytes of UTF-8, that is written inside a record."""
@@ -176,7 +177,7 @@ class Decoder:
     Attributes:
         last: The seq of the last record read.
         end: How many bytes have been read.
-        texts: The texts read so far, by hash.
+        texts: The texts read so far.
         sealed: Whether the records carry checksums; known once the first bytes are read.
 
     Args:
@@ -188,7 +189,7 @@ class Decoder:
         self.place, self._verified = place, verified
         self.last = 0
         self.end = 0
-        self.texts: dict[str, str] = {}
+        self.texts = Texts()
         self.sealed = False
         self._line = 0
         self._marked = False  # whether the journal marks the end of its commits, which early versions do not
@@ -202,6 +203,13 @@ class Decoder:
         Raises:
             JournalUnreadable: If any other line cannot be read.
         """
+        self.texts.file, self.texts.start = file, self.end - file.tell()
+        try:
+            yield from self._read(file)
+        finally:
+            self.texts.file = None
+
+    def _read(self, file: BinaryIO) -> Iterator[Record]:
         while chunk := file.read(_CHUNK):
             if not self.end:
                 self._marked = chunk[0] in MARK + _UNWRITTEN
@@ -266,7 +274,7 @@ class Decoder:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             self._refuse(line, error)
         if type(record) is TextLine:
-            self.texts[record.hash] = self._checked(record)
+            self.texts.add(record.hash, self._checked(record), self.end)
             found = None
         else:
             if self.sealed and not _is_sealed(line):
@@ -291,10 +299,23 @@ class Decoder:
     def _whole(self, text: str) -> str:
         if not text.startswith(REFERENCE):
             return text
-        found = self.texts.get(text[len(REFERENCE) :])
-        if found is None:
-            self._fail(f"it refers to the text {text!r}, which no earlier line contains")
+        hash = text[len(REFERENCE) :]
+        if (found := self.texts.get(hash)) is None:
+            found = self._read_again(hash, self.texts.line(hash))
         return found
+
+    def _read_again(self, hash: str, line: bytes) -> str:
+        if not line:
+            self._fail(f"it refers to the text {REFERENCE + hash!r}, which no earlier line contains")
+        try:
+            again = _from_json(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            again = None
+        if type(again) is not TextLine or again.hash != hash:
+            self._fail(f"it refers to the text {REFERENCE + hash!r}, whose line has changed since; read the run again")
+        text = self._checked(again)
+        self.texts.add(hash, text, self.end)
+        return text
 
     def _refuse(self, line: bytes, error: Exception) -> NoReturn:
         """Raise an error that says why *line* is not a record; *error* comes from the typed decoder."""
@@ -412,7 +433,8 @@ def join(place: str, seq: int, lines: Iterable[str], texts: Mapping[str, bytes])
     """
     decoder = Decoder(place)
     decoder.last, decoder.sealed = seq - 1, True
-    decoder.texts = {hash: data.decode("utf-8", "surrogatepass") for hash, data in texts.items()}
+    for hash, data in texts.items():
+        decoder.texts.add(hash, data.decode("utf-8", "surrogatepass"), 0)
     for line in lines:
         if (record := decoder.decode(line.encode() + b"\n")) is not None:
             yield record

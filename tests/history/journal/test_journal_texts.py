@@ -1,0 +1,65 @@
+"""A reader of a journal keeps the latest long texts, and reads the others again when a record refers to them."""
+
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from coterie.errors import JournalUnreadable
+from coterie.history.journal.jsonl import JsonlStore
+from coterie.history.journal.records import RunStarted, TurnFinished
+from coterie.history.journal.texts import KEPT
+
+TURNS = 1200
+
+
+def _text(n: int) -> str:
+    return f"{n} " + "abcdé" * 1000
+
+
+def _journal(store: JsonlStore) -> Path:
+    """A run whose turns answer with long texts; at the end, the first text comes again."""
+    writer = store.claim("r")
+    writer.append([RunStarted(seq=1, run="r", engine="flow")])
+    for n in range(TURNS):
+        writer.append([TurnFinished(seq=n + 2, turn=f"a#{n}", attempt=1, text=_text(n))])
+    writer.append([TurnFinished(seq=TURNS + 2, turn="last#1", attempt=1, text=_text(0))])
+    writer.sync()
+    writer.give_up()
+    return store.file("r")
+
+
+def test_the_memory_of_a_reader_does_not_grow_with_the_texts(tmp_path: Path) -> None:
+    """A large journal is read in the memory of its latest texts; all texts come back whole."""
+    store = JsonlStore(tmp_path)
+    size = _journal(store).stat().st_size
+    tracemalloc.start()
+    try:
+        found = sum(len(one.text) for one in store.read("r") if isinstance(one, TurnFinished))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == sum(len(_text(n)) for n in range(TURNS)) + len(_text(0))
+    assert size > 6 * KEPT
+    assert peak < size / 2, (peak, size)
+
+
+def test_an_early_text_is_read_again(tmp_path: Path) -> None:
+    """A record may refer to a text that the reader no longer has in memory; a later text does not replace it."""
+    store = JsonlStore(tmp_path)
+    _journal(store)
+    texts = [one.text for one in store.read("r") if isinstance(one, TurnFinished)]
+    assert texts == [*map(_text, range(TURNS)), _text(0)]
+
+
+def test_a_text_that_changed_while_the_journal_is_read_is_refused(tmp_path: Path) -> None:
+    """What is read again must be what its hash names."""
+    store = JsonlStore(tmp_path)
+    path = _journal(store)
+    records = store.read("r")
+    for _ in range(TURNS // 2):
+        next(records)
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b'"text":"0 abc', b'"text":"0 xyz', 1))
+    with pytest.raises(JournalUnreadable, match="damaged"):
+        list(records)
