@@ -62,7 +62,11 @@ def test_a_mapped_exit_gives_a_list_of_the_runs_own_list() -> None:
     team = coterie.flow("shout", [shout], [shout.each("files", at_most=2)], result=[shout])
 
     assert result_of(team, {"files": ["x", "y"]}) == ["X", "Y"]
-    for given, why in (({"files": ["x"] * 3}, "at most 2"), ("go", "is missing"), ({"files": "x"}, "is not a list")):
+    for given, why in (
+        ({"files": ["x"] * 3}, "at most 2"),
+        ("go", "missing; pass"),
+        ({"files": "x"}, "is not a list"),
+    ):
         with pytest.raises(UsageError, match=why):
             result_of(team, given)
 

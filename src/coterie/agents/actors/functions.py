@@ -1,6 +1,6 @@
 """Functions as agents: each turn calls the function with the outputs that its parameters name.
 
-A function has no state, so there is no actor to supervise: the turn calls it in the run's own task.
+A function has no state, so there is no actor to supervise: the turn calls it.
 """
 
 import asyncio

@@ -12,7 +12,10 @@ from coterie.errors import TopologyError, UsageError
 _Words = str | Callable[[re.Match[str]], str]
 
 _OPTIONS: tuple[tuple[str, _Words], ...] = (
-    (r"--input '?(\w+):?=('?\[\"…\"\]'?|…)'?", lambda found: f'pass {{"{found[1]}": {found[2].strip(chr(39))}}}'),
+    (
+        r"(?:give it with )?--input '?(\w+):?=('?\[\"…\"\]'?|…)'?",
+        lambda found: f'pass {{"{found[1]}": {found[2].strip(chr(39))}}}',
+    ),
     (r"run it with --set (\w+)=…", r'pass params={"\1": …}'),
     (
         r"(?s)choose a backend, or write one into the file.*",
