@@ -104,7 +104,10 @@ def test_a_repository_inside_that_the_index_has_runs_nothing(tmp_path: Path, spy
     agents = ConfinedAgents(repository(tmp_path / "r"), tmp_path / "state")
     folder, snapshots = agents.folder, Snapshots(require(agents.folder, "the test"), tmp_path / "index")
     first = NESTED.format(spy=spy, spies=spy.parent)
-    for turn, script in enumerate((first, commits("next.txt"), "git checkout -qb other; " + commits("last.txt"))):
+    agents.works(first)
+    assert git(folder, "log", "--format=%s") == "first"
+    git(folder, "-c", "core.fsmonitor=", "merge", "--quiet", "coterie/x")  # the user agrees
+    for turn, script in enumerate(("true", commits("next.txt"), "git checkout -qb other; " + commits("last.txt"))):
         agents.works(script)
         snapshots.save("x", f"a#{turn}", 1)
     for setting in ("diff.submodule=diff", "status.submoduleSummary=true", "diff.ignoreSubmodules=none"):

@@ -11,7 +11,7 @@ from typing import Any
 
 import another_user
 import pytest
-from checkouts import ConfinedAgents, commits
+from checkouts import IDENTITY, ConfinedAgents, commits
 from loop_projects import STATE, project, records, run
 from repositories import commit, git, put, repository, untouched
 from until import soon
@@ -738,6 +738,45 @@ def test_what_git_obeys_in_the_checkout_is_not_written(folder: Path, agents: Con
     assert git(folder, "status", "--porcelain") == ""
     assert git(folder, "ls-files").split() == sorted([*before.split(), "new.txt"])
     assert [path.exists() for path in paths.values()] == [is_there] * 3
+
+
+@pytest.mark.parametrize("adds", ["git add inner", "git add inner; git commit -qm linked; git rm -q --cached inner"])
+def test_a_repository_that_an_agent_made_does_not_come_into_the_users_index(
+    folder: Path, agents: ConfinedAgents, adds: str
+) -> None:
+    """Each git status of the user's would run what its settings name. Its commits are on a branch."""
+    made = f"git init -q inner; cd inner; {IDENTITY}git commit -qm inner --allow-empty; cd ..; "
+    [note] = agents.works(made + adds)
+    assert "git would obey the settings of inner" in note
+    assert ("coterie/x" in note) is ("commit" in adds)
+    assert git(folder, "ls-files").split() == ["a.txt", "b.txt"]
+    assert subjects(folder) == ["first"]
+
+
+def test_a_repository_inside_that_no_file_names_a_submodule_is_not_written(
+    folder: Path, agents: ConfinedAgents
+) -> None:
+    repository(folder / "inner")
+    git(commit(folder, "linked"), "rev-parse", ":inner")
+    agents.enter()
+    assert "Read-only" in agents.sh("git -C inner config core.fsmonitor false").stderr
+    assert agents.checkout.leave() == ()
+
+
+def test_while_another_attempt_works_no_new_submodule_is_checked_out(folder: Path, agents: ConfinedAgents) -> None:
+    """The other could make a repository there, when the user's index has it already."""
+    link = f"git update-index --add --cacheinfo 160000,{git(folder, 'rev-parse', 'HEAD')},inner; git commit -qm linked"
+    agents.enter()
+    agents.enter()
+    agents.does(link)
+    assert "inner" in agents.checkout.leave()[0]
+    assert subjects(folder) == ["first"]
+    assert agents.checkout.leave() == ()
+    assert subjects(folder) == ["linked", "first"]
+    agents.enter()
+    assert "Read-only" in agents.sh("git init -q inner").stderr
+    agents.checkout.leave()
+    agents.checkout.end()
 
 
 def test_a_submodule_does_not_become_another_repository(folder: Path, agents: ConfinedAgents) -> None:

@@ -4,6 +4,7 @@ What comes: the branch that is checked out, the index, new branches and tags, an
 private repository has, as `refs/coterie/RUN/lost/N`. No other ref of the user's changes. Each step can be repeated.
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -35,6 +36,7 @@ exec git rev-list --all --reflog --parents --ignore-missing --stdin
 _TAGS = "refs/tags/"
 _NO_NAME = re.compile("[A-Z_]+|[0-9a-f]{40,}|-.*", re.DOTALL)
 """Names that git reads as something other than a branch or a tag."""
+_NEW_LINK = re.compile(r":(?!160000)\d+ 160000 ")
 _SHOWN = 5
 
 
@@ -121,7 +123,8 @@ class CheckoutUpdate:
         refs = dict[str, str]()
         if target != began:
             is_taken = f"in yours, {_short(target.branch)} means something else"
-            if reason := is_taken if target.branch in refused else self._move(target):
+            reason = is_taken if target.branch in refused else self._entered(target, alone=alone)
+            if reason := reason or self._move(target):
                 notes.append(self._diverted(target, reason))
                 target = began
             elif target.branch:
@@ -170,6 +173,21 @@ class CheckoutUpdate:
         names = self._own.output("for-each-ref", "--format=delete %(refname)", f"{self._top}/in/")
         if names:
             self._own.output("update-ref", "--stdin", stdin=f"{names}\n")
+
+    def _entered(self, target: CheckoutState, *, alone: bool) -> str:
+        """Why *target* must not be checked out: git would enter repositories that agents made; empty if it may.
+
+        Args:
+            alone: Whether no attempt works there, which could still make one.
+        """
+        own, found = self._own, set[str]()
+        before = self._began.index or self._began.head or own.output("mktree")
+        for after in {target.index, target.head} - {""}:
+            fields = own.output("diff-tree", "-r", "-z", "--no-renames", "--raw", before, after).split("\0")
+            changes = zip(fields[1::2], fields[::2], strict=False)
+            found |= {name for name, raw in changes if _NEW_LINK.match(raw)}
+        names = [name for name in found if not alone or os.path.lexists(own.top / name / ".git")]
+        return f"git would obey the settings of {_listed(names)}, repositories that it made" if names else ""
 
     def _move(self, target: CheckoutState) -> str:
         """Let the user's checkout follow; returns why it does not. Commits that the branch loses are kept."""

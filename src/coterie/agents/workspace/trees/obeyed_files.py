@@ -61,8 +61,6 @@ def _included(own: Repository, entries: Iterable[tuple[str, str, str]]) -> list[
 
 def _submodules(own: Repository) -> tuple[list[Path], list[Path]]:
     """The `.git` of each submodule, by which git enters it, and the folders of those that are not initialised."""
-    if not os.path.lexists(own.top / ".gitmodules"):
-        return [], []
     listed = own.output("ls-files", "--stage", "-z").split("\0")
     modules = [own.top / line.partition("\t")[2] for line in listed if line.startswith(_GITLINK)]
     entered = [os.path.lexists(module / ".git") for module in modules]
