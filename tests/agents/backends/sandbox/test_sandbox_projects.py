@@ -3,6 +3,7 @@
 import os
 import pwd
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,23 @@ def test_git_works_in_a_clone(around: Neighbourhood, monkeypatch: pytest.MonkeyP
     )
 
     assert (done.returncode, done.stdout.split()) == (0, ["2"]), done.stdout + done.stderr
+
+
+MEMORY = Path("/dev/shm")
+
+
+@pytest.mark.skipif(not os.access(MEMORY, os.W_OK), reason="no /dev/shm")
+def test_a_project_in_memory_is_worked_on(around: Neighbourhood) -> None:
+    """Below `/dev`, where a sandbox sees other devices: what it may see is there, and only what it may write."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as top, tempfile.TemporaryDirectory(dir=MEMORY) as elsewhere:
+        inside = Neighbourhood(Path(top))
+
+        done = inside.sh("set -e\ngit log --oneline\ncat file\necho new > new\n")
+        assert (done.returncode, done.stdout.splitlines()[1:]) == (0, ["x"]), done.stderr
+        assert (inside.tree / "new").read_text() == "new\n"
+
+        inside.tried(f"cat '{inside.run}/secret'")
+        inside.tried(f"echo evil > '{inside.home}/.profile'")
+        inside.tried(f"echo evil > '{inside.project}/file'")
+        inside.sh(f"mkdir -p '{elsewhere}'; echo evil > '{elsewhere}/evil'")
+        assert os.listdir(elsewhere) == []

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from coterie.agents.backends.sandbox.policy import CONFINED, SESSION, Access, SandboxPolicy
+from coterie.agents.backends.sandbox.policy import CONFINED, MEMORY, SESSION, Access, SandboxPolicy
 
 NAME = "bwrap"
 PROTECTS = True
@@ -36,10 +36,12 @@ def command(policy: SandboxPolicy, argv: Sequence[str], cwd: Path) -> list[str]:
     if not policy.network:
         words.append("--unshare-net")
     words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *_kernel_files()]
+    for top in sorted(policy.in_memory(cwd.absolute())):
+        words += ["--ro-bind", top, top]  # `/dev` is a new one, with no files in memory
     hidden: list[str] = []
     for path, access in sorted(policy.access.items(), key=lambda rule: len(rule[0].parts)):
         name = os.fspath(path)
-        if name == "/" or (name + "/").startswith(_KERNEL):
+        if name == "/" or ((name + "/").startswith(_KERNEL) and MEMORY not in path.parents):
             continue
         match access:
             case Access.WRITE:  # always a mount, so that it cannot be moved together with protected files in it

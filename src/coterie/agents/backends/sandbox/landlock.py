@@ -14,12 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from coterie.agents.backends.sandbox import launcher
-from coterie.agents.backends.sandbox.policy import CONFINED, SESSION, Access, SandboxPolicy
+from coterie.agents.backends.sandbox.policy import CONFINED, MEMORY, SESSION, Access, SandboxPolicy
 from coterie.team.options.secret_files import SOCKETS
 
 NAME = "landlock"
 PROTECTS = False
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
 _SERVICES = (
     *("/run/user/{uid}", "/run/docker.sock", "/run/podman", "/run/containerd", "/run/dbus", "/tmp/.X11-unix"),
     "/var/run/docker.sock",
@@ -80,7 +80,8 @@ def command(policy: SandboxPolicy, argv: Sequence[str], cwd: Path) -> list[str]:
     """Wrap *argv* in a command that runs it under *policy* when started in *cwd*."""
     rules = {os.fspath(path): access.value for path, access in policy.access.items()}
     rules |= dict.fromkeys(map(os.fspath, policy.private.values()), launcher.WRITE)
-    rules |= {os.path.realpath(f"/dev/{name}"): launcher.WRITE for name in _DEVICES}
+    devices = [*_DEVICES, *([] if policy.in_memory(cwd.absolute()) else [MEMORY.name])]  # a grant covers all below
+    rules |= {os.path.realpath(f"/dev/{name}"): launcher.WRITE for name in devices}
     values = {"TMPDIR": str(policy.temporary), **CONFINED, **policy.caches}
     values |= {variable: _assembled(policy, own) for variable, own in policy.moved.items()}
     settings = json.dumps({"rules": rules, "set": values, "unset": ["TMP", "TEMP", *SESSION]})

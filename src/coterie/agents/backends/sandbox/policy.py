@@ -59,6 +59,10 @@ CONFINED = {"IS_SANDBOX": "1"} if os.geteuid() == 0 else {}
 """Variables to set: as root, Claude Code refuses to work without permission requests, except in a sandbox."""
 
 
+MEMORY = Path("/dev/shm")
+"""The folder of files in memory."""
+
+
 class Access(Enum):
     """What a process may do with a path and everything below it."""
 
@@ -114,6 +118,10 @@ class SandboxPolicy(NamedTuple):
         while path not in self.access:
             path = path.parent
         return path
+
+    def in_memory(self, *others: Path) -> set[str]:
+        """The folders of files in memory, which are no devices, that hold its paths or *others*."""
+        return {f"{MEMORY}/{path.parts[3]}" for path in (*self.access, *others) if MEMORY in path.parents}
 
     def below(self, path: Path) -> list[tuple[Path, Access]]:
         """The paths below *path* with a different access, from the top down."""
