@@ -1,6 +1,8 @@
 """The stream of a run over everything that a journal of several runs can hold: called off, reopened, read in steps."""
 
 import asyncio
+import tracemalloc
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,16 @@ from coterie.agents.backends.base import Answer, Failure
 from coterie.execution.runs import control, launch
 from coterie.execution.runs.repository import Runs
 from coterie.execution.runs.run_stream import RunStream
+from coterie.history.journal.jsonl import JsonlStore
 from coterie.history.journal.memory import MemoryStore
-from coterie.history.journal.records import RunFinished, RunReopened, RunStarted, TurnCancelled, TurnStarted
+from coterie.history.journal.records import (
+    RunFinished,
+    RunReopened,
+    RunStarted,
+    TurnCancelled,
+    TurnFinished,
+    TurnStarted,
+)
 from coterie.history.views.live import read_position
 
 BROKEN, DONE = Failure(kind="exit", reason="exit status 1"), Answer(text="done")
@@ -102,3 +112,25 @@ def test_a_child_run_that_is_called_off_is_read_to_its_end(tmp_path: Path) -> No
     for one in (stream, RunStream(runs, "r", after=read_position(stream.position, "r"))):
         assert [run for run, _ in read(one)] == ["r/team#1.1"]
         assert (read(one), one.position) == ([], "3")
+
+
+def test_a_reader_of_a_large_run_keeps_no_record(tmp_path: Path) -> None:
+    """What a run has recorded passes through, block by block; a caller that stops reading goes on where it was."""
+    store = JsonlStore(tmp_path)
+    owner = store.claim("r")
+    owner.append([RunStarted(seq=1, run="r", engine="flow")])
+    for n in range(1200):
+        owner.append([TurnFinished(seq=n + 2, turn=f"a#{n}", attempt=1, text=f"{n} " + "abcde" * 1000)])
+    owner.sync()
+    owner.give_up()
+    owner.lock.release()
+    size, stream = store.file("r").stat().st_size, RunStream(Runs(tmp_path), "r")
+    tracemalloc.start()
+    try:
+        first = [record.seq for _, record in islice(stream.records(), 100)]
+        rest = [record.seq for _, record in stream.records()]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert first + rest == list(range(1, 1202))
+    assert peak < size / 2, (peak, size)

@@ -453,11 +453,11 @@ async def test_each_follower_of_a_run_is_told_the_end_of_its_feed(
     lacks = [OSError(errno.EMFILE, "Too many open files")] * 3
     read, reading = JournalNews.read, threading.Lock()
 
-    def news(self: JournalNews) -> list[Record]:
+    def news(self: JournalNews) -> Iterator[Record]:
         with reading:
             if is_open and lacks:
                 raise lacks.pop()
-            return read(self)
+            return iter(list(read(self)))
 
     monkeypatch.setattr(JournalNews, "read", news)
     is_open = False

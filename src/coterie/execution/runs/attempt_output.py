@@ -64,12 +64,13 @@ class StreamReader:
             for record in runs.read(above):
                 self._attention.apply(above, record)
 
-    def read(self) -> list[Heard]:
+    def read(self) -> Iterator[Heard]:
         """Read new events, those of each attempt in order.
 
         An attempt that is over yields no more events.
         """
-        return [heard for one in self._stream.read() for heard in self._heard(one)]
+        for one in self._stream.read():
+            yield from self._heard(one)
 
     async def follow(self) -> AsyncIterator[Heard]:
         """Yield all existing and further events, until the run has no owner."""

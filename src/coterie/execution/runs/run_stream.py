@@ -5,7 +5,6 @@ What has ended is in no position: the end of an attempt comes after everything t
 """
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import suppress
 
@@ -167,15 +166,20 @@ class _Journal:
 
     def __init__(self, runs: Runs, run: str, passed: int, *, is_again: bool = False, is_top: bool = False) -> None:
         self.run, self._passed, self._is_past, self._is_top = run, passed, is_again and not passed, is_top
-        self._news, self._left = JournalNews(runs, run), deque[r.Record]()
+        self._news = JournalNews(runs, run)
+        self._left: r.Record | None = None
         self.open: dict[str, _Attempt] = {}
         self.reopened, self.has_ended = 0, False
 
     def next(self) -> Iterator[r.Record]:
         """Read the next records, up to one that reopens the run for a record that the run above has yet to read."""
-        self._left += self._news.read()
-        while self._left and (self.has(self._left[0]) or not self._waits(self._left[0])):
-            yield self._left.popleft()
+        news = self._news.read()
+        while (record := self._left or next(news, None)) is not None:
+            self._left = record
+            if not self.has(record) and self._waits(record):
+                return
+            self._left = None
+            yield record
 
     def _waits(self, record: r.Record) -> bool:
         return isinstance(record, r.RunReopened) and not self._is_top and record.above not in (0, self.reopened)
@@ -222,23 +226,32 @@ class JournalNews:
         path = runs.file(run)
         self._file = Reading(path) if runs.is_here and path.exists() else None
         self._last = 0
+        self._going: Iterator[r.Record] | None = None
 
-    def read(self) -> list[r.Record]:
-        """Read the new records.
+    def read(self) -> Iterator[r.Record]:
+        """Read the new records, with those that the last call was not asked for.
 
         Raises:
             NoSuchRun: If the run was removed, even if another one has its id by now.
             JournalUnreadable: If a line other than a torn last one cannot be read.
         """
-        if self._file is not None:
-            try:
-                self._file.go_on()
-            except FileNotFoundError:
-                raise NoSuchRun(self._run) from None
-            found, self._file.records = self._file.records, []
-            if found and found[0].seq <= self._last:
-                raise NoSuchRun(self._run)
-        else:
-            found = list(self._runs.read(self._run, self._last + 1))
-        self._last = found[-1].seq if found else self._last
-        return found
+        self._going = self._going or self._new()
+        try:
+            for record in self._going:
+                if record.seq <= self._last:
+                    raise NoSuchRun(self._run)
+                self._last = record.seq
+                yield record
+        except Exception:
+            self._going = None
+            raise
+        self._going = None
+
+    def _new(self) -> Iterator[r.Record]:
+        if self._file is None:
+            yield from self._runs.read(self._run, self._last + 1)
+            return
+        try:
+            yield from self._file.news()
+        except FileNotFoundError:
+            raise NoSuchRun(self._run) from None

@@ -7,6 +7,7 @@ claimed. Damage anywhere else is an error.
 
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 try:
@@ -37,7 +38,14 @@ class Reading:
         self.decoder = Decoder(str(self.path))
 
     def go_on(self) -> None:
-        """Read the new lines of the journal.
+        """Read the new lines of the journal, and keep their records.
+
+        Raises: As `news` does.
+        """
+        self.records += self.news()
+
+    def news(self) -> Iterator[Record]:
+        """Read the new lines of the journal block by block.
 
         Raises:
             JournalUnreadable: If a line other than a torn last one cannot be read.
@@ -48,7 +56,7 @@ class Reading:
                 self._begin((found.st_dev, found.st_ino))
             if found.st_size > self.decoder.end:
                 file.seek(self.decoder.end)
-                self.records += self.decoder.read(file)
+                yield from self.decoder.read(file)
 
 
 def set_aside(journal: int, folder: Path, end: int) -> JournalRepaired | None:

@@ -319,7 +319,7 @@ class OutputFeed(Feed):
         return event, self.end
 
     async def _read(self) -> list[bytes]:
-        heard = await asyncio.to_thread(self._reader.read)
+        heard = await asyncio.to_thread(lambda: list(self._reader.read()))
         self._count += len(heard)
         return [msgspec.json.encode({"attempt": one.attempt, "event": one.event}) for one in heard]
 
