@@ -1,10 +1,12 @@
 """Code of users in a run: what it raises is its own failure, and it can always be ended."""
 
 import asyncio
+import contextvars
 import os
 import signal
 import subprocess
 import sys
+import types
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -237,6 +239,22 @@ def test_a_second_cancellation_abandons_at_once() -> None:
         return clock.now() - began
 
     assert clock.run(main()) == 0.5
+
+
+def test_a_caller_that_is_dropped_with_its_loop_ends_silently() -> None:
+    """Python closes it wherever its memory is freed."""
+
+    @types.coroutine
+    def waits() -> Any:
+        yield
+
+    async def calls() -> None:
+        with calls_for(Left()):
+            await waits()
+
+    dropped = calls()
+    contextvars.copy_context().run(dropped.send, None)
+    dropped.close()
 
 
 def test_what_was_abandoned_does_not_keep_its_process(tmp_path: Path) -> None:

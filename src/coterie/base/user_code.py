@@ -4,7 +4,7 @@ asyncio is imported late: engines, which run code of users too, do without it.
 """
 
 from collections.abc import Awaitable, Coroutine, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import coroutine
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -128,7 +128,8 @@ def calls_for(caller: Caller) -> Iterator[None]:
     try:
         yield
     finally:
-        _CALLER.reset(token)
+        with suppress(ValueError):  # a task that is dropped with its loop is closed in another context
+            _CALLER.reset(token)
 
 
 async def _awaited(work: Awaitable[T]) -> T:
