@@ -257,6 +257,28 @@ def test_a_caller_that_is_dropped_with_its_loop_ends_silently() -> None:
     dropped.close()
 
 
+def test_a_call_that_is_dropped_with_its_loop_closes_its_code() -> None:
+    """Nothing can be cancelled any more."""
+    loop, closed, calls = asyncio.new_event_loop(), list[str](), list[Any]()
+
+    async def works() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            closed.append("closed")
+
+    async def main() -> None:
+        call = EndableCall(works()).__await__()
+        calls.append(call)
+        call.send(None)
+        await asyncio.sleep(0)
+
+    loop.run_until_complete(main())
+    loop.close()
+    calls.pop().close()
+    assert closed == ["closed"]
+
+
 def test_what_was_abandoned_does_not_keep_its_process(tmp_path: Path) -> None:
     """Neither the end of the event loop waits for it, nor that of the process; nothing is said of it."""
     script = tmp_path / "script.py"

@@ -181,7 +181,8 @@ class EndableCall(Generic[T]):
         self._is_left = True
         close(self._work)
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # it is known, and its caller says so
-        task.cancel()
+        if not task.get_loop().is_closed():
+            task.cancel()
 
     async def _outcome(self) -> tuple[T | None, BaseException | None]:
         """The answer, or the error; a task could not hold every error."""
