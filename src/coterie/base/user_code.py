@@ -29,10 +29,10 @@ def is_interrupt(error: BaseException) -> bool:
 
     A `KeyboardInterrupt` that code raises itself is not.
     """
-    import signal
-
     if type(error) is not KeyboardInterrupt:
         return isinstance(error, KeyboardInterrupt)
+    import signal  # which cannot be imported once Python ends
+
     where = error.__traceback__
     while where is not None and where.tb_next is not None:
         where = where.tb_next
