@@ -4,13 +4,13 @@ import json
 import os
 import pty
 import re
-import resource
 import shutil
 import signal
 from pathlib import Path
 
 import pytest
 from command_line import Place, Said, make
+from limited import small_files
 from until import until
 
 from coterie.execution.runs.repository import Runs
@@ -106,11 +106,7 @@ def test_whatever_an_agent_prints_the_run_goes_on_and_is_replayed(place: Place, 
 @pytest.mark.parametrize("size", [3000, *(pytest.param(size, marks=pytest.mark.slow) for size in (1000, 4500))])
 def test_a_full_disk_stops_the_run_and_resume_goes_on(place: Place, size: int) -> None:
     """It ends as a stopped run does, and says which file and what to do; what was on disk counts."""
-
-    def small() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-    process = place.start("run", "loop.at", "z" * 900, preexec_fn=small)
+    process = place.start("run", "loop.at", "z" * 900, **small_files(size))
     out, err = process.communicate(timeout=ENOUGH)
     assert "File too large" in err, err  # of the journal, or of a file of an attempt
 
@@ -129,9 +125,9 @@ def test_a_full_disk_stops_the_run_and_resume_goes_on(place: Place, size: int) -
 
 def test_a_stream_that_does_not_fit_stops_the_run(place: Place) -> None:
     """What a chatty agent says is not lost in silence: the run stops with the file's name, and can be resumed."""
-    team(place, '["head", "-c", "100000", "/dev/zero"]')
-    small = 50_000
-    process = place.start("run", "one.at", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (small, small)))
+    first = "touch again; head -c 100000 /dev/zero; exec sleep 600"  # its answer would not fit into the journal
+    team(place, json.dumps(["sh", "-c", f"test -e again && exec head -c 100000 /dev/zero; {first}"]))
+    process = place.start("run", "one.at", **small_files(50_000))
     out, err = process.communicate(timeout=ENOUGH)
 
     assert process.returncode == 3
