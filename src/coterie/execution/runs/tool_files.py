@@ -8,7 +8,7 @@ from pathlib import Path
 from coterie.agents.workspace.trees import worktree
 from coterie.agents.workspace.trees.git import find
 from coterie.agents.workspace.trees.worktree import WorkTree
-from coterie.base import agent_writes
+from coterie.base import agent_writes, files
 from coterie.errors import CoterieError
 from coterie.execution.runs.repository import Runs
 from coterie.history.journal.rules import root_of
@@ -33,7 +33,7 @@ def changed_tool_files(state_dir: Path, run: str, tree: WorkTree | None, cwd: Pa
         place = Path(tree.path) if tree is not None else cwd
         repository = find(place)
         tops = {place.resolve(), *([repository.top.resolve()] if repository is not None else [])}
-        own = os.path.join(runs.folder(root).resolve(), "")
+        own = os.path.join(files.real_path(runs.folder(root)), "")
         for top in tops:
             written = ((path, agent_writes.writer_of(path)) for path in _existing(top))
             found |= {path.relative_to(top).as_posix() for path, who in written if who.startswith(own)}

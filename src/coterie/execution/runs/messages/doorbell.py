@@ -147,5 +147,5 @@ def _clear_dead(folder: Path) -> None:
 
 def socket_path(folder: Path) -> Path:
     """A path for the doorbell of the run in *folder*, in the runtime folder, short enough to bind."""
-    name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16] + ".sock"
+    name = hashlib.sha256(os.fsencode(files.real_path(folder))).hexdigest()[:16] + ".sock"
     return (files.runtime_folder() or folder) / name

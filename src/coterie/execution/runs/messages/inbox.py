@@ -48,7 +48,7 @@ _OPEN: dict[str, asyncio.AbstractEventLoop] = {}
 def is_open_here(folder: Path) -> bool:
     """Whether the run in *folder* is driven by the event loop that the caller blocks."""
     try:
-        return _OPEN.get(str(folder.resolve())) is asyncio.get_running_loop()
+        return _OPEN.get(files.real_path(folder)) is asyncio.get_running_loop()
     except RuntimeError:  # the caller blocks none
         return False
 
@@ -81,14 +81,14 @@ class Inbox:
         """Open the doorbell, take the waiting messages, and check for more from now on."""
         with suppress(OSError):  # then checks find the messages
             files.make_folder(self._folder / "inbox")
-        _OPEN[str(self._folder.resolve())] = asyncio.get_running_loop()
+        _OPEN[files.real_path(self._folder)] = asyncio.get_running_loop()
         await self._bell.open()
         await self._look()
         self._looking = asyncio.create_task(self._keep_looking())
 
     async def close(self) -> None:
         """Stop the checks and close the doorbell. Idempotent."""
-        _OPEN.pop(str(self._folder.resolve()), None)
+        _OPEN.pop(files.real_path(self._folder), None)
         for task in [*self._taken.values(), *([self._looking] if self._looking else [])]:
             task.cancel()
         self._bell.close()
