@@ -99,6 +99,7 @@ WHY = {
     "coterie.history.journal.rules": "checks that records follow each other without a gap",
     "coterie.history.journal.runs": "reads the journal of the resumed run, and the plan in it",
     "coterie.history.journal.syncer": "syncs in a thread, so that other runs go on",
+    "coterie.history.journal.texts": "holds the long texts of the records that are read",
     "coterie.history.journal.writer": "orders records and groups them into commits",
     "coterie.team.planning.coordination": "decodes the part of the plan that its kind defines",
     "coterie.team.planning.plan": "decodes the recorded plan",

@@ -129,7 +129,6 @@ class RunTree:
             live.send(*(Check(turn=turn) for turn, held in core.gated.items() if held.next == MERGE))
         if not core.called_off:
             self.take(live, core.pump(self._clock.now(), _no_room if self.closing else self.ledger.admits))
-            self.changed(live)
         elif live.ending and core.finished is None:
             self._end(live)
 
@@ -143,7 +142,8 @@ class RunTree:
                 continue
             if type(effect) is Start and live.kind.project.changes and not effect.resumed:
                 self.ports.files.keep_question(live.core.ref(effect.ask.turn), effect.prompt)
-            live.send(effect)
+            live.outbox.append(effect)
+        self.changed(live)
 
     def _gathered(self, live: DrivenRun, asked: Gather, used: dict[str, str | None]) -> None:
         used = self.secrets.hide_in(used) if self.secrets.values else used
@@ -152,8 +152,9 @@ class RunTree:
 
     def pump_queued(self) -> None:
         """Pump the runs with a queued start, the first ones first, since there may be room for it now."""
-        self._sort()
-        while (live := self._next_queued()) is not None:
+        if self._changed:
+            self._sort()
+        while self._queued and (live := self._next_queued()) is not None:
             self.pump(live)
 
     def _next_queued(self) -> DrivenRun | None:
@@ -177,10 +178,11 @@ class RunTree:
 
     def waiting(self) -> list[DrivenRun]:
         """The runs with something to write, to perform or to show, in the order in which they were opened."""
-        self._sort()
+        if self._changed:
+            self._sort()
         found = [live for live in self._waiting if live.waits and self.runs.get(live.run) is live]
         self._waiting = dict.fromkeys(found)
-        return sorted(found, key=attrgetter("number"))
+        return sorted(found, key=attrgetter("number")) if len(found) > 1 else found
 
     def show(self, live: DrivenRun) -> None:
         """Show the records that have become durable to the observers."""
@@ -227,7 +229,8 @@ class Ledger:
     @property
     def busy(self) -> int:
         """How many running turns take a slot."""
-        self._count()
+        if self.changed:
+            self._count()
         return self._busy
 
     @property
