@@ -14,6 +14,7 @@ from command_line import Place, make
 
 from coterie.execution.runs.attention import open_in
 from coterie.execution.runs.repository import Runs
+from coterie.history.journal.records import TurnFinished
 from coterie.interfaces.ui.actions import (
     ActionResult,
     AnswerAction,
@@ -147,3 +148,18 @@ def test_a_fork_with_an_input_that_no_function_reads_is_refused(tmp_path: Path) 
     assert forked_with("weight").run in Runs(tmp_path / ".coterie").list()
     agents.write_text(agents.read_text().replace("weight", "wieght"))
     assert forked_with("wieght").status == "accepted"
+
+
+def test_a_fork_takes_texts_that_no_command_line_holds(played: Place, tmp_path: Path) -> None:
+    """An answer of a megabyte, with quotes and line breaks, arrives as it is."""
+    text = 'it\'s "long"\n' * 90_000
+    before = Runs(played.folder / ".coterie")
+    [run] = [one for one in before.list() if before.plan(one).name == "human"]
+    shutil.copytree(before.folder(run), tmp_path / "runs" / run, symlinks=True)
+    there = Runs(tmp_path)
+
+    forked = act(ServedRun(key=run, runs=there, run=run), ForkAction(outputs={"writer#1": text}, go=False), epoch=1)
+
+    assert forked.status == "accepted", forked.detail
+    answers = [one.text for one in there.read(forked.run) if isinstance(one, TurnFinished)]
+    assert answers == [text]

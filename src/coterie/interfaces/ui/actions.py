@@ -1,11 +1,13 @@
 """The actions of the page on runs; each can describe its effect and give the equivalent command."""
 
+import json
 import shlex
 import subprocess
 import sys
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
@@ -20,6 +22,8 @@ from coterie.history.journal.records import TurnStarted
 from coterie.history.journal.status import ENDS
 from coterie.interfaces.ui.places import ServedRun
 
+_FROM_INPUT = "import json, sys; from coterie.interfaces.cli.app import main; sys.exit(main(json.load(sys.stdin)))"
+"""A program that runs the command in its input: of any length, and its texts are in no list of processes."""
 BEGINS_WITHIN = 8.0
 """Seconds to wait for a new process to take over a run; after that its start counts as accepted."""
 _SAID = 2000
@@ -288,7 +292,13 @@ class ForkAction(PageAction, frozen=True, kw_only=True, tag="fork"):
     def perform(self, place: ServedRun) -> Verdict:
         """Create the run as its command does, in its project, and start a process that drives it if wanted."""
         words = msgspec.structs.replace(self, go=False).words(place)
-        done = subprocess.run(stdin=subprocess.DEVNULL, capture_output=True, text=True, **_process(place, words))
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", _FROM_INPUT],
+            input=json.dumps(_command(place, words)),
+            capture_output=True,
+            text=True,
+            cwd=_project(place),
+        )
         said = done.stderr.strip()
         if done.returncode != 0:
             return Verdict(status=REFUSED, detail=said.removeprefix("coterie: "))
@@ -370,7 +380,12 @@ def start(place: ServedRun, words: list[str]) -> Verdict:
     files.write(log, b"")
     with files.open_private(log, "ab") as out:
         process = subprocess.Popen(
-            stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, **_process(place, words)
+            [sys.executable, "-P", "-m", "coterie", *_command(place, words)],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            cwd=_project(place),
+            start_new_session=True,
         )
     _processes.append(process)
     until = time.monotonic() + BEGINS_WITHIN
@@ -386,9 +401,13 @@ def start(place: ServedRun, words: list[str]) -> Verdict:
     return Verdict(status="accepted", detail=f"process {process.pid} was started; it prints to {log}")
 
 
-def _process(place: ServedRun, words: list[str]) -> dict[str, Any]:
-    """The arguments and the folder of a process that runs `coterie` with *words* in the project of *place*."""
-    project = index.project_of(place.runs.root)
+def _command(place: ServedRun, words: list[str]) -> list[str]:
+    """The *words* of a command, and where its runs are."""
     state_dir = ["--state-dir", str(place.runs.root.resolve())] if place.runs.is_here else shlex.split(place.option)
-    arguments = [sys.executable, "-P", "-m", "coterie", *words, *state_dir]
-    return {"args": arguments, "cwd": project if project.is_dir() else None}
+    return [*words, *state_dir]
+
+
+def _project(place: ServedRun) -> Path | None:
+    """The folder of the project of *place*, if it is there."""
+    project = index.project_of(place.runs.root)
+    return project if project.is_dir() else None
