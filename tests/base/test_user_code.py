@@ -219,6 +219,59 @@ def test_in_time_it_gives_its_answer(make: Callable[[], Awaitable[Any]]) -> None
     assert (found, abandoned, left) == ("late" if make is clings_once else "answer", False, 0)
 
 
+def test_what_waits_for_nothing_costs_no_turn_of_the_event_loop() -> None:
+    """Its first step is made at once, in its own task and context, which its caller does not see."""
+    mine: contextvars.ContextVar[str] = contextvars.ContextVar("mine", default="caller")
+    turned = []
+
+    async def code(how: str) -> tuple[object, str]:
+        mine.set("code")
+        if how == "waits":
+            await asyncio.sleep(0)
+        if how == "fails":
+            raise ValueError("no")
+        return asyncio.current_task(), mine.get()
+
+    async def main() -> None:
+        caller = asyncio.current_task()
+        for how in ("answers", "fails", "waits"):
+            turned.clear()
+            asyncio.get_running_loop().call_soon(turned.append, how)
+            try:
+                task, found = await EndableCall(code(how))
+                assert found == "code"
+                assert task not in (None, caller)
+            except ValueError:
+                assert how == "fails"
+            assert bool(turned) == (how == "waits")
+            assert (mine.get(), asyncio.current_task()) == ("caller", caller)
+        assert asyncio.all_tasks() == {caller}
+
+    asyncio.run(main())
+
+
+@bundle("first", [True, False])
+def test_code_that_cancels_its_own_task_has_failed(first: bool) -> None:
+    """In its first step, before which its task has not begun, and in a later one; its caller is not cancelled."""
+
+    async def code() -> None:
+        if not first:
+            await asyncio.sleep(0)
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match="it cancelled its own task"):
+            await EndableCall(code())
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+
+    asyncio.run(main())
+
+
 def test_a_second_cancellation_abandons_at_once() -> None:
     """Whoever asks twice does not wait."""
     clock = VirtualClock()
