@@ -149,6 +149,7 @@ def test_functions_in_a_loop_at_a_node_get_the_values_of_the_runs_above(
         '[[role]]\nid = "worker"\nemits = ["done"]\nprompt = "Work."\ntopology = "inner.at"\n'
         '[handoff]\n"loop.start" = ["worker"]\n'
     )
+    (tmp_path / "autoloops.toml").write_text("review.enabled = false\n")
     (tmp_path / "inner.at").write_text(coterie.to_at(after(function)))
     first, loop = agent(values.classify), agent("loop", tmp_path, prompt="Diagnose it.")
     outcome = played(flow("f", [first, loop], [first >> loop]), {"prompt": "it crashes", "topic": "tea"})
