@@ -250,7 +250,7 @@ def conflicts(tree: WorkTree) -> list[str]:
     Raises:
         GitFailed: If git cannot.
     """
-    words = ("git", "ls-files", "--unmerged", "-z")
+    words = ("git", "-c", "core.fsmonitor=false", "ls-files", "--unmerged", "-z")
     if not folder_of(tree).exists() or (own := repository_of(tree)) is None:
         return []
     found = confined(own, folder_of(tree), words)
