@@ -12,6 +12,7 @@ import pytest
 from asking_team import make_asking
 from command_line import Place
 from page_browser import ServedPage, chromium
+from page_keys import press_together
 
 from coterie.execution.runs.repository import Runs
 from coterie.history.journal import records as r
@@ -99,8 +100,7 @@ def test_the_command_line_answers_what_the_page_asks(served: ServedPage, place: 
 
     page.locator(".row", has_text="broken").click()
     page.locator("[data-node=broken].fail").wait_for()
-    page.keyboard.press("g")
-    page.keyboard.press("r")
+    press_together(page, "g", "r")
     place.call("resume", failed, "--retry", status=1)
     page.locator("[data-row]", has_text="an operator reopened the run").wait_for()
 

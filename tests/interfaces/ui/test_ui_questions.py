@@ -14,6 +14,7 @@ import preforked
 import pytest
 from cluster_stage import Server, serving
 from page_browser import ServedPage, chromium
+from page_keys import press_together
 from repositories import commit, repository
 from until import until
 
@@ -201,8 +202,7 @@ def test_a_run_at_work_shows_what_failed_in_it_first_and_then_that_its_process_i
     process.kill()
     process.wait()
     page.locator("h1 + .state", has_text="cut off").wait_for()
-    page.keyboard.press("g")
-    page.keyboard.press("h")
+    press_together(page, "g", "h")
     page.locator(".row", has_text="the process that drove it is gone").wait_for()
 
 
@@ -239,8 +239,7 @@ def ended(page: Any, case: Case, folder: Path) -> None:
     page.locator(".failure pre", has_text="it broke here").wait_for()
     assert "two is at work" in page.locator(".failure").inner_text()
     assert "exit status 1" in page.locator(".failure").inner_text()
-    page.keyboard.press("g")
-    page.keyboard.press("h")
+    press_together(page, "g", "h")
     page.locator(".row .state.fail").wait_for()
     assert "it broke here" in page.locator(".row").inner_text()
     page.locator(".row").click()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from command_line import Place, make
 from page_browser import ServedPage, chromium
+from page_keys import press_together
 from page_spender import BIG, spend
 from page_tools import tool
 
@@ -135,8 +136,7 @@ def test_one_selection_is_shared_by_all_views_and_reached_by_keys(
     page = serve(runs.place.folder).page(f"runs/{runs.ids['nested']}")
     page.locator("[data-node=inner]").wait_for()
 
-    page.keyboard.press("g")
-    page.keyboard.press("e")
+    press_together(page, "g", "e")
     page.locator("[role=treeitem]").first.wait_for()
     rows = page.locator("[role=treeitem]")
     assert [row.get_attribute("data-turn") for row in rows.all()] == [
@@ -161,16 +161,14 @@ def test_one_selection_is_shared_by_all_views_and_reached_by_keys(
     page.locator("[role=treeitem][aria-expanded=false]").wait_for()
     assert rows.count() == 5
 
-    page.keyboard.press("g")
-    page.keyboard.press("t")
+    press_together(page, "g", "t")
     page.locator(".lane.chosen", has_text="inner/reviewer").wait_for()
     assert page.locator(".piece.chosen").get_attribute("data-turn") == "inner#1.1/reviewer#1"
     page.locator(".lane.chosen").focus()
     page.keyboard.press("ArrowRight")
     page.locator(".piece.chosen[data-turn='inner#1.1/reviewer#2']").wait_for()
 
-    page.keyboard.press("g")
-    page.keyboard.press("r")
+    press_together(page, "g", "r")
     page.get_by_label("only inner#1.1/reviewer#2").check()
     page.locator(".records [role=status]", has_text=re.compile("^3 records$")).wait_for()
     shown = page.locator(".records .line").all_inner_texts()
@@ -181,8 +179,7 @@ def test_one_selection_is_shared_by_all_views_and_reached_by_keys(
     page.keyboard.press("r")
     page.locator("[data-raw]").wait_for(state="detached")
 
-    page.keyboard.press("g")
-    page.keyboard.press("p")
+    press_together(page, "g", "p")
     page.locator("[data-node=inner].chosen").wait_for()
     page.locator(".nest").focus()
     page.keyboard.press("Enter")
@@ -322,13 +319,11 @@ def test_a_supervised_system_is_its_tree_with_crashes(serve: Callable[..., Serve
         "idle",
         "bad",
     ]
-    page.keyboard.press("g")
-    page.keyboard.press("e")
+    press_together(page, "g", "e")
     page.locator("[role=treeitem]", has_text="bad").get_by_text("restarted 1×").wait_for()
     process.send_signal(signal.SIGINT)
     process.wait(60)
-    page.keyboard.press("g")
-    page.keyboard.press("p")
+    press_together(page, "g", "p")
     page.locator(".system [role=status]", has_text="The system has stopped").wait_for()
 
 
@@ -379,8 +374,7 @@ def test_many_turns_are_windowed_in_tree_records_and_timeline(runs: Shown, serve
     page = served.page(f"runs/{BIG}/tree")
     records = str(len(list(Runs(runs.place.folder / ".coterie").read(BIG))))
     for view, last in (("e", "601"), ("r", records)):
-        page.keyboard.press("g")
-        page.keyboard.press(view)
+        press_together(page, "g", view)
         page.locator(f".line[aria-setsize='{last}']").first.wait_for()
         assert page.locator(".line").count() < 90
         page.locator(".line").first.focus()
@@ -388,8 +382,7 @@ def test_many_turns_are_windowed_in_tree_records_and_timeline(runs: Shown, serve
         page.locator(f".line[aria-posinset='{last}']:focus").wait_for()
         page.keyboard.press("k")
         page.locator(f".line[aria-posinset='{int(last) - 1}']:focus").wait_for()
-    page.keyboard.press("g")
-    page.keyboard.press("t")
+    press_together(page, "g", "t")
     page.locator(".lane .piece").first.wait_for()
     page.set_viewport_size({"width": 360, "height": 900})
     joined = page.locator(".lane .piece title", has_text="zoom in to see each")
@@ -436,11 +429,9 @@ def test_loops_and_patterns_have_all_views(
     """The lanes of a loop are its roles; the tree has its iterations."""
     page = serve(runs.place.folder).page(f"runs/{runs.ids[name]}/timeline")
     page.locator(".lane", has_text=lanes).locator(".piece.done").first.wait_for()
-    page.keyboard.press("g")
-    page.keyboard.press("e")
+    press_together(page, "g", "e")
     page.locator("[role=treeitem]", has_text=rows).locator(".state.done").wait_for()
-    page.keyboard.press("g")
-    page.keyboard.press("c")
+    press_together(page, "g", "c")
     page.locator("section[aria-label='By turn'] .line", has_text=rows).wait_for()
 
 
