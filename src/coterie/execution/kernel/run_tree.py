@@ -217,7 +217,7 @@ class Ledger:
         self.costs: dict[str, float] = {}
         self.changed: dict[DrivenRun, None] = {}
         self._busy = self._turns = self._overspent = 0
-        self._counts: dict[DrivenRun, tuple[int, int, bool]] = {}
+        self._counts: dict[DrivenRun, tuple[int, int, int]] = {}
         """What each run counts for in these three sums."""
         self._settled_by: dict[DrivenRun, float] = {}
         self._pending_by: dict[DrivenRun, float] = {}
@@ -254,22 +254,14 @@ class Ledger:
     def _count(self) -> None:
         """Count anew what has changed."""
         for live in self.changed:
-            busy, turns, overspent = self._counts.pop(live, (0, 0, False))
-            self._busy, self._turns, self._overspent = (
-                self._busy - busy,
-                self._turns - turns,
-                self._overspent - overspent,
-            )
             core, is_driven = live.core, self._runs.get(live.run) is live
+            before, now = self._counts.pop(live, (0, 0, 0)), (0, 0, 0)
             if is_driven:
-                busy, overspent = core.busy, live.overspent
                 turns = len(core.reserved) + (0 if core.called_off else core.used.turns + core.taken)
-                self._counts[live] = busy, turns, overspent
-                self._busy, self._turns, self._overspent = (
-                    self._busy + busy,
-                    self._turns + turns,
-                    self._overspent + overspent,
-                )
+                now = self._counts[live] = core.busy, turns, int(live.overspent)
+            self._busy += now[0] - before[0]
+            self._turns += now[1] - before[1]
+            self._overspent += now[2] - before[2]
             if self.limits.max_cost is not None:
                 counts = is_driven and not core.called_off
                 self._settled_by[live], self._pending_by[live] = self._costs(live) if counts else (0.0, 0.0)

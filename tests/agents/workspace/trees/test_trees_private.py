@@ -148,6 +148,29 @@ def test_what_an_agent_configures_runs_neither_for_people_nor_for_the_owner(fold
     assert not ran.exists()
 
 
+def test_without_a_sandbox_the_owner_starts_no_program_of_the_agents_repository(
+    folder: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its monitor nor its hooks, whatever the owner reads or writes in it."""
+    monkeypatch.setattr("coterie.agents.backends.sandbox.choice.working", lambda: None)
+    tree, ran, spy = opened(folder, state), state / "ran", state / "spy"
+    put(state, "spy", f"#!/bin/sh\necho $0 >> {ran}\n")
+    spy.chmod(0o755)
+    hooks = private.folder_of(tree) / "hooks"
+    hooks.mkdir(exist_ok=True)
+    for hook in ("post-index-change", "reference-transaction"):
+        shutil.copy(spy, hooks / hook)
+    agent(tree, "config", "core.fsmonitor", str(spy))
+    tip = git(folder, "commit-tree", "-p", tree.branch, "-m", "owner", f"{tree.branch}^{{tree}}")
+    git(folder, "update-ref", f"refs/heads/{tree.branch}", tip.strip())
+    ran.unlink(missing_ok=True)
+
+    assert private.enter(tree).tip == tip.strip()
+    assert private.conflicts(tree) == []
+    assert private.fetch_back(tree).tip == tip.strip()
+    assert not ran.exists()
+
+
 # -- tricks -----------------------------------------------------------------------------------------------------------
 
 

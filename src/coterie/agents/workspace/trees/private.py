@@ -48,6 +48,7 @@ _COPIED = re.compile(
 _CLEAN = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_PARAMETERS": f"'core.fsmonitor=false' 'core.hooksPath={os.devnull}'",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "HOME": "/nonexistent",
@@ -250,7 +251,7 @@ def conflicts(tree: WorkTree) -> list[str]:
     Raises:
         GitFailed: If git cannot.
     """
-    words = ("git", "-c", "core.fsmonitor=false", "ls-files", "--unmerged", "-z")
+    words = ("git", "ls-files", "--unmerged", "-z")
     if not folder_of(tree).exists() or (own := repository_of(tree)) is None:
         return []
     found = confined(own, folder_of(tree), words)
