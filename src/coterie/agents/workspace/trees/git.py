@@ -199,6 +199,7 @@ def perform(
             process.wait()
         finally:
             timer.cancel()
+            timer.join()  # it may not kill a process whose number has been given again
             _signal_group(process, signal.SIGKILL)
             process.wait()
         if timer.passed:
