@@ -158,6 +158,23 @@ def test_runs_that_have_ended_are_read_once() -> None:
     assert {run for _, path in calls for run in runs().store.list() if f"/{run}/" in path} == {"asks"}
 
 
+@pytest.mark.parametrize("line", [0, 2])
+def test_a_journal_that_cannot_be_read_keeps_no_other_run_from_going_on(line: int) -> None:
+    """The run is listed with the reason, wherever its journal is damaged."""
+    one = agent(values.sees_prompt)
+    for id in ("damaged", "whole"):
+        asyncio.run(coterie.run(flow("ask", [boss := human("boss", "?"), one], [boss >> one]), "tea", id=id))
+        coterie.get(id).answer("boss#1", "yes")
+    lines = runs().file("damaged").read_bytes().splitlines(keepends=True)
+    lines[line] = lines[line].replace(b'"at":', b'"at":1')
+    runs().file("damaged").write_bytes(b"".join(lines))
+
+    [damaged, whole] = recovered()
+    assert (damaged.run, damaged.outcome, "is damaged" in damaged.why) == ("damaged", None, True), damaged
+    assert whole.outcome is not None
+    assert (whole.run, whole.outcome.status) == ("whole", "completed")
+
+
 def test_a_run_whose_module_is_gone_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not resumed, since every turn would fail; the reason names what cannot be imported."""
     Path("gone.py").write_text("def work(prompt: str) -> str:\n    return prompt\n")

@@ -2,13 +2,14 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from coterie.agents.actors.turns import missing
-from coterie.errors import CoterieError, RunIsFinished, RunIsOwned
+from coterie.errors import CoterieError, NoSuchRun, RunIsFinished, RunIsOwned
 from coterie.execution.runs import attention, index, launch
 from coterie.execution.runs.ended import EndedRuns
 from coterie.execution.runs.outcome import Outcome
@@ -52,7 +53,7 @@ async def recover(state_dir: str | Path = index.STATE_DIR, *, at_once: int = 8, 
 
     with EndedRuns() as ended:
         found = [entry.run for entry in _kept_in(runs.root) if ended.status(entry.folder).state not in ENDS]
-    due = [run for run in found if goes_on(runs, run)]
+    due = [run for run in found if _is_due(runs, run)]
     return tuple(filter(None, await asyncio.gather(*map(one, due))))
 
 
@@ -63,12 +64,19 @@ def _kept_in(state_dir: Path) -> list[index.Entry]:
     return [one for one in entries if index.home_of(Path(one.folder)) in homes]
 
 
+def _is_due(runs: Runs, run: str) -> bool:
+    """Whether *run* can go on, or cannot be read, which its own recovery says: others do not depend on it."""
+    with suppress(OSError, CoterieError):
+        return goes_on(runs, run)
+    return True
+
+
 def goes_on(runs: Runs, run: str) -> bool:
     """Whether *run* can go on: no process drives it, and neither a person nor a limit stopped it."""
     status = runs.store.status(run)
-    if status.state == "running" or status.state in ENDS or not runs.has_begun(run):
+    if status.state == "running" or status.state in ENDS or not (records := list(runs.read(run))):
         return False
-    last = next((one for one in reversed(list(runs.read(run))) if isinstance(one, r.RunStopped | r.RunOwned)), None)
+    last = next((one for one in reversed(records) if isinstance(one, r.RunStopped | r.RunOwned)), None)
     if not isinstance(last, r.RunStopped) or last.by == "process":
         return True
     if last.by:
@@ -90,7 +98,7 @@ async def _recovered(runs: Runs, run: str, how: dict[str, Any]) -> Recovery | No
         if absent := next(missing(runs.plan(run)), None):
             return Recovery(run=run, why=absent.message)
         return Recovery(run=run, outcome=await launch.resume(run, state_dir=runs.root, **how))
-    except (RunIsOwned, RunIsFinished):
+    except (RunIsOwned, RunIsFinished, NoSuchRun):
         return None  # another process was faster
-    except CoterieError as error:
+    except (OSError, CoterieError) as error:
         return Recovery(run=run, why=str(error))
