@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 pytest_plugins = ["cpu_seconds", "extras", "shares"]
 
 os.environ.pop("PYTEST_ADDOPTS", None)  # read by now, and not meant for what tests start
+os.environ["TERM"] = "xterm"  # on a dumb terminal nothing is drawn
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # every process that the tests start would compile everything anew
 sys.dont_write_bytecode = False
 sys.path[:] = [folder for folder in sys.path if folder not in ("", os.getcwd())]  # `python -m pytest` adds the folder

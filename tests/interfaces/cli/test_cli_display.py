@@ -69,6 +69,31 @@ def test_a_person_is_asked_only_where_there_is_one(
         assert (watch.parks, watch.human is not None) == (parks, asks)
 
 
+@pytest.mark.parametrize(("terminal", "draws"), [("xterm", True), ("dumb", False), ("", True)])
+def test_a_terminal_on_which_nothing_can_be_drawn_gets_lines(
+    terminal: str, draws: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shell of an editor shows what happens when it happens; a live tree would appear there at the end only."""
+    screen = Screen(True)
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(sys, "stdin", Screen(True))
+    monkeypatch.setenv("TERM", terminal)
+    with choose(None, False) as watch:
+        watch.observe("r1", RunStarted(at=1.0, run="r1", engine="flow", topology="team"))
+        watch.observe("r1", TurnStarted(at=1.0, turn="a#1", agent="a"))
+        assert screen.getvalue().endswith("a#1 started\n") is not draws
+        assert watch.human is not None
+
+
+def test_the_live_tree_leaves_the_cursor_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is killed, or ended by a second Ctrl-C, could not show it again."""
+    monkeypatch.setattr(sys, "stderr", screen := Screen(True))
+    with LiveTree(on_stderr=True) as tree:
+        tree.observe("r1", RunStarted(at=1.0, run="r1", engine="flow", topology="team"))
+    assert "▶ team" in screen.getvalue()
+    assert "\x1b[?25" not in screen.getvalue()
+
+
 def test_a_pipe_gets_lines_and_json_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     """Records that are not worth a line print none."""
     lines = Lines()

@@ -64,11 +64,19 @@ class _Activity:
         return f"{done}{last_line(self._deed or self._said)}"
 
 
+class _Screen(Console):
+    """A terminal whose cursor stays visible: a process that is killed could not show it again."""
+
+    def show_cursor(self, show: bool = True) -> bool:
+        """Do nothing."""
+        return False
+
+
 class LiveTree(Display):
     """Draws the tree until it is closed, on a separate thread, so that a busy run does not delay it."""
 
     def __init__(self, console: Console | None = None, clock: Clock | None = None, *, on_stderr: bool = False) -> None:
-        self._console = console or Console(highlight=False, stderr=on_stderr)
+        self._console = console or _Screen(highlight=False, stderr=on_stderr)
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._runs: dict[str, RunView] = {}

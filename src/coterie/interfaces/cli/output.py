@@ -56,10 +56,15 @@ def announce(line: str, *, on_stdout: bool = False) -> None:
     mark_shown()
 
 
+def draws(stream: TextIO | None) -> bool:
+    """Whether *stream* is a terminal that can replace what it shows, as in an editor's shell it cannot."""
+    return stream is not None and stream.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
+
+
 def rewrite(line: str) -> None:
-    """Replace the last line on standard error with *line* if it is a terminal."""
+    """Replace the last line on standard error with *line* if it is a terminal that can."""
     mark_shown()
-    if sys.stderr is not None and sys.stderr.isatty():
+    if draws(sys.stderr):
         sys.stderr.write(f"\r\x1b[K{printable(line)}")
         sys.stderr.flush()
 

@@ -12,7 +12,7 @@ from coterie.base.waits import mark_shown
 from coterie.history.journal.records import Record, RunReopened, TurnFailed
 from coterie.history.views.ending import EndFacts
 from coterie.interfaces.cli.display import Display, JsonLines, Lines
-from coterie.interfaces.cli.output import choose_log, complain, say
+from coterie.interfaces.cli.output import choose_log, complain, draws, say
 from coterie.interfaces.cli.text import runs as text
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Watch:
 def choose(
     park: bool | None, as_json: bool, where: str = "", *, as_result: bool = False, log_format: str = "text"
 ) -> Iterator[Watch]:
-    """Choose by the standard streams: a tree and questions on a terminal, lines into a pipe.
+    """Choose by the standard streams: a tree and questions on a terminal, lines into a pipe or where none is drawn.
 
     Progress goes to standard error, so that standard output holds the result of the run alone; with *as_result* it is
     the result and goes to standard output.
@@ -139,7 +139,7 @@ def choose(
         yield Watch(Display(), parks, at_terminal, where)
         return
     mark_shown()  # from here on the display says what happens
-    if shows:
+    if draws(stream):
         from coterie.interfaces.cli.live import LiveTree
 
         with LiveTree(on_stderr=not as_result) as tree:
