@@ -12,6 +12,11 @@ import sys
 def main() -> int:
     """Run the command line on `sys.argv` and return its exit status."""
     arguments = sys.argv[1:]
+    for stream in range(3):
+        try:
+            os.fstat(stream)
+        except OSError:  # closed by the caller: what is opened next gets its number, and what programs print into it
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if arguments == ["--version"]:
         from coterie.base.version import __version__
 

@@ -224,6 +224,16 @@ def test_a_command_without_standard_output_works(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_no_file_of_a_command_takes_the_place_of_a_closed_stream(tmp_path: Path) -> None:
+    """Else a program that it starts, or Python when it aborts, would print into a journal or a socket."""
+    opened = "print([os.fstat(n).st_rdev for n in range(3)], file=open('x', 'w'))"
+    opened = f"import os, coterie.__main__ as m\nm.main()\n{opened}"
+    line = 'exec "$0" -c "$1" --version <&- >&- 2>&-'
+    subprocess.run(["bash", "-c", line, sys.executable, opened], cwd=tmp_path, check=True, timeout=60)
+
+    assert (tmp_path / "x").read_text() == f"{[os.stat(os.devnull).st_rdev] * 3}\n"
+
+
 def test_a_character_that_cannot_be_shown_is_escaped(tmp_path: Path) -> None:
     """A terminal without Unicode gets an escape, not an error."""
     done = subprocess.run(
