@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, chdir, contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,11 @@ from screen import Screen
 
 from coterie.agents.workspace.trees import worktree
 from coterie.agents.workspace.trees.worktree import WorkTree
-from coterie.execution.runs import attention
+from coterie.execution.runs import attention, run_stream
 from coterie.execution.runs.attention import follow
 from coterie.execution.runs.repository import Runs, find
 from coterie.history.journal.base import Writer
+from coterie.history.journal.jsonl import JsonlStore
 from coterie.history.journal.records import (
     AttentionAsked,
     OperatorSaid,
@@ -32,6 +33,8 @@ from coterie.history.journal.records import (
     TreeMerged,
     TurnStarted,
 )
+from coterie.history.journal.status import RunStatus
+from coterie.interfaces.cli.app import main
 from coterie.team.formats.settings_locations import own_file
 
 DEEP = "/".join(["inner#1.1"] * 4)
@@ -355,6 +358,34 @@ def test_one_run_is_followed_until_no_process_drives_it(place: Place) -> None:
     said = place.look("attention", "last", "--watch").out
     assert said.count("question") == 1
     assert "boss#1 asks" in said
+
+
+@pytest.mark.parametrize("words", [("watch", "r"), ("logs", "r", "-f"), ("attention", "r", "--watch")])
+def test_what_only_prints_ends_when_its_reader_has_gone(
+    place: Place, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`coterie logs RUN -f | grep -m1 ready` ends with its reader, and not with the run."""
+    stalled = AttentionAsked(id="a#1!1", turn="a#1", attempt=1, kind="stall")
+    started = RunStarted(run="r", engine="flow", engine_version=1)
+    _write(
+        Runs(place.folder / ".coterie"), "r", started, RunOwned(epoch=1), TurnStarted(turn="a#1", agent="a"), stalled
+    )
+    left = 20
+
+    def is_owned(runs: Runs, run: str) -> bool:
+        nonlocal left
+        left -= 1
+        return left > 0
+
+    monkeypatch.setattr(Runs, "is_owned", is_owned)
+    monkeypatch.setattr(JsonlStore, "status", lambda store, run: RunStatus("running"))
+    for module in (attention, run_stream):
+        monkeypatch.setattr(module, "CHECK_EVERY", 0.001)
+    reader, pipe = os.pipe()
+    os.close(reader)
+    with open(pipe, "w") as output, chdir(place.folder), redirect_stdout(output):
+        assert main(words) == 0
+    assert left > 10
 
 
 def test_other_directories_are_looked_at_with_all(

@@ -4,7 +4,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Annotated
 
 from coterie.interfaces.cli.options import AsJson, HomeOptions, Wide
-from coterie.interfaces.cli.output import print_result, say, say_json, width
+from coterie.interfaces.cli.output import is_dropped, print_result, say, say_json, width
 from coterie.interfaces.cli.parameters import Arg, Opt
 from coterie.interfaces.cli.places import show_place
 
@@ -96,3 +96,5 @@ async def _watch(where: "Where", named: "tuple[Runs, str] | None", everywhere: b
                 say_json({"open": one.is_open, "attention": one.attention})
             else:
                 say(change(one))
+            if is_dropped():
+                return

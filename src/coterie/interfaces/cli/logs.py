@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from coterie.base.waits import waiting
 from coterie.interfaces.cli.options import AsJson, HomeOptions, Run
-from coterie.interfaces.cli.output import say, say_json
+from coterie.interfaces.cli.output import is_dropped, say, say_json
 from coterie.interfaces.cli.parameters import Arg, Opt
 
 if TYPE_CHECKING:
@@ -67,3 +67,5 @@ async def _follow(reader: "StreamReader", show: "Callable[[Heard], None]") -> No
     with waiting("an agent to print something"):
         async for one in reader.follow():
             show(one)
+            if is_dropped():
+                return

@@ -1,7 +1,7 @@
 """The output of a command: results go to standard output, everything else to standard error.
 
 A closed pipe (`coterie runs | head -1`), a full disk and a closed terminal do not make a command fail: further output
-is dropped. A full disk or a closed terminal is reported once.
+is dropped, and a command that only prints what comes ends. A full disk or a closed terminal is reported once.
 """
 
 import os
@@ -48,6 +48,14 @@ def report(diagnostics: "Iterable[Diagnostic]", text: str) -> None:
     """Print *diagnostics* of a file that contains *text* on standard error."""
     for diagnostic in diagnostics:
         complain(diagnostic.render(text).rstrip("\n"))
+
+
+_is_dropped = False
+
+
+def is_dropped() -> bool:
+    """Whether results are dropped, since the reader of standard output has gone, or it cannot be written."""
+    return _is_dropped
 
 
 def announce(line: str, *, on_stdout: bool = False) -> None:
@@ -141,6 +149,8 @@ def confirm(question: str) -> bool:
 
 def prepare() -> None:
     """Escape characters that the terminal's encoding lacks, so that they do not make a command fail."""
+    global _is_dropped
+    _is_dropped = False
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -167,6 +177,7 @@ def say_waits(command: str) -> AbstractContextManager[object]:
 
 
 def _write(stream: TextIO | None, text: str) -> None:
+    global _is_dropped
     waits.note_output()
     if stream is None:  # closed by the caller: `coterie … >&-`
         return
@@ -177,5 +188,6 @@ def _write(stream: TextIO | None, text: str) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
+        _is_dropped |= stream is sys.stdout
         if stream is sys.stdout and not isinstance(error, BrokenPipeError):
             complain(f"coterie: cannot write to standard output: {error.strerror}; further output is dropped")

@@ -4,7 +4,7 @@ from contextlib import aclosing, nullcontext
 from typing import TYPE_CHECKING
 
 from coterie.interfaces.cli.options import AsJson, HomeOptions, Run
-from coterie.interfaces.cli.output import complain, say, say_json, width
+from coterie.interfaces.cli.output import complain, is_dropped, say, say_json, width
 
 if TYPE_CHECKING:
     from coterie.execution.runs.repository import Runs
@@ -47,3 +47,5 @@ async def _show(runs: "Runs", run: str, as_json: bool) -> None:
                     shown.observe(one.run, one.what)
                 else:
                     shown.on_event(AttemptRef(run=one.run, turn=one.turn, attempt=one.attempt), one.what)
+                if is_dropped():
+                    return
