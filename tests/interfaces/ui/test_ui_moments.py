@@ -11,19 +11,24 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from page_browser import ServedPage, chromium
 from page_moments import RUN, moment
+from stage import flow
 
 from coterie.execution.runs.repository import Runs
 from coterie.history.journal import records as r
+from coterie.history.journal.memory import MemoryStore
 from coterie.interfaces.cli import views
 from coterie.interfaces.ui.single_file import page_of
+from coterie.team.planning.plan import AgentPlan, to_json
 
-SHOW = """async ([n, data]) => {
+SHOW = """async ([n, data, open]) => {
   const { html, render } = await import("page/base.js");
   const { embedded } = await import("page/embedded.js");
   const { about, setClock } = await import("page/store.js");
   const { Run } = await import("page/views/run.js");
+  const { duration } = await import("page/words.js");
   about.is_file = true;
   embedded.data = data;
   setClock(data.saved || 1e6, true);
@@ -51,6 +56,15 @@ SHOW = """async ([n, data]) => {
       all("button").find((one) => text(one) === "open all").click();
       await frames();
       found.tree = all("[data-turn]").map((one) => [one.dataset.turn, text(one.querySelector(".state"))]);
+      if (!open) return;
+      const row = all("[data-turn]").find((one) => one.dataset.turn === open.turn);
+      row.click();
+      await frames();
+      const panel = one(".turn > .actions > .quiet").split(" · ").at(-2); // "attempt 2 · 3 s · $0.00"
+      found.lasted = [text(row.querySelector(".number")), panel, facts(".facts > div").duration];
+      found.lasts = [open.lasts, open.lasts, open.run].map(duration);
+      history.back();
+      await new Promise((done) => addEventListener("popstate", done, { once: true }));
     },
     records: () => found.records = all(".records .line").map((one) => text(one.lastElementChild)),
     cost: () => found.cost = facts(".cost .facts > div"),
@@ -94,11 +108,27 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         assert served.errors == []
 
 
-def shown(page: Any, seed: int, runs: Runs) -> Any:
-    """What the page shows of the run, in its views."""
+def shown(page: Any, seed: int, runs: Runs, open: Any) -> Any:
+    """What the page shows of the run, in its views, and of its *open* turn."""
     found = re.search(r'id="data">([^<]+)<', page_of(runs, RUN))
     assert found is not None
-    return page.evaluate(SHOW, [seed, msgspec.json.decode(gzip.decompress(base64.b64decode(found[1])))])
+    return page.evaluate(SHOW, [seed, msgspec.json.decode(gzip.decompress(base64.b64decode(found[1]))), open])
+
+
+def left_open(runs: Runs, tables: Any) -> dict[str, Any] | None:
+    """A turn that has no end although no process drives the run, and how long that and the run lasted."""
+    rows = tables["runs"]
+    turns = [(key, one) for key, one in tables["turns"].items() if one["finished"] is None and not one["set"]]
+    if runs.is_owned(RUN) or not turns:
+        return None
+    key, row = turns[-1]
+
+    def lasted(run: str, began: float) -> float:
+        last = max(one["at"] for id, one in rows.items() if id == run or id.startswith(f"{run}/"))
+        return (rows[run]["finished"] or last) - began
+
+    turn, run = key.removeprefix(f"{RUN}/"), row["run"]
+    return {"turn": turn, "lasts": lasted(run, row["started"]), "run": lasted(RUN, rows[RUN]["started"])}
 
 
 def money(usd: float) -> str:
@@ -110,7 +140,9 @@ def check(page: Any, seed: int) -> None:
     """Compare the page with `inspect`, view by view."""
     with ThreadPoolExecutor(1) as apart:  # the browser has a loop in this thread
         runs = apart.submit(moment, seed).result()
-    found, (tables, plan) = shown(page, seed, runs), views.plan(runs, RUN)
+    tables, plan = views.plan(runs, RUN)
+    found = shown(page, seed, runs, left_open(runs, views.live(runs, RUN)[0]))
+    assert found.get("lasted") == found.get("lasts")
     root = tables["runs"][RUN]
     head, *_ = plan.splitlines()
     assert f", {found['facts']['turns']}" in head
@@ -176,6 +208,22 @@ def _place(turn: str) -> tuple[str, str]:
 def test_some_random_runs_are_shown_as_inspect_shows_them(page: Any, seed: int) -> None:
     """State, sentence, progress, cost, nodes, arrows, turns, records and the first failure."""
     check(page, seed)
+
+
+@pytest.mark.slow
+def test_a_run_that_was_stopped_and_then_killed_lasted_until_it_was_killed(page: Any) -> None:
+    """Its first owner's end is not the run's; what was at work then lasts no longer than the run."""
+    agent = AgentPlan(name="a", kind="agent", backend="scripted")
+    plan = to_json(flow("a", a=agent)).decode()
+    begun = [r.RunStarted(run=RUN, engine="flow", plan=plan), r.RunOwned(epoch=1), r.TurnStarted(turn="a#1", agent="a")]
+    stopped = [r.AttemptInterrupted(turn="a#1", attempt=1, reason="interrupted"), r.RunStopped(reason="interrupted")]
+    again = [r.RunOwned(epoch=2), r.TurnStarted(turn="a#1", agent="a", attempt=2)]
+    records = [*begun, *stopped, *again]
+    store = MemoryStore()
+    store.fill(RUN, [replace(one, seq=n, at=40.0 * n) for n, one in enumerate(records, 1)])
+    runs = Runs(Path("/nowhere"), store=store)
+    found = shown(page, -1, runs, left_open(runs, views.live(runs, RUN)[0]))
+    assert found["lasted"] == found["lasts"] == ["2 min 40 s", "2 min 40 s", "4 min"]
 
 
 @pytest.mark.long

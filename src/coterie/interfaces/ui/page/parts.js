@@ -44,6 +44,12 @@ function Running({ from }) {
   return html`<span title=${absolute(from)}>${duration(now - from)}</span>`;
 }
 
+/** When `run` ended; of one that no process drives, the last record of it or below it; null while it goes on. @param {any} state @param {any} run its row @returns {number|null} */
+export function endOf(state, run) {
+  if (run.finished || state.here.run.owned) return run.finished;
+  return Object.values(state.runs).reduce((last, one) => (one.id.startsWith(`${run.id}/`) ? Math.max(last, one.at) : last), run.at);
+}
+
 /** Text of an agent, as text. @param {{children?: any, text?: string}} given */
 export const Text = ({ text }) => html`<bdi>${visible(text ?? "")}</bdi>`;
 

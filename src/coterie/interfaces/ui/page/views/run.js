@@ -3,7 +3,7 @@ import { html, useEffect } from "page/base.js";
 import { go, runPath, threadPath, useAddress, withQuery } from "page/address.js";
 import { ActionButton, guiding, interrupting, mayRetry, resuming, stopping } from "page/actions.js";
 import { forking } from "page/forks.js";
-import { Ago, announce, Command, Lasted, Problem, State, Text, Unknown } from "page/parts.js";
+import { Ago, announce, Command, endOf, Lasted, Problem, State, Text, Unknown } from "page/parts.js";
 import { about, api, useTopic } from "page/store.js";
 import { count, grouped, money } from "page/words.js";
 import { Attention } from "page/views/attention.js";
@@ -103,7 +103,6 @@ export function progress(root, most) {
 function Head({ state, root, runKey, isPhone }) {
   const { owned } = state.here.run;
   const { ending, heard } = state.here.run;
-  const last = root.halts[root.halts.length - 1];
   const isOver = ENDS.includes(root.state);
   const working = Object.values(state.turns).filter((/** @type {any} */ one) => one.state === "running" && !one.children.length);
   const actions = html`<${Actions} state=${state} root=${root} runKey=${runKey} />`, asked = html`<${Asked} state=${state} runKey=${runKey} root=${root} />`;
@@ -113,7 +112,7 @@ function Head({ state, root, runKey, isPhone }) {
     ${ending && html`<div class="ending"><span class="state ${ending.look}"><${Text} text=${ending.text} /></span> ${!openIn(state).length && html`<span class="quiet">${ending.how}:</span> <${Command} line=${`${ending.command}${state.here.run.option}`} />`}</div>`}
     ${asksFirst && html`${asked}<div class="actions">${actions}</div>`}
     <div class="facts">
-      <div><span>duration</span><b><${Lasted} from=${root.started} to=${root.finished ?? (owned ? null : last?.at ?? root.at)} /></b></div>
+      <div><span>duration</span><b><${Lasted} from=${root.started} to=${endOf(state, root)} /></b></div>
       <div><span>turns</span><b>${progress(root, state.here.run.most)}</b></div>
       <div><span>cost</span><b>${money(root.cost)}${root.max_cost ? ` of ${money(root.max_cost)}` : ""}</b></div>
       ${root.most_iterations ? html`<div><span>iteration</span><b>${root.iteration} of at most ${root.most_iterations}</b></div>` : null}

@@ -1,6 +1,6 @@
 // One set: how far it is, and its items, each of which leads to its turn.
 import { html, useMemo } from "page/base.js";
-import { Lasted, State, Text } from "page/parts.js";
+import { endOf, Lasted, State, Text } from "page/parts.js";
 import { grouped, visible } from "page/words.js";
 import { addressOf } from "page/views/addresses.js";
 import { Windowed } from "page/views/windowed.js";
@@ -34,9 +34,9 @@ export function SetPanel({ state, version, run, id, select }) {
       <button class="small push" data-close onClick=${() => select("")}>close <kbd>Esc</kbd></button></div>
     <${Windowed} count=${own.length} height=${28} label="Items" keyOf=${(/** @type {number} */ n) => own[n].id} choose=${choose}
       attributes=${(/** @type {number} */ n) => ({ "data-turn": addressOf(root, run, own[n].id) })}
-      row=${(/** @type {number} */ n) => html`<${Item} row=${own[n]} />`} /></aside>`;
+      row=${(/** @type {number} */ n) => html`<${Item} row=${own[n]} over=${endOf(state, state.runs[run])} />`} /></aside>`;
 }
 
-/** @param {{row: any}} given */
-const Item = ({ row }) => html`<span class="number quiet">${grouped(row.item[0])}</span><b class="cut"><${Text} text=${row.item_name || row.id} /></b><${State} state=${row.state} />
-  <span class="cut quiet"><${Text} text=${row.detail} /></span><span class="number"><${Lasted} from=${row.started} to=${row.finished} /></span>`;
+/** @param {{row: any, over: number|null}} given `over`: when its run ended */
+const Item = ({ row, over }) => html`<span class="number quiet">${grouped(row.item[0])}</span><b class="cut"><${Text} text=${row.item_name || row.id} /></b><${State} state=${row.state} />
+  <span class="cut quiet"><${Text} text=${row.detail} /></span><span class="number"><${Lasted} from=${row.started} to=${row.finished ?? over} /></span>`;

@@ -1,6 +1,6 @@
 // A supervised system: its tree of supervisors, with restarts, crashes and messages that were not handled.
 import { html } from "page/base.js";
-import { Lasted, State, Text } from "page/parts.js";
+import { endOf, Lasted, State, Text } from "page/parts.js";
 import { count, visible } from "page/words.js";
 import { addressOf } from "page/views/addresses.js";
 
@@ -22,8 +22,7 @@ export function System({ state, turn, select }) {
   };
   add("", 0);
   for (const box of boxes) if (!begun.has(box.name) && ["supervisor", "agent"].includes(box.kind)) rows.push({ name: box.name, kind: box.kind, depth: 1, state: "pending", type: box.note, process: "", restarts: 0, crashes: 0, letters: {}, reason: "", started: null, finished: null });
-  const owned = state.here.run.owned;
-  const end = state.runs[root].finished ?? (owned ? null : state.runs[root].at);
+  const end = endOf(state, state.runs[root]);
   const sum = (/** @type {(one: any) => number} */ of) => rows.reduce((all, one) => all + of(one), 0);
   const lost = sum((one) => letters(one));
   return html`<div class="panel system"><p role="status">${end !== null && state.runs[root].finished ? "The system has stopped" : `${count(rows.filter((one) => one.state === "running").length, "actor is", "actors are")} running`}; ${

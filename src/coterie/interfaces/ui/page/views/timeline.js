@@ -1,6 +1,6 @@
 // One lane an agent: its attempts as bars on one axis, what it waited for in its own shade, idle stretches folded.
 import { html, useMemo, useState } from "page/base.js";
-import { Empty, useNow } from "page/parts.js";
+import { Empty, endOf, useNow } from "page/parts.js";
 import { absolute, duration, short, stateWords, visible } from "page/words.js";
 import { addressOf, pathOf } from "page/views/addresses.js";
 import { axis, placeOf, roundedEnd, ticks } from "page/views/axis.js";
@@ -19,12 +19,11 @@ const RANK = ["done", "next", "retry", "work", "quota", "person", "fail"]; // wh
 export function Timeline({ state, version, turn, select }) {
   const root = state.here.run.run;
   const run = state.runs[root];
-  const isLive = state.here.run.owned;
   const lanes = useMemo(() => lanesOf(state, root), [version]);
   const [box, width] = useWidth();
   const [zoom, setZoom] = useState({ size: 1, left: 0 });
   const now = useNow();
-  const still = run.finished ?? (isLive ? null : run.halts[run.halts.length - 1]?.at ?? run.at);
+  const still = endOf(state, run);
   const begin = run.started ?? run.at;
   const end = still ?? now;
   const pieces = useMemo(() => {

@@ -1,7 +1,7 @@
 // The live tree: a run, its turns, what became of their attempts, and child runs to any depth.
 import { html, useMemo, useState } from "page/base.js";
 import { useAddress, withQuery, go } from "page/address.js";
-import { Empty, Lasted, State, Text, Typed } from "page/parts.js";
+import { Empty, endOf, Lasted, State, Text, Typed } from "page/parts.js";
 import { count, money, visible } from "page/words.js";
 import { addressOf } from "page/views/addresses.js";
 import { countsOf } from "page/views/set.js";
@@ -103,7 +103,7 @@ function rowsOf(state) {
   const addRun = (/** @type {string} */ id, /** @type {number} */ depth) => {
     const run = state.runs[id];
     if (!run) return;
-    const over = run.finished ?? (state.here.run.owned ? null : run.at);
+    const over = endOf(state, run);
     add({ key: id, depth, label: run.topology || id, state: run.state, detail: run.reason || (run.state === "running" ? `${run.done} of ${run.turns} turns done` : ""), from: run.started, to: over, cost: run.cost }, () => {
       const own = turns.get(id) ?? [];
       if (actors.has(id)) return addActors(id, "", depth + 1, own, over);

@@ -3,7 +3,7 @@ import { html, useEffect, useRef, useState } from "page/base.js";
 import { withQuery } from "page/address.js";
 import { ActionButton, guiding, interrupting, mayRetry, resuming } from "page/actions.js";
 import { forking } from "page/forks.js";
-import { Command, Empty, Lasted, Problem, State, Text } from "page/parts.js";
+import { Command, Empty, endOf, Lasted, Problem, State, Text } from "page/parts.js";
 import { useFetched, useTopic } from "page/store.js";
 import { count, duration, money, visible } from "page/words.js";
 import { Diff } from "page/views/diff.js";
@@ -34,7 +34,7 @@ export function Turn({ state, version, runKey, turn, select }) {
   const isLive = state.here.run.owned && !row.finished;
   return html`<aside class="panel turn" aria-label=${`Turn ${visible(id)}`}>
     <div class="actions"><h2><${Text} text=${row.item_name ? `${id} ${row.item_name}` : id} /></h2><${State} state=${row.state} />
-      <span class="quiet">${row.attempts.length > 1 && html`attempt ${row.attempts.length} · `}<${Lasted} from=${row.started} to=${row.finished} /> · ${money(row.cost)}</span>
+      <span class="quiet">${row.attempts.length > 1 && html`attempt ${row.attempts.length} · `}<${Lasted} from=${row.started} to=${row.finished ?? endOf(state, state.runs[run])} /> · ${money(row.cost)}</span>
       <button class="small push" data-close onClick=${() => select("")}>close <kbd>Esc</kbd></button></div>
     ${value && html`<${Why} value=${value} run=${run} />`}
     ${row.reason && html`<p class="problem"><span class="state fail"><${Text} text=${[row.kind, row.reason].filter(Boolean).join(": ")} /></span></p>`}
