@@ -63,3 +63,18 @@ def test_a_text_that_changed_while_the_journal_is_read_is_refused(tmp_path: Path
     path.write_bytes(data.replace(b'"text":"0 abc', b'"text":"0 xyz', 1))
     with pytest.raises(JournalUnreadable, match="damaged"):
         list(records)
+
+
+def test_another_text_in_the_place_of_one_is_refused(tmp_path: Path) -> None:
+    """A line that is whole, but has another text than the record names, is no answer."""
+    store = JsonlStore(tmp_path)
+    path = _journal(store)
+    records = store.read("r")
+    for _ in range(TURNS // 2):
+        next(records)
+    data = path.read_bytes()
+    first, other = (next(one for one in data.splitlines() if b'"text":"%d abc' % n in one) for n in (0, 1))
+    assert len(first) == len(other)
+    path.write_bytes(data.replace(first, other, 1))
+    with pytest.raises(JournalUnreadable, match="whose line has changed since"):
+        list(records)
