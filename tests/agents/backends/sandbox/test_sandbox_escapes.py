@@ -1,6 +1,7 @@
 """One suite of escapes over all implementations: what an agent must not do, and what it must be able to do."""
 
 import os
+import pty
 import shlex
 import shutil
 import socket
@@ -8,6 +9,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
 from programs import PYTHON
@@ -115,6 +117,32 @@ def test_the_owner_is_out_of_reach(around: Neighbourhood) -> None:
         assert victim.poll() is None
         around.tried(f"{PYTHON} -c 'import ctypes; exit(ctypes.CDLL(None).ptrace(16, {victim.pid}, 0, 0) != 0)'")
         victim.kill()
+
+
+def test_terminals_and_memory_of_others_are_out_of_reach(around: Neighbourhood) -> None:
+    """An agent opens terminals of its own, by their names too, and no other; so it is with files in memory."""
+    if is_landlock() and not separates():
+        pytest.skip("no namespaces of mounts can be made here")
+    near, far = pty.openpty()
+    with NamedTemporaryFile(dir="/dev/shm") as memory:
+        around.tried(f"cat {memory.name}")
+        around.tried(f"echo evil > {os.ttyname(far)}")
+        around.sh(f"echo evil > {memory.name}")
+        assert memory.read() == b""
+    script = "import os, pty; near, far = pty.openpty(); os.write(os.open(os.ttyname(far), os.O_RDWR), b'own')"
+    done = around.sh(f"{PYTHON} -c {shlex.quote(f'{script}; print(os.read(near, 3))')}; id -u")
+    assert done.stdout.split() == ["b'own'", str(os.getuid())], done.stderr
+    os.set_blocking(near, False)
+    with pytest.raises(BlockingIOError):
+        os.read(near, 1)
+    for fd in (near, far):
+        os.close(fd)
+
+
+def separates() -> bool:
+    """Whether this user can have a view of the files of the machine of its own."""
+    words = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
+    return subprocess.run([*words, "true"], capture_output=True).returncode == 0
 
 
 def test_a_repository_without_hooks_gets_none(around: Neighbourhood) -> None:

@@ -22,6 +22,16 @@ _OF_FILES = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15
 """The rights that apply to files: execute, write, read, truncate, control a device."""
 _RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
 """All rights on files, by the first version of Landlock that has them."""
+_MOUNTS, _USERS = 0x20000, 0x10000000
+"""Flags for new namespaces."""
+_FOLLOWING = 1 << 19 | 1 << 14
+"""Mounts that come later appear in the new namespace, and none that is made there outside of it."""
+_NOSUID = 1 << 1
+_SHARED = {
+    "/dev/pts": (b"devpts", b"newinstance,ptmxmode=0666,mode=0620"),
+    "/dev/shm": (b"tmpfs", b"mode=1777"),
+}
+"""The folders that programs share, with what is mounted there for one alone."""
 _SCOPES = 1 << 0 | 1 << 1
 """Limits abstract sockets and signals to processes in the same domain; since version 6."""
 
@@ -65,6 +75,42 @@ def _readable(path: str, above: Set[str], decided: Set[str]) -> Iterator[str]:
     for child in children:
         if child not in decided:
             yield from _readable(child, above, decided)
+
+
+def separate(rules: Mapping[str, str]) -> None:
+    """Give this process separate terminals and files in memory, where the kernel lets it.
+
+    A right on their folder covers those of all programs of the user. It is tried in another process, since one that
+    gets only a part of it has lost the name of its user.
+    """
+    if (child := os.fork()) == 0:
+        os._exit(not _is_separated(rules))
+    if os.waitpid(child, 0)[1] == 0:
+        _is_separated(rules)
+
+
+def _is_separated(rules: Mapping[str, str]) -> bool:
+    libc, user, group = ctypes.CDLL(None), os.getuid(), os.getgid()
+    try:
+        if libc.unshare(_MOUNTS):
+            if libc.unshare(_MOUNTS | _USERS):
+                return False
+            for name, line in {
+                "setgroups": "deny",
+                "uid_map": f"{user} {user} 1",
+                "gid_map": f"{group} {group} 1",
+            }.items():
+                with open(f"/proc/self/{name}", "w") as file:
+                    file.write(line)
+        if libc.mount(b"none", b"/", None, _FOLLOWING, None):
+            return False
+        return all(
+            not libc.mount(kind, place.encode(), kind, _NOSUID, options)
+            for place, (kind, options) in _SHARED.items()
+            if rules.get(place) == WRITE
+        )
+    except OSError:
+        return False
 
 
 def confine(rules: Mapping[str, str]) -> None:
@@ -114,10 +160,11 @@ def main(settings: str, *command: str) -> None:
     import signal
 
     parent = os.getppid()
+    given = json.loads(settings)
+    separate(given["rules"])
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         sys.exit(1)
-    given = json.loads(settings)
     os.environ.update(given["set"])
     for variable in given["unset"]:
         os.environ.pop(variable, None)
