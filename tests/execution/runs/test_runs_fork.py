@@ -51,6 +51,7 @@ from coterie.history.journal.records import (
     TurnFinished,
     TurnStarted,
 )
+from coterie.history.views.timeline import sentence
 from coterie.team.planning.plan import AgentPlan, FlowPlan, Limits, Plan, Wanted
 from coterie.team.topology.conditions import Condition, Operator
 from coterie.team.topology.model import ArrowGroup
@@ -317,7 +318,7 @@ def test_what_was_under_way_is_asked_again_and_told_so(tmp_path: Path) -> None:
 
 
 def test_what_an_attempt_left_comes_along_when_it_was_over(tmp_path: Path) -> None:
-    """Its stream, and whatever it put into its folder, unless that is no file, too large, or cannot be read."""
+    """Its stream, and what it put into its folder; what is too large or unreadable is named, in its journal, too."""
     start(tmp_path)
     left = tmp_path / "runs" / "first" / "turns" / "ask#1.1"
     (left / "notes.txt").write_text("kept")
@@ -330,6 +331,14 @@ def test_what_an_attempt_left_comes_along_when_it_was_over(tmp_path: Path) -> No
 
     copied = tmp_path / "runs" / made.run / "turns" / "ask#1.1"
     assert {path.name for path in copied.iterdir()} == {"notes.txt", "stream.jsonl"}
+    place = "turns/ask#1.1"
+    unread = {f"{place}/{name} (it cannot be read)" for name in ("unreadable", "folder") if os.geteuid()}
+    assert {*made.left_out} == {f"{place}/sparse (larger than 256 MB)", *unread}
+    first = records(tmp_path, made.run)[0]
+    assert isinstance(first, RunStarted)
+    assert first.forked_from is not None
+    assert first.forked_from.left_out == made.left_out
+    assert f"without {made.left_out[0]}" in sentence(first)
 
 
 class Tomorrow(SystemClock):

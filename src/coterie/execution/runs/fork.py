@@ -21,20 +21,27 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coterie.agents.workspace.trees.fork_tree import last_snapshot, make_fork_tree, remove_fork_tree
+from coterie.agents.workspace.trees.fork_tree import files_after, how_to_go_on, make_fork_tree, remove_fork_tree
 from coterie.base.clock import Clock, SystemClock
 from coterie.base.files import discard, open_private
 from coterie.errors import JournalFailed, UsageError
 from coterie.execution.kernel.plan_secrets import hold
 from coterie.execution.kernel.plan_secrets import read as read_held
-from coterie.execution.kinds import kind_of
 from coterie.execution.runs import given_ids, index, run_ids, what_if
 from coterie.execution.runs.authority import check_operator
+from coterie.execution.runs.notifications import own_settings, tree_place
 from coterie.execution.runs.repository import Runs
 from coterie.execution.runs.retry import before_failure
 from coterie.execution.runs.run_copy import RunCopy
 from coterie.history.journal.lines import make_folder, sync_folder
-from coterie.history.journal.records import Record, RunFinished, RunNotified, RunStarted, TreeCleared, TreeMerged
+from coterie.history.journal.records import (
+    Record,
+    RunFinished,
+    RunNotified,
+    RunStarted,
+    TreeCleared,
+    TreeMerged,
+)
 from coterie.history.journal.runs import Journal, Read, history
 from coterie.team.planning.plan import Plan
 
@@ -50,6 +57,7 @@ class Forked(Struct, frozen=True, kw_only=True):
         origin: The run that it was forked from; *seq* is the last shared record.
         again: The turns that were running there and are retried; in a child run `<turn>.<attempt>/<turn>`.
         cwd: Its working directory, with the files of that time; empty: that of *origin*, with the present files.
+        left_out: The files of shared attempts, and of the working directory, that it lacks, and why.
     """
 
     run: str
@@ -57,6 +65,7 @@ class Forked(Struct, frozen=True, kw_only=True):
     seq: int
     again: tuple[str, ...] = ()
     cwd: str = ""
+    left_out: tuple[str, ...] = ()
 
 
 def fork(
@@ -85,7 +94,7 @@ def fork(
 
     Raises:
         NoSuchRun, JournalUnreadable: If there is no such run, or it cannot be read.
-        UsageError: If it cannot be forked there, or its files are gone.
+        UsageError: If it cannot be forked there, or its files, or the folder in which it would work, are gone.
         NotTheOperator: If this process belongs to an attempt that did not begin the run.
         GitFailed: If git cannot restore the files.
         ReplayMismatch: If those records do not agree with the fork's plan.
@@ -106,21 +115,26 @@ def fork(
     original, records = records, [*what_if.changed(records, seq, plan, given, answers), *records[seq:]]
     fork = run_id or run_ids.choose_id(plan, state_dir)
     first = records[0]
-    if isinstance(first, RunStarted):
-        first = replace(first, cwd=journal.relocation.path(first.cwd))
+    assert isinstance(first, RunStarted)
+    first = replace(first, cwd=journal.relocation.path(first.cwd))
     before = records[seq - 1].at if seq < len(records) else inf
     shared = (  # for child runs only times are known
         (name, one) for name, one in history(read, run) if (one.seq <= seq if name == run else one.at < before)
     )
-    commit = last_snapshot(shared) if files else ""
     part, folder = state_dir / PARTS / fork, runs.folder(fork)
     tree, made = None, False
     try:
-        if commit and isinstance(first, RunStarted):
-            tree = make_fork_tree(state_dir, first, fork, commit, kind_of(plan).project.place)
+        saved = files_after(state_dir, first, shared)
+        if not files or saved is None:
+            _check_folder(state_dir, first, is_kept=saved is not None)
+        else:
+            started_in = Path(journal.relocation.project or first.cwd)
+            place = tree_place(plan, own_settings(plan, started_in, os.environ))
+            tree = make_fork_tree(state_dir, first, fork, saved.commit, plan, place)
         plan = hold(plan, part / "runs" / folder.name, held=read_held(runs.folder(run)))
         copy = RunCopy(runs, read, Runs(part), plan, changed=plan != recorded, clock=clock or SystemClock())
         copy.altered = records != list(original)
+        copy.left_out += [saved.problem] if tree is not None and saved is not None and saved.problem else []
         cwd = tree.cwd if tree is not None else ""
         copy.root(run, fork, [first, *records[1:seq]], begun_by, is_all=seq == len(records), cwd=cwd)
         make_folder(folder.parent)
@@ -140,7 +154,21 @@ def fork(
     here = os.path.realpath(".")
     index.add(index.Entry(run=fork, folder=str(folder.resolve()), topology=plan.name, started=copy.now, cwd=here))
     cwd = tree.cwd if tree is not None else ""
-    return Forked(run=fork, origin=run, seq=seq, again=tuple(copy.again), cwd=cwd)
+    return Forked(run=fork, origin=run, seq=seq, again=tuple(copy.again), cwd=cwd, left_out=tuple(copy.left_out))
+
+
+def _check_folder(state_dir: Path, first: RunStarted, *, is_kept: bool) -> None:
+    """Refuse a fork that would work where the run of *first* did, if that folder is gone.
+
+    Args:
+        is_kept: Whether a snapshot has its files.
+    """
+    if not first.cwd or Path(first.cwd).is_dir():
+        return
+    gone = f"run {first.run!r} worked in {first.cwd}, and there is no such folder"
+    if is_kept:
+        raise UsageError(f"{gone}: fork without --no-worktree, in a new work tree with its files as of that record")
+    raise UsageError(f"{gone}, nor a snapshot of its files: {how_to_go_on(state_dir, first)}")
 
 
 def _settled(runs: Runs, run: str, read: Read) -> Sequence[Record]:

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from coterie.agents.workspace.trees.git import readable
 from coterie.base.clock import Clock
 from coterie.base.ids import child_run_id
 from coterie.errors import NoSuchRun, ReplayMismatch
@@ -27,6 +28,8 @@ from coterie.team.planning.plan import Plan, to_json
 
 LARGEST_FILE = 256 << 20
 """Bytes of a file of an attempt that a fork gets; a sparse one may have terabytes."""
+_NAMED = 20
+"""How many of the files that it does not get are named."""
 
 
 class RunCopy:
@@ -35,6 +38,7 @@ class RunCopy:
     Attributes:
         now: The time of the fork.
         again: The turns that are retried.
+        left_out: What the fork lacks, and why: files below the folder of the original, of which so many are named.
         altered: Whether the shared records have another input or other answers than those of the original.
     """
 
@@ -42,6 +46,7 @@ class RunCopy:
         self._here, self._read, self._there, self._plan, self._changed = here, read, there, plan, changed
         self.now = clock.now()
         self.again: list[str] = []
+        self.left_out: list[str] = []
         self.altered = False
 
     def root(
@@ -62,13 +67,15 @@ class RunCopy:
         first, *rest = prefix
         assert isinstance(first, r.RunStarted)
         forked_from = r.ForkedFrom(run=origin, seq=len(prefix), at=self.now)
-        first = msgspec.structs.replace(
-            first, run=fork, forked_from=forked_from, cwd=cwd or first.cwd, begun_by=begun_by
-        )
+        first = replace(first, run=fork, forked_from=forked_from, cwd=cwd or first.cwd, begun_by=begun_by)
         writer = self._there.claim_file(fork)
         try:
-            core = self._write(_Journal(origin, fork, self._plan, writer), [first, *rest], 0)
+            core = self._folded(journal := _Journal(origin, fork, self._plan, writer), [first, *rest], 0)
             self._children(origin, fork, self._plan, prefix, None if is_all else prefix[-1].at)
+            named, more = self.left_out[:_NAMED], len(self.left_out) - _NAMED
+            self.left_out = [*named, *([f"and {more} more"] if more > 0 else [])]
+            forked_from = replace(forked_from, left_out=tuple(self.left_out))
+            journal.write([replace(first, forked_from=forked_from), *rest])
             if self._changed:
                 plan = to_json(self._plan).decode()
                 reloaded = r.PlanReloaded(plan=plan, plan_hash=self._plan.content_hash())
@@ -98,7 +105,7 @@ class RunCopy:
                 cut = before if not ended else None
                 self._child(source, target, child, cut, ended, began or started.seq, prefix[-1].seq)
             elif ended and self._here.folder(source).is_dir():
-                _copy_files(self._here.folder(source), self._there.folder(target))
+                self._copy_files(origin, self._here.folder(source), self._there.folder(target))
 
     def _child(
         self, origin: str, fork: str, plan: Plan, before: float | None, ended: bool, began: int, upto: int
@@ -117,19 +124,19 @@ class RunCopy:
             return
         first, *rest = records
         assert isinstance(first, r.RunStarted)
-        first = msgspec.structs.replace(first, run=fork, parent=fork.rpartition("/")[0])
+        first = replace(first, run=fork, parent=fork.rpartition("/")[0])
         writer = self._there.claim_file(fork)
-        core = self._write(_Journal(origin, fork, plan, writer), [first, *rest], began)
+        core = self._folded(journal := _Journal(origin, fork, plan, writer), [first, *rest], began)
+        journal.write([first, *rest])
         self._children(origin, fork, plan, records, before, began)
         if not ended:
             self._let_go(core)
         writer.sync()
         writer.give_up()
 
-    def _write(self, journal: "_Journal", records: Sequence[r.Record], began: int) -> Core:
-        """Write *records* and fold them, which shows whether the fork's plan agrees with them."""
+    def _folded(self, journal: "_Journal", records: Sequence[r.Record], began: int) -> Core:
+        """Fold *records*, which shows whether the fork's plan agrees with them."""
         core = Core(journal.fork, kind_of(journal.plan), CoreDuties(lambda record: journal.writer.append((record,))))
-        journal.writer.append([_as_history(record) for record in records])
         try:
             core.fold(records)
         except ReplayMismatch as found:
@@ -162,6 +169,18 @@ class RunCopy:
                 self.again.append(f"{below}/{name}".lstrip("/"))
         core.stop(core.at, "forked")
 
+    def _copy_files(self, run: str, source: Path, target: Path) -> None:
+        """Copy the folder of an attempt of *run* without what its agent made no file of, too large, or unreadable."""
+        top = self._here.folder(run.partition("/")[0])
+
+        def left_out(folder: str, names: list[str]) -> list[str]:
+            found = {name: _why_left_out(Path(folder, name)) for name in names}
+            at = Path(folder).relative_to(top)
+            self.left_out += [f"{readable(str(at / name))} ({why})" for name, why in found.items() if why]
+            return [name for name, why in found.items() if why is not None]
+
+        shutil.copytree(source, target, symlinks=True, ignore=left_out)
+
     def _has_begun(self, fork: str, turn: Turn) -> bool:
         return self._there.has(child_run_id(fork, turn.ask.turn, turn.attempt))
 
@@ -173,6 +192,10 @@ class _Journal(Struct, frozen=True):
     fork: str
     plan: Plan
     writer: JsonlWriter
+
+    def write(self, records: Iterable[r.Record]) -> None:
+        """Write *records*, which are history."""
+        self.writer.append([_as_history(record) for record in records])
 
 
 def _over(records: Iterable[r.Record]) -> set[str | tuple[str, int]]:
@@ -193,23 +216,17 @@ def _over(records: Iterable[r.Record]) -> set[str | tuple[str, int]]:
 def _as_history(record: r.Record) -> r.Record:
     """*record* for the fork, which must not treat a process of the original as its own."""
     if isinstance(record, r.AttemptLaunched):
-        return msgspec.structs.replace(
-            record, started=""
-        )  # no process has that start time, so none is ended because of it
+        return replace(record, started="")  # no process has that start time, so none is ended because of it
     return record
 
 
-def _copy_files(source: Path, target: Path) -> None:
-    """Copy the folder of an attempt without what its agent made no file of, too large, or unreadable."""
-
-    def left_out(folder: str, names: list[str]) -> list[str]:
-        return [name for name in names if not _is_copied(Path(folder, name))]
-
-    shutil.copytree(source, target, symlinks=True, ignore=left_out)
-
-
-def _is_copied(path: Path) -> bool:
+def _why_left_out(path: Path) -> str | None:
+    """Why a fork does not get *path*; empty if it is no file, None if the fork gets it."""
     if path.is_symlink():
-        return True
-    is_small = path.is_file() and path.stat().st_size <= LARGEST_FILE
-    return (is_small and os.access(path, os.R_OK)) or (path.is_dir() and os.access(path, os.R_OK | os.X_OK))
+        return None
+    if not path.is_file() and not path.is_dir():
+        return ""
+    if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
+        return "it cannot be read"
+    is_large = path.is_file() and path.stat().st_size > LARGEST_FILE
+    return f"larger than {LARGEST_FILE >> 20} MB" if is_large else None

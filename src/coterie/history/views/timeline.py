@@ -130,7 +130,8 @@ def _run_started(record: r.RunStarted) -> str:
     asked = task_of((), record.input)
     what = f"run {record.run}" + (f" of the team {record.topology}" if record.topology else "")
     if record.forked_from is not None:
-        what += f", forked from {record.forked_from.run} at record {record.forked_from.seq},"
+        lacks = f" without {listed(record.forked_from.left_out)}" if record.forked_from.left_out else ""
+        what += f", forked from {record.forked_from.run} at record {record.forked_from.seq}{lacks},"
     thread = f" in thread {record.thread.name}" if record.thread is not None else ""
     return f"{what} began{thread}" + (f": {quoted(asked)}" if asked else "")
 

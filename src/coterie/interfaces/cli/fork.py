@@ -1,5 +1,6 @@
 """`coterie fork`: a new run that shares the beginning of another one."""
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -88,6 +89,9 @@ def fork(
     complain(f"forked {made.origin} at record {made.seq} as {made.run}{again}")
     if made.cwd:
         complain(f"its files, as of that record: {made.cwd}")
+    if made.left_out:
+        places = [shlex.quote(f"{runs.folder(one).absolute()}/NAME") for one in (made.origin, made.run)]
+        complain(f"it lacks {', '.join(made.left_out)}; to copy one: cp -a {' '.join(places)}")
     if no_resume:
         say(made.run)
         return 0

@@ -110,7 +110,14 @@ def test_a_kill_at_any_call_of_git_for_a_fork_loses_nothing(tmp_path: Path, monk
         state, first = folder.with_name("state"), RunStarted(run="x", engine="loop", cwd=str(folder))
         tree = worktree.read(state, "fork")
         if tree is None or tree.status != "merged":
-            tree = make_fork_tree(state, first, "fork", snapshot, None)
+            tree = make_fork_tree(
+                state,
+                first,
+                "fork",
+                snapshot,
+                Plan(name="x", agents={}, coordination=None),
+                RunPlace(branch_prefix="coterie"),
+            )
             private.enter(tree)
         if not tree.removed:
             remove_files(state, tree if tree.status == "merged" else merge_tree(state, tree))

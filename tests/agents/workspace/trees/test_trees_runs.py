@@ -3,6 +3,8 @@
 import asyncio
 import json
 import os
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,11 @@ from msgspec.structs import replace
 from repositories import commit, git, holds, put, repository
 
 from coterie.agents.backends.git_variables import LOCAL
+from coterie.agents.backends.sandbox.choice import working
 from coterie.agents.workspace.trees import preparation, private, worktree
+from coterie.agents.workspace.trees.confinement import guards_of, strictest_sandbox
 from coterie.agents.workspace.trees.disposal import remove_files
-from coterie.agents.workspace.trees.fork_tree import last_snapshot
+from coterie.agents.workspace.trees.fork_tree import files_after
 from coterie.agents.workspace.trees.git import require
 from coterie.agents.workspace.trees.merge import merge_tree
 from coterie.agents.workspace.trees.snapshots import run_ref
@@ -26,8 +30,16 @@ from coterie.execution.runs.removal import remove
 from coterie.execution.runs.repository import Runs
 from coterie.execution.runs.stale_trees import is_over
 from coterie.history.journal.lock import RunLock
-from coterie.history.journal.records import RunReopened, RunStarted, TreePrepared, TreeSaved, TreesJoined, TurnFinished
-from coterie.team.planning.plan import Limits
+from coterie.history.journal.records import (
+    RunReopened,
+    RunStarted,
+    TreeMade,
+    TreePrepared,
+    TreeSaved,
+    TreesJoined,
+    TurnFinished,
+)
+from coterie.team.planning.plan import AgentPlan, Limits, Plan
 
 WORKS = """
 n = int(turn.split("#")[1])
@@ -258,8 +270,9 @@ def test_the_files_of_a_fork_are_never_those_of_a_branch() -> None:
         for run, commit, at, apart in saved
     ]
 
-    assert last_snapshot(found) == last_snapshot(reversed(found)) == "second"
-    assert last_snapshot(found[2:]) == ""
+    first = RunStarted(run="r", engine="loop", snapshots=True)
+    assert files_after(STATE, first, found) == files_after(STATE, first, reversed(found)) == found[1][1]
+    assert files_after(STATE, first, found[2:]) is None
 
 
 def test_snapshots_go_with_their_run_and_a_fork_keeps_those_before_it(folder: Path, tmp_path: Path) -> None:
@@ -290,6 +303,61 @@ def test_files_that_are_gone_are_no_fork(folder: Path, tmp_path: Path) -> None:
         fork(outcome.run, state_dir=Path(".autoloop"))
 
     assert git(folder, "worktree", "list").count("\n") == 0
+
+
+def test_before_any_turns_end_a_run_with_a_tree_has_the_files_that_it_began_with(folder: Path, tmp_path: Path) -> None:
+    """Its own tree may be gone, and what is in it is of a later time."""
+    outcome = run(project(tmp_path / "loop", WORKS, APART), snapshots=True)
+    base = records(outcome.run, TreeMade)[0].base
+    put(folder, "later.txt", "later\n")
+    made = fork(outcome.run, state_dir=STATE, at=3)
+
+    assert set(holds(Path(made.cwd))) == {".gitignore", "a.txt"}
+    tree = worktree.read(STATE, made.run)
+    assert tree is not None
+    assert (tree.base, tree.since) == (base, base)
+    resumed = asyncio.run(launch.resume(made.run, state_dir=STATE))
+    assert resumed.status == "completed"
+    assert (Path(made.cwd) / "made-1.txt").read_text() == made.cwd
+
+
+@pytest.mark.skipif(working() is None, reason="needs a sandbox")
+def test_what_a_fork_of_confined_agents_changes_of_the_team_is_not_merged(folder: Path, tmp_path: Path) -> None:
+    """Also if their run worked in the user's checkout; commands that prepare its tree are confined as they are."""
+    outcome = run(project(tmp_path / "loop", WORKS, 'backend.sandbox = "auto"\n'), snapshots=True)
+    made = fork(outcome.run, state_dir=STATE)
+
+    tree = worktree.read(STATE, made.run)
+    assert tree is not None
+    assert tree.sandbox == "auto"
+    put(Path(tree.path), "sub/autoloops.toml", "# evil\n")
+    done = merge_tree(STATE, tree)
+    assert (done.status, "sub/autoloops.toml" in done.reason) == ("blocked", True)
+
+
+@pytest.mark.skipif(working() is None, reason="needs a sandbox")
+def test_agents_of_a_team_at_a_node_are_confined_agents_of_the_run(folder: Path) -> None:
+    coder = AgentPlan(name="coder", backend="command", options={"sandbox": "required"})
+    team = AgentPlan(name="team", kind="topology", child=Plan(name="t", agents={"coder": coder}, coordination=None))
+    plan = Plan(name="p", agents={"team": team}, coordination=None)
+    tree = worktree.new_tree(require(folder, "the test"), STATE, "x", prefix="p", base="")
+    assert (guards_of(plan, tree), strictest_sandbox(plan)) == ((), "required")
+
+
+def test_a_fork_whose_folder_is_gone_is_refused_with_a_line_that_brings_it_back(folder: Path, tmp_path: Path) -> None:
+    """It could never go on; nothing is left of it."""
+    kept = run(project(tmp_path / "kept", WORKS, APART), snapshots=True)
+    with pytest.raises(UsageError, match="fork without --no-worktree"):
+        fork(kept.run, state_dir=STATE, files=False)
+    outcome = run(project(tmp_path / "loop", WORKS, APART))
+    with pytest.raises(UsageError, match="nor a snapshot") as refused:
+        fork(outcome.run, state_dir=STATE)
+    assert {one.name for one in (STATE / "runs").iterdir()} == {kept.run, outcome.run}
+    line = str(refused.value).partition("files: ")[2].partition(", then")[0]
+    subprocess.run(shlex.split(line), check=True)
+
+    made = fork(outcome.run, state_dir=STATE, files=False)
+    assert asyncio.run(launch.resume(made.run, state_dir=STATE)).status == "completed"
 
 
 # -- waves ------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """How the agents of a work tree are confined, and which of its files they may not change."""
 
 import os
+from collections.abc import Iterator
 
 from coterie.agents.backends.needs import sandbox_of
 from coterie.agents.workspace.trees.worktree import WorkTree
@@ -29,16 +30,22 @@ def mounts(agent: AgentPlan) -> bool:
 def strictest_sandbox(plan: Plan) -> str:
     """The strictest sandbox that an agent of *plan* wants."""
     order = ("off", "auto", *REQUIRED)
-    wanted = [sandbox_of(agent) for agent in plan.agents.values() if agent.kind == "agent"]
+    wanted = [sandbox_of(agent) for agent in _agents(plan) if agent.kind == "agent"]
     return max(wanted, key=order.index, default="off")
 
 
 def guards_of(plan: Plan, tree: WorkTree) -> tuple[str, ...] | None:
     """The files of *plan* in *tree* that its confined agents may not change; None if none is confined."""
-    agents = [agent for agent in plan.agents.values() if agent.kind != "human"]
+    agents = [agent for agent in _agents(plan) if agent.kind != "human"]
     if not any(agent.backend != "model" and confines(agent) for agent in agents):
         return None
     return files_below(plan, tree.origin)
+
+
+def _agents(plan: Plan) -> Iterator[AgentPlan]:
+    """The agents of *plan*, and those of its teams."""
+    for agent in plan.agents.values():
+        yield from (agent,) if agent.child is None else _agents(agent.child)
 
 
 def files_below(plan: Plan, origin: str) -> tuple[str, ...]:

@@ -13,11 +13,13 @@ class ForkedFrom(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
 
     Attributes:
         at: When the fork was made, in Unix seconds; 0 in older journals, where it is unknown.
+        left_out: The files of the shared attempts that it lacks, and why.
     """
 
     run: str
     seq: int
     at: float = 0.0
+    left_out: tuple[str, ...] = ()
 
 
 class GivenValues(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
