@@ -19,11 +19,16 @@ class ConfinedAgents:
     Args:
         folder: The checkout, or a folder in it.
         top: Where the run is kept.
+
+    Attributes:
+        team: The team's files, which they must not write.
     """
+
+    team: tuple[Path, ...]
 
     def __init__(self, folder: Path, top: Path) -> None:
         self.folder, self.run = folder, top / "runs" / "x"
-        self.checkout = self.owner()
+        self.checkout, self.team = self.owner(), (self.run / "team.at",)
         self.lines: list[str] = []
 
     def owner(self) -> Checkout:
@@ -31,7 +36,7 @@ class ConfinedAgents:
         return Checkout(self.run / "checkout", "x", "coterie/x")
 
     def enter(self) -> None:
-        self.checkout.enter(self.folder)
+        self.checkout.enter(self.folder, self.team)
 
     def sh(self, script: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run *script* as an agent; it ends with the status of its first command that fails."""
@@ -48,7 +53,7 @@ class ConfinedAgents:
             root=self.run,
             cwd=cwd or self.folder,
             repository=self.checkout.repository,
-            team=(self.run / "team.at", *self.checkout.obeyed),
+            team=(*self.team, *self.checkout.obeyed),
         )
         with prepared(request, self.lines.append) as environment:
             argv = environment.confine(["sh", "-ec", IDENTITY + script])

@@ -1,6 +1,6 @@
 """The files that agents work on: what a run needs of them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from coterie.agents.backends.base import OwnRepository
@@ -44,8 +44,12 @@ class Workspace:
         """Whether the work tree of *place* is looked at before and after an attempt of *agent*."""
         return False
 
-    async def position(self, place: str, agent: AgentPlan) -> TreePosition | None:
-        """Where the work tree of *place* is, in which an attempt of *agent* begins to work; None: it has none."""
+    async def position(self, place: str, agent: AgentPlan, team: Iterable[Path] = ()) -> TreePosition | None:
+        """Where the work tree of *place* is, in which an attempt of *agent* begins to work; None: it has none.
+
+        Args:
+            team: The files that it must not write.
+        """
         return None
 
     async def attested(

@@ -193,7 +193,7 @@ class Attempts:
         workspace, place, agent = self._workspace, attempt.key, attempt.agent
         attests = workspace.attests(place, agent)
         try:
-            before = await workspace.position(place, agent) if attests else None
+            before = await workspace.position(place, agent, self._team(attempt)) if attests else None
             result = await self._result(attempt, begin)
             open_tasks: tuple[str, ...] = ()
             if attempt.live.kind.project.waits_for_tasks:
@@ -307,12 +307,15 @@ class Attempts:
 
     def _placed(self, attempt: Attempt, request: Request) -> Request:
         """*request* with what its attempt has for git and must not write: known once it may work in its work tree."""
-        repository, live = self._workspace.repository(attempt.key), attempt.live
-        if not guards_team(request.agent):
-            return request if repository is None else msgspec.structs.replace(request, repository=repository)
-        texts = not live.kind.project.reviews(attempt.name)
-        team = self._workspace.team_files(attempt.key, live.top.plan, texts=texts)
+        repository, team = self._workspace.repository(attempt.key), self._team(attempt)
         return msgspec.structs.replace(request, repository=repository, team=team)
+
+    def _team(self, attempt: Attempt) -> tuple[Path, ...]:
+        """The files that *attempt* must not write."""
+        if not guards_team(attempt.agent):
+            return ()
+        texts = not attempt.live.kind.project.reviews(attempt.name)
+        return self._workspace.team_files(attempt.key, attempt.live.top.plan, texts=texts)
 
     async def _open_tasks(self, live: DrivenRun, said: Reply | Emit) -> tuple[str, ...]:
         """The open tasks, if the verdict on *said* may depend on them."""

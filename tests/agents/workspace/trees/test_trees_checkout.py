@@ -597,7 +597,7 @@ def as_many(folder: Path) -> Path:
 
 
 def as_odd(folder: Path) -> Path:
-    return folder.rename(folder.parent / "ö d'd \"name")
+    return folder.rename(folder.parent / "ö d'd \"na\nme")
 
 
 def as_named_oddly(folder: Path) -> Path:
@@ -738,6 +738,84 @@ def test_what_git_obeys_in_the_checkout_is_not_written(folder: Path, agents: Con
     assert git(folder, "status", "--porcelain") == ""
     assert git(folder, "ls-files").split() == sorted([*before.split(), "new.txt"])
     assert [path.exists() for path in paths.values()] == [is_there] * 3
+
+
+def test_who_signs_has_agents_that_commit(folder: Path, agents: ConfinedAgents, own_home: Path) -> None:
+    """The keys are hidden from them, so they do not sign."""
+    put(own_home, ".gitconfig", "[commit]\n\tgpgSign = true\n[tag]\n\tgpgSign = true\n")
+    assert agents.works(commits("new.txt") + "git tag -m v1 v1; git commit -q --amend --no-edit") == ()
+    assert subjects(folder) == ["new.txt", "first"]
+    assert git(folder, "tag") == "v1"
+
+
+EVIL = """
+evil=$(echo evil | git hash-object -w --stdin)
+tree=$(git ls-tree HEAD | sed "s/[0-9a-f]*\tteam.at/$evil\tteam.at/" | git mktree)
+commit=$(git commit-tree -p HEAD -m evil $tree)
+"""
+WAYS = [
+    "git update-index --cacheinfo 100644,$evil,team.at",
+    "git update-index --cacheinfo 100644,$evil,team.at; git commit -qm evil",
+    "git update-index --cacheinfo 120000,$evil,team.at; git commit -qm evil",
+    "git update-index --cacheinfo 100755,$(git rev-parse :team.at),team.at; git commit -qm evil",
+    "git update-index --add --cacheinfo 100644,$evil,conf/new; git commit -qm evil",
+    "git rm -q --cached team.at; git commit -qm evil",
+    "git rm -q -r --cached conf; git update-index --add --cacheinfo 120000,$evil,conf; git commit -qm evil",
+    "git update-index --add --cacheinfo 100644,$evil,TEAM.at; git commit -qm evil",
+    "git update-ref refs/heads/main $commit; git read-tree $commit",
+    "git read-tree $tree; git commit -qm evil",
+    "git reset -q --soft $commit",
+    "git branch -q other $commit; git symbolic-ref HEAD refs/heads/other",
+    "git diff HEAD $commit | git apply --cached; git commit -qm evil",
+    "git update-index --cacheinfo 100644,$evil,team.at; git read-tree $(git stash create)^2",
+    "git update-ref --no-deref HEAD $commit",
+    "echo $commit > .git/HEAD",
+]
+"""Ways to have another version of a file that cannot be written in git."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_command_of_git_changes_what_agents_must_not_write(folder: Path, agents: ConfinedAgents, way: str) -> None:
+    """The user's next `git checkout .` would put it in force. What they committed is on a branch of the run's."""
+    commit(folder, "team", team__at="team\n", **{"conf/old": "old\n"})
+    agents.team = (folder / "team.at", folder / "conf")
+    before, index = git(folder, "rev-parse", "HEAD"), git(folder, "ls-files", "--stage")
+    agents.enter()
+    assert agents.sh("echo evil > team.at").returncode
+    agents.does(EVIL + way)
+    notes = agents.checkout.leave()
+    assert [note for note in notes if "which its agents must not change" in note]
+    assert (git(folder, "rev-parse", "HEAD"), git(folder, "ls-files", "--stage")) == (before, index)
+    assert git(folder, "branch", "--show-current") == "main"
+    assert git(folder, "status", "--porcelain") == ""
+    assert ("coterie/x" in git(folder, "branch")) is any(word in way for word in ("commit", "HEAD"))
+
+
+def test_what_the_user_changed_of_it_is_committed(folder: Path, agents: ConfinedAgents) -> None:
+    """Staged or not; an attempt that another owner takes over is no exception from the rule."""
+    commit(folder, "team", team__at="team\n", other__at="team\n")
+    agents.team = (folder / "team.at", folder / "other.at")
+    put(folder, "team.at", "staged\n")
+    git(folder, "add", "team.at")
+    put(folder, "team.at", "mine\n")
+    put(folder, "other.at", "mine\n")
+    assert agents.works("git commit -qm staged; git commit -qam all") == ()
+    assert subjects(folder) == ["all", "staged", "team", "first"]
+    agents.enter()
+    agents.does(EVIL + "git reset -q --soft $commit")
+    agents.checkout = agents.owner()
+    agents.team = ()
+    agents.enter()
+    assert (
+        agents.does(
+            "git log -1 --format=%s; git ls-files --stage team.at | cut -c 8-47; git rev-parse :team.at"
+        ).split()
+        == ["all"] + [git(folder, "rev-parse", "HEAD:team.at")] * 2
+    )
+    agents.does(commits("new.txt"))
+    assert "team.at, which its agents must not change" in agents.checkout.leave()[0]
+    assert subjects(folder)[:2] == ["new.txt", "all"]
+    assert subjects(folder, "coterie/x")[0] == "evil"
 
 
 @pytest.mark.parametrize("adds", ["git add inner", "git add inner; git commit -qm linked; git rm -q --cached inner"])

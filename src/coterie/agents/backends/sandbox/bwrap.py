@@ -65,7 +65,7 @@ def command(policy: SandboxPolicy, argv: Sequence[str], cwd: Path) -> list[str]:
     words += [*hidden, "--chdir", os.fspath(cwd), "--setenv", "TMPDIR", "/tmp"]
     for variable, value in {
         **CONFINED,
-        **policy.caches,
+        **policy.variables,
         **{name: os.fspath(path) for name, path in policy.moved.items()},
     }.items():
         words += ["--setenv", variable, value]

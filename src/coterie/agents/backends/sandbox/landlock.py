@@ -82,7 +82,7 @@ def command(policy: SandboxPolicy, argv: Sequence[str], cwd: Path) -> list[str]:
     rules |= dict.fromkeys(map(os.fspath, policy.private.values()), launcher.WRITE)
     devices = [*_DEVICES, *([] if policy.in_memory(cwd.absolute()) else [MEMORY.name])]  # a grant covers all below
     rules |= {os.path.realpath(f"/dev/{name}"): launcher.WRITE for name in devices}
-    values = {"TMPDIR": str(policy.temporary), **CONFINED, **policy.caches}
+    values = {"TMPDIR": str(policy.temporary), **CONFINED, **policy.variables}
     values |= {variable: _assembled(policy, own) for variable, own in policy.moved.items()}
     settings = json.dumps({"rules": rules, "set": values, "unset": ["TMP", "TEMP", *SESSION]})
     return [sys.executable, "-IS", launcher.__file__, settings, *argv]

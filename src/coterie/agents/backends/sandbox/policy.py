@@ -84,7 +84,7 @@ class SandboxPolicy(NamedTuple):
         written: The folders of git that it writes.
         shown: Files that it sees in the place of others, and cannot write, by these.
         network: Whether it has access to the network.
-        caches: Variables with folders for caches of tools, in place of the user's.
+        variables: Variables to set: the folders for caches of tools, in place of the user's, and settings of git.
         private: The folders that it writes in place of hidden ones, by the hidden folder.
         moved: Variables with folders of its agent's state, which are hidden and have a private replacement.
         aliases: Links in a hidden folder that are shown, and their targets.
@@ -101,7 +101,7 @@ class SandboxPolicy(NamedTuple):
     links: Mapping[Path, bytes] = MappingProxyType({})
     written: tuple[Path, ...] = ()
     network: bool = True
-    caches: Mapping[str, str] = MappingProxyType({})
+    variables: Mapping[str, str] = MappingProxyType({})
     shown: Mapping[Path, Path] = MappingProxyType({})
     restored: tuple[Path, ...] = ()
 
@@ -223,7 +223,7 @@ def policy_of(request: Request, env: Mapping[str, str], cwd: Path, folder: Path,
         links,
         folders,
         network,
-        caches,
+        caches | _without_keys(env),
         replaced,
         tuple(_real(path) for path in request.team),
     )
@@ -331,6 +331,18 @@ def _caches(env: Mapping[str, str], home: Path, project: Path) -> dict[str, str]
     except OSError:
         return {}
     return {variable: os.fspath(_real(top / name)) for variable, name in _CACHES.items()}
+
+
+def _without_keys(env: Mapping[str, str]) -> dict[str, str]:
+    """Variables with which git signs nothing: the user's keys are hidden, and no commit could be made."""
+    try:
+        count = int(env.get("GIT_CONFIG_COUNT", 0))
+    except ValueError:
+        return {}  # git refuses it, too
+    found = {"GIT_CONFIG_COUNT": str(count + 2)}
+    for n, key in enumerate(("commit.gpgSign", "tag.gpgSign"), start=count):
+        found |= {f"GIT_CONFIG_KEY_{n}": key, f"GIT_CONFIG_VALUE_{n}": "false"}
+    return found
 
 
 def _repository(cwd: Path) -> tuple[list[Path], list[Path], tuple[Path, ...], dict[Path, bytes], list[Path]]:

@@ -20,6 +20,7 @@ import os
 import re
 import shutil
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -74,7 +75,9 @@ class _Meta(Struct, frozen=True, kw_only=True, omit_defaults=True):
         state: The state of it and of the private repository when they last agreed.
         fingerprint: That of the user's index then.
         is_open: Whether attempts may have worked in it since.
+        is_refused: Whether it has what the user's checkout must not have, so that the next attempt begins without.
         made: The empty files and folders that were made in the checkout so that agents cannot.
+        guards: The files and folders that agents which worked since must not write.
         notes: What is still to be said about attempts that were cut off.
     """
 
@@ -82,7 +85,9 @@ class _Meta(Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: CheckoutState
     fingerprint: str = ""
     is_open: bool = False
+    is_refused: bool = False
     made: tuple[str, ...] = ()
+    guards: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -107,8 +112,12 @@ class Checkout:
         self.repository: OwnRepository | None = None
         self.obeyed: tuple[Path, ...] = ()
 
-    def enter(self, cwd: Path) -> None:
-        """Let an attempt begin to work in *cwd*: make the private repository, or let it follow the user's."""
+    def enter(self, cwd: Path, team: Iterable[Path] = ()) -> None:
+        """Let an attempt begin to work in *cwd*: make the private repository, or let it follow the user's.
+
+        Args:
+            team: The files that it must not write; git must not either.
+        """
         with self._lock:
             if not self._working:
                 self.repository, self._own, self._why = None, None, ""
@@ -118,6 +127,10 @@ class Checkout:
                     if shortage(error):
                         raise
                     self._why = str(error)
+            if self._own is not None:
+                meta = self._known()
+                guards = dict.fromkeys((*meta.guards, *map(str, team), *map(str, self.obeyed)))
+                self._write(replace(meta, guards=tuple(guards)))
             self._working += 1
 
     def leave(self) -> tuple[str, ...]:
@@ -214,12 +227,12 @@ class Checkout:
             return False
         before, now = _by_name(self._copied()), _by_name(refs)
         changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-        moved = state != known.state
+        moved = state != known.state or known.is_refused
         if changed or moved or not self._is_addressed(own):
             lines = [f"{name} {now.get(name, '-')} {before.get(name, '-')}\n" for name in changed]
             if moved and known.state.branch:  # agents may have moved it where the user's did not follow
                 lines.append(f"{known.state.branch} {now.get(known.state.branch, '-')} =\n")
-            words = (str(self._home / private.OBJECTS), state.branch if moved else "-", state.head)
+            words = (private.borrowed(self._home / private.OBJECTS), state.branch if moved else "-", state.head)
             done = private.confined(own, self._git, ("sh", "-c", _FOLLOW, "sh", *words), "".join(lines), writes=True)
             if done.status:
                 return False
@@ -318,7 +331,8 @@ class Checkout:
         with locked(own.common):
             checkout_state.clear(own)
             meta = self._known()
-            update = CheckoutUpdate(own, self._git, self._run, self._branch, meta.state, _by_name(self._copied()))
+            copied = _by_name(self._copied())
+            update = CheckoutUpdate(own, self._git, self._run, self._branch, meta.state, copied, meta.guards)
             taken = update.perform(alone=not self._working)
             if taken.refs:
                 lines = "".join(f"{object} {name}\n" for name, object in (update.copied | taken.refs).items())
@@ -326,7 +340,8 @@ class Checkout:
             mark = meta.fingerprint if taken.state == meta.state else ""
             notes = (*meta.notes, *(note for note in taken.notes if note not in self._told))
             self._told.update(taken.notes)
-            self._write(replace(meta, state=taken.state, fingerprint=mark, notes=notes))
+            refused = taken.is_refused
+            self._write(replace(meta, state=taken.state, fingerprint=mark, is_refused=refused, notes=notes))
 
 
 def _obstacle(own: Repository) -> str:

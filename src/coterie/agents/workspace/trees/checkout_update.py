@@ -6,8 +6,8 @@ private repository has, as `refs/coterie/RUN/lost/N`. No other ref of the user's
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -46,11 +46,13 @@ class Taken(Struct, frozen=True, kw_only=True):
     Attributes:
         state: The state in which the user's checkout and the private repository agree.
         refs: The user's refs that moved or are new.
+        is_refused: Whether the user's checkout must not have what the private repository has.
         notes: Lines about what did not come, or came otherwise than it was left.
     """
 
     state: CheckoutState
     refs: dict[str, str]
+    is_refused: bool
     notes: tuple[str, ...]
 
 
@@ -76,12 +78,21 @@ class CheckoutUpdate:
         branch: The name of the branch for commits that the user's branch cannot have.
         began: The state in which both agreed.
         copied: The user's refs then.
+        guards: The files and folders that agents must not write.
     """
 
     def __init__(
-        self, own: Repository, git: Path, run: str, branch: str, began: CheckoutState, copied: dict[str, str]
+        self,
+        own: Repository,
+        git: Path,
+        run: str,
+        branch: str,
+        began: CheckoutState,
+        copied: dict[str, str],
+        guards: Iterable[str] = (),
     ) -> None:
         self._own, self._git, self._branch, self._began, self.copied = own, git, branch, began, copied
+        self._guards = {name.casefold() for path in guards for name in _names(own.top, Path(path))}
         self._top, self._message = refs_of(run), f"coterie: run {run}"
         self._scratch = git.with_name("index.look")
 
@@ -120,11 +131,11 @@ class CheckoutUpdate:
         if target != began and not target.index:  # it has conflicts
             is_moved = target.head != began.head
             target = replace(target, index=self._own.tree_of(target.head) if is_moved else began.index)
-        refs = dict[str, str]()
+        refs, must_not = dict[str, str](), ""
         if target != began:
             is_taken = f"in yours, {_short(target.branch)} means something else"
-            reason = is_taken if target.branch in refused else self._entered(target, alone=alone)
-            if reason := reason or self._move(target):
+            must_not = is_taken if target.branch in refused else self._refused(target, alone=alone)
+            if reason := must_not or self._move(target):
                 notes.append(self._diverted(target, reason))
                 target = began
             elif target.branch:
@@ -141,7 +152,7 @@ class CheckoutUpdate:
             shown = f"git -C {self._own.top} log --no-walk --glob={self._top}/lost/*"
             notes.append(f"{what} that it stashed or left behind, in no branch: {shown}")
         self._forget_quarantine()
-        return Taken(state=target, refs=refs, notes=tuple(notes))
+        return Taken(state=target, refs=refs, is_refused=must_not != "", notes=tuple(notes))
 
     def _look(self, known: Sequence[str], *, alone: bool) -> _Left:
         words = ("sh", "-c", _LOOK, "sh", "alone" if alone else "")
@@ -174,20 +185,54 @@ class CheckoutUpdate:
         if names:
             self._own.output("update-ref", "--stdin", stdin=f"{names}\n")
 
-    def _entered(self, target: CheckoutState, *, alone: bool) -> str:
-        """Why *target* must not be checked out: git would enter repositories that agents made; empty if it may.
+    def _refused(self, target: CheckoutState, *, alone: bool) -> str:
+        """Why *target* must not be checked out; empty if it may.
+
+        Git would enter repositories that agents made, or it has other files in the place of those that they must not
+        write than the user has there.
 
         Args:
-            alone: Whether no attempt works there, which could still make one.
+            alone: Whether no attempt works there, which could still make a repository.
         """
-        own, found = self._own, set[str]()
-        before = self._began.index or self._began.head or own.output("mktree")
+        made, other, began = set[str](), set[str](), self._began
         for after in {target.index, target.head} - {""}:
-            fields = own.output("diff-tree", "-r", "-z", "--no-renames", "--raw", before, after).split("\0")
-            changes = zip(fields[1::2], fields[::2], strict=False)
-            found |= {name for name, raw in changes if _NEW_LINK.match(raw)}
-        names = [name for name in found if not alone or os.path.lexists(own.top / name / ".git")]
+            changes = self._changes(began.index or began.head, after)
+            made |= {name for name, raw in changes.items() if _NEW_LINK.match(raw)}
+            guarded = {name: raw for name, raw in changes.items() if self._is_guarded(name)}
+            if guarded:  # what the user staged, or not, may be committed
+                changes = self._changes(began.head, after)
+                other |= self._unlike_files({name: raw for name, raw in guarded.items() if name in changes})
+        if other:
+            return f"it changes {_listed(other)}, which its agents must not change"
+        names = [name for name in made if not alone or os.path.lexists(self._own.top / name / ".git")]
         return f"git would obey the settings of {_listed(names)}, repositories that it made" if names else ""
+
+    def _changes(self, before: str, after: str) -> dict[str, str]:
+        """What `git diff-tree` says about each file that differs between *before*, if there is one, and *after*."""
+        words = ("diff-tree", "-r", "-z", "--no-renames", "--raw")
+        fields = self._own.output(*words, before or self._own.output("mktree"), after).split("\0")
+        return dict(zip(fields[1::2], fields[::2], strict=False))
+
+    def _is_guarded(self, name: str) -> bool:
+        """Whether *name* is, or lies in, what agents must not write; some file systems do not distinguish case."""
+        path = PurePosixPath(name.casefold())
+        return not self._guards.isdisjoint(map(str, (path, *path.parents)))
+
+    def _unlike_files(self, changes: Mapping[str, str]) -> set[str]:
+        """The names of *changes* after which git has something else than the user's files."""
+        own, env = self._own, {"GIT_INDEX_FILE": str(self._scratch)}
+        entries = {name: raw.split(" ") for name, raw in changes.items()}
+        kept = {name: entry for name, entry in entries.items() if int(entry[1])}
+        gone = {name for name in entries.keys() - kept.keys() if os.path.lexists(own.top / name)}
+        lines = [f"{mode} {object}\t{name}\0" for name, (_, mode, _, object, _) in kept.items()]
+        self._scratch.unlink(missing_ok=True)
+        try:
+            own.output("update-index", "-z", "--index-info", stdin="".join(lines), env=env)
+            own.call("update-index", "-q", "--refresh", env=env)
+            other = own.output("diff-files", "-z", "--name-only", env=env).split("\0")
+        finally:
+            self._scratch.unlink(missing_ok=True)
+        return gone | {*other} - {""}
 
     def _move(self, target: CheckoutState) -> str:
         """Let the user's checkout follow; returns why it does not. Commits that the branch loses are kept."""
@@ -231,6 +276,14 @@ class CheckoutUpdate:
             yield f"it moved or deleted {_listed(moved)} in its repository; yours are as they were"
         if refused - without:
             yield f"it made {_listed(refused - without)} in its repository; in yours the name means something else"
+
+
+def _names(top: Path, path: Path) -> Iterator[str]:
+    """The names that git has for *path* and for what it leads to, as far as they are below *top*."""
+    real = top.resolve()
+    for one in {path.parent.resolve() / path.name, path.resolve()}:
+        if one.is_relative_to(real):
+            yield one.relative_to(real).as_posix()
 
 
 def _short(name: str) -> str:

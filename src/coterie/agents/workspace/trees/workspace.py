@@ -1,7 +1,7 @@
 """The workspace of a running run and its child runs: git work trees, and snapshots at each turn's end."""
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -106,7 +106,7 @@ class GitWorkspace(Workspace):
         is_attested = agent.backend in CODING or (is_program and tree is not None)
         return is_attested or _hides_git(tree, agent)
 
-    async def position(self, place: str, agent: AgentPlan) -> TreePosition | None:
+    async def position(self, place: str, agent: AgentPlan, team: Iterable[Path] = ()) -> TreePosition | None:
         """Where the work tree of *place* is, in whose private repository *agent* begins to work; None if it has none.
 
         While work is being merged into that tree, it waits.
@@ -116,7 +116,7 @@ class GitWorkspace(Workspace):
         with waiting("git to look at the work tree"):
             if private_tree is None:
                 if _hides_git(tree, agent):
-                    await in_thread(self._checkout.enter, self.cwd(place))
+                    await in_thread(self._checkout.enter, self.cwd(place), tuple(team))
                 return await in_thread(attestation.position, self.cwd(place))
             private.link(private_tree, private=self._visits.links(private_tree.path))
             alone = self._visits.is_alone(private_tree.path)
