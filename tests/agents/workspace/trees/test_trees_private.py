@@ -1,6 +1,7 @@
 """The agents of a work tree have a repository for themselves: nothing of it is lost, and nothing else comes with it."""
 
 import asyncio
+import errno
 import os
 import shutil
 import subprocess
@@ -301,6 +302,27 @@ def test_a_new_file_of_git_lfs_comes_back_if_it_is_what_its_name_says(folder: Pa
 
     found = [path.name for path in (folder / ".git/lfs/objects").rglob("*") if path.is_file()]
     assert found == [right]
+
+
+def test_a_file_of_git_lfs_that_does_not_come_back_is_said(
+    folder: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too large, or the disk is full: what was committed would name a file that is nowhere."""
+    tree, name = opened(folder, state), "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+    put(private.folder_of(tree) / "lfs" / "objects", name, "hello")
+
+    def full(source: object, copy: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.copyfileobj", full)
+        with pytest.raises(OSError, match="No space left"):
+            private.fetch_back(tree)
+    monkeypatch.setattr(private, "MOST", 4)
+    with pytest.raises(GitFailed, match=f"copy it to {folder}"):
+        private.remove(tree)
+    assert [path for path in (folder / ".git/lfs").rglob("*") if path.is_file()] == []
+    assert private.folder_of(tree).exists()
 
 
 def test_locks_of_killed_agents_do_not_keep_an_attempt_from_beginning(folder: Path, state: Path) -> None:

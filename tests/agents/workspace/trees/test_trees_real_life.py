@@ -57,6 +57,12 @@ def as_linked(folder: Path) -> Path:
     return folder.parent / "linked"
 
 
+def as_linked_in_an_odd_folder(folder: Path) -> Path:
+    git(folder, "worktree", "add", "--quiet", "-b", "linked", str(folder.parent / "of\ntwo lines"))
+    git(folder, "worktree", "add", "--quiet", "-b", "other", str(folder.parent / "other"))
+    return folder.parent / "of\ntwo lines"
+
+
 def as_bare(folder: Path) -> Path:
     git(folder.parent, "clone", "--quiet", "--bare", str(folder), "bare.git")
     git(folder.parent / "bare.git", "worktree", "add", "--quiet", str(folder.parent / "of-bare"), "main")
@@ -179,7 +185,7 @@ def as_merging_by_options(folder: Path) -> Path:
 
 
 def as_in_an_odd_folder(folder: Path) -> Path:
-    return folder.rename(folder.with_name("it's: -a\u2028\\b,"))
+    return folder.rename(folder.with_name("it's: -a\u2028\\b,\n\"c"))
 
 
 SHAPES = [made for name, made in sorted(globals().items()) if name.startswith("as_")]
@@ -298,6 +304,8 @@ exec {shutil.which("git")} "$@"
 
     assert (found.top, found.common, found.prefix) == (folder, folder / ".git", "below")
     assert checked_out(found, "refs/heads/main") == folder
+    git(folder, "worktree", "add", "--quiet", "-b", "linked", str(tmp_path / "linked"))
+    assert checked_out(found, "refs/heads/linked") == tmp_path / "linked"
     place = attestation.position(folder / "below")
     assert place is not None
     assert (place.top, place.repository, place.branch) == (str(folder), str(folder / ".git"), "main")

@@ -1,6 +1,7 @@
 """What the files were is kept without touching anything of the user's, and comes back as it was."""
 
 import os
+import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -64,6 +65,22 @@ def test_in_a_sparse_checkout_what_is_outside_of_its_patterns_comes_back(tmp_pat
     before = holds(folder)
     there = restored(folder, tmp_path / "state", keeper(folder, tmp_path).save("r", "a#1", 1).commit)
     assert holds(there) == before
+
+
+def test_an_earlier_git_that_knows_no_option_for_it_takes_what_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before 2.34; what it leaves out it names."""
+    folder = repository(tmp_path / "r", **{"in/x": "x", "out/y": "y"})
+    git(folder, "sparse-checkout", "set", "in")
+    put(folder, "in/n", "n\n")
+    script = f'#!/bin/sh\ncase " $* " in *" --sparse "*) exit 129 ;; esac\nexec {shutil.which("git")} "$@"\n'
+    put(tmp_path, "bin/git", script)
+    (tmp_path / "bin" / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    saved = keeper(folder, tmp_path).save("r", "a#1", 1)
+    assert saved.incomplete == ""
+    assert git(folder, "show", f"{saved.commit}:in/n") == "n"
 
 
 def test_nothing_of_the_users_is_touched(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from coterie.errors import GitFailed
 from coterie.history.journal.records import TreePosition
 
 T = TypeVar("T")
-_PLACE = ("--show-toplevel", "--git-common-dir")
+_PLACE = ("--show-toplevel", git.BREAK, "--git-common-dir", git.BREAK)
 _COMMITS = ("HEAD", "main-worktree/HEAD", "--symbolic-full-name", "HEAD")
 
 
@@ -28,13 +28,13 @@ def position(folder: Path) -> TreePosition | None:
     found = _tried(lambda: git.call(folder, "rev-parse", *_PLACE, *_COMMITS))
     if isinstance(found, str):
         return None
-    lines = found.out.removesuffix("\n").split("\n")
-    if len(lines) < len(_PLACE):
+    top, *parts = git.parts_of(found.out)
+    if len(parts) < len(_PLACE[::2]):
         return None
-    top, repository, *commits = lines[0], str(git.resolved(folder, lines[1])), *lines[2:]
+    repository = str(git.resolved(folder, parts[0]))
     if found.status:
         return TreePosition(top=top, repository=repository)
-    head, main, branch = commits
+    head, main, branch = parts[1].split("\n")
     return TreePosition(
         top=top,
         repository=repository,

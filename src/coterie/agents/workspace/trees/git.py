@@ -33,6 +33,8 @@ TIMEOUT = 600.0
 """Seconds that a call may take."""
 GRACE = 5.0
 """Seconds that a cancelled call has to finish before SIGTERM, and again before SIGKILL."""
+BREAK = "--//"
+"""A word that `git rev-parse` repeats, and no path that it prints contains."""
 _REBASED = ("rebase-merge/head-name", "rebase-merge/update-refs", "rebase-apply/head-name")
 _LARGEST = 1 << 24
 _OURS = {"name": "coterie", "email": "coterie@localhost"}
@@ -146,10 +148,9 @@ def identity() -> dict[str, str]:
 def find(folder: Path) -> Repository | None:
     """The git work tree that contains *folder*; None if there is none, or git is missing."""
     try:
-        completed = _rev_parse(folder)
+        return _found(folder)[0]
     except (GitFailed, OSError):
         return None
-    return _repository(folder, completed) if completed.status == 0 else None
 
 
 def require(folder: Path, why: str) -> Repository:
@@ -159,10 +160,9 @@ def require(folder: Path, why: str) -> Repository:
         UsageError: If there is none; the message begins with *why*, the reason it is needed.
     """
     try:
-        completed = _rev_parse(folder)
+        found, completed = _found(folder)
     except GitFailed as error:
         raise UsageError(f"{why}: {error}") from None
-    found = _repository(folder, completed) if completed.status == 0 else None
     if found is None:
         first = completed.err.strip().partition("\n")[0] or f"{folder} is in no git work tree"
         raise UsageError(f"{why}: {first}")
@@ -305,20 +305,20 @@ def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> N
         os.killpg(process.pid, number)
 
 
-def _rev_parse(folder: Path) -> CompletedCall:
-    words = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir", "--show-prefix")
+def _found(folder: Path) -> tuple[Repository | None, CompletedCall]:
+    words = ("--show-toplevel", BREAK, "--absolute-git-dir", BREAK, "--git-common-dir", BREAK, "--show-prefix")
     completed = call(folder, "rev-parse", *words)
-    return (
-        completed
-        if len(completed.out.removesuffix("\n").split("\n")) in (3, 4)
-        else CompletedCall(completed.status or 1, completed.out, completed.err)
-    )
+    parts = parts_of(completed.out)
+    if completed.status or len(parts) < len(words[::2]):
+        return None, completed
+    top, own, common, prefix = parts
+    common_place = resolved(folder, common)
+    return Repository(top=Path(top), own=Path(own), common=common_place, prefix=prefix.rstrip("/")), completed
 
 
-def _repository(folder: Path, completed: CompletedCall) -> Repository:
-    top, own, common, *prefix = completed.out.removesuffix("\n").split("\n")
-    place = "".join(prefix).rstrip("/")
-    return Repository(top=Path(top), own=Path(own), common=resolved(folder, common), prefix=place)
+def parts_of(out: str) -> list[str]:
+    """What `git rev-parse` printed before, between and after each `BREAK`; a path in it may have line breaks."""
+    return out.removesuffix("\n").split(f"\n{BREAK}\n")
 
 
 def resolved(folder: Path, common: str) -> Path:
@@ -338,8 +338,10 @@ def checked_out(repository: Repository, branch: str) -> Path | None:
     """
     if branch == f"refs/heads/{repository.branch()}":
         return repository.top
-    path = ""
-    for line in repository.lines("worktree", "list", "--porcelain"):
+    path, words = "", ("worktree", "list", "--porcelain")
+    listed = repository.call(*words, "-z")  # of git 2.36
+    lines = repository.lines(*words) if listed.status else listed.out.split("\0")
+    for line in lines:
         if line.startswith("worktree "):
             path = line.removeprefix("worktree ")
         elif line == f"branch {branch}":

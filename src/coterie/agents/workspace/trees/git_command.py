@@ -99,7 +99,7 @@ def prepared_call(
         request = Request(run="", turn="", attempt=1, agent=AgentPlan(name="git", backend="command"), prompt="")
         changing = env | {"AUTOLOOP_REVIEW_MODE": "git"}  # a merge may bring a change of the team's files
         policy = policy_of(request, changing, folder, Path(temporary), argv)
-        common = os.path.abspath(folder / _call(folder, env, "rev-parse", "--git-common-dir").rstrip("\n"))
+        common = os.path.abspath(folder / _call(folder, env, "rev-parse", "--git-common-dir").removesuffix("\n"))
         written = [common, f"{common}/worktrees", *(word for word in words if os.path.isabs(word))]
         written += [os.path.dirname(env[name]) for name in ("GIT_INDEX_FILE",) if name in env]
         access = {**policy.access, **{_existing(path): Access.WRITE for path in written}}

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec import Struct
 
@@ -25,6 +26,7 @@ from coterie.agents.workspace.trees.repository_lock import locked
 from coterie.agents.workspace.trees.stamps import files_below, stamp_of, tip_of
 from coterie.agents.workspace.trees.worktree import WorkTree, owner_of, repository_of
 from coterie.base import files
+from coterie.base.shortages import shortage
 from coterie.errors import GitFailed
 
 TIMEOUT = 120.0
@@ -144,7 +146,7 @@ def create(own: Repository, target: Path, head: str, refs: str, objects: Path) -
     for name, text in {
         "HEAD": head,
         "packed-refs": "\n".join(["# pack-refs with: peeled fully-peeled sorted ", *lines_of(refs)]),
-        "objects/info/alternates": str(objects),
+        "objects/info/alternates": borrowed(objects),
         "config": "".join(_settings(own)),
     }.items():
         (part / name).parent.mkdir(parents=True, exist_ok=True)
@@ -184,6 +186,11 @@ def _settings(own: Repository) -> Iterator[str]:
         version |= section == "extensions"
         yield f"[{section}{inner}]\n\t{name}" + (f' = "{_quoted(value)}"\n' if has_value else "\n")
     yield f"[core]\n\trepositoryformatversion = {version}\n"
+
+
+def borrowed(objects: Path) -> str:
+    """The line of `objects/info/alternates` for the folder *objects*."""
+    return f'"{_quoted(str(objects))}"' if "\n" in str(objects) else str(objects)
 
 
 def _quoted(text: str) -> str:
@@ -291,7 +298,7 @@ def _readdress(own: Repository, tree: WorkTree) -> None:
     """Let a private repository that was moved with its project find the user's objects where they are now."""
     place, wanted = folder_of(tree).with_name(LINK), f"gitdir: {folder_of(tree)}\n".encode()
     if place.is_file() and files.read(place, _LARGEST) != wanted:
-        words = ("sh", "-c", "printf '%s\\n' \"$1\" > objects/info/alternates", "sh", str(own.common / "objects"))
+        words = ("sh", "-c", "printf '%s\\n' \"$1\" > objects/info/alternates", "sh", borrowed(own.common / "objects"))
         if not confined(own, folder_of(tree), words, writes=True).status:
             files.write(place, wanted)
 
@@ -393,22 +400,43 @@ def _refuse_large(own: Repository, place: Path, objects: Sequence[str]) -> None:
 
 
 def carry_over(private: Path, common: Path) -> None:
-    """Copy the files of git-lfs that only *private* has; one whose content is not what its name says is left."""
+    """Copy the files of git-lfs that only *private* has; one whose content is not what its name says is left.
+
+    Raises:
+        GitFailed: If one is larger than `MOST`.
+        OSError: If one cannot be written.
+    """
     for _, _, names, folder in os.fwalk(private / "lfs") if (private / "lfs").exists() else ():  # no link is followed
         for name in names:
             target = common / "lfs" / "objects" / name[:2] / name[2:4] / name
             if not _LFS.fullmatch(name) or target.exists():
                 continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            part = target.with_name(f".{name}.coterie")
-            with suppress(OSError), os.fdopen(files.open_fd(name, dir_fd=folder), "rb") as source:
-                if os.fstat(source.fileno()).st_size > MOST:
-                    continue
-                with part.open("wb") as copy:
-                    shutil.copyfileobj(source, copy)
-                with part.open("rb") as copy:
-                    is_whole = hashlib.file_digest(copy, "sha256").hexdigest() == name
-                part.replace(target) if is_whole else part.unlink()
+            try:
+                source = os.fdopen(files.open_fd(name, dir_fd=folder), "rb")
+            except OSError as error:
+                if shortage(error):
+                    raise
+                continue
+            with source:
+                if (size := os.fstat(source.fileno()).st_size) > MOST:
+                    reason = f"the file {name} of git-lfs in {private} has {size >> 20} MB: copy it to {target}"
+                    raise GitFailed(("lfs",), 1, f"{reason}, since at most {MOST >> 20} MB are taken over")
+                _copy_checked(source, target)
+
+
+def _copy_checked(source: BinaryIO, target: Path) -> None:
+    """Copy *source* to *target*, whose name is the SHA-256 of its content, or leave it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.coterie")
+    try:
+        with part.open("w+b") as copy:
+            shutil.copyfileobj(source, copy)
+            copy.seek(0)
+            is_whole = hashlib.file_digest(copy, "sha256").hexdigest() == target.name
+        if is_whole:
+            part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 _LFS = re.compile("[0-9a-f]{64}")
@@ -457,10 +485,11 @@ def objects_of(common: Path, depth: int = 5) -> list[Path]:
 
 def _objects(place: Path, depth: int) -> Iterator[Path]:
     yield place.resolve()
-    with suppress(OSError):
-        for line in lines_of(os.fsdecode(files.read(place / "info" / "alternates", _LARGEST))):
-            if depth and not line.startswith("#"):
-                yield from _objects(place / line, depth - 1)
+    with suppress(OSError, ValueError):
+        for line in files.read(place / "info" / "alternates", _LARGEST).split(b"\n"):
+            if depth and line and not line.startswith(b"#"):
+                quoted = line.startswith(b'"') and line[1:-1].decode("unicode_escape").encode("latin-1")
+                yield from _objects(place / os.fsdecode(quoted or line), depth - 1)
 
 
 def confined(

@@ -35,6 +35,7 @@ MOST = 2 << 30
 TIMEOUT = 120.0
 """Seconds that git may take to read the files for a snapshot."""
 _SHOWN = 3
+_UNKNOWN_OPTION = 129
 _KEEPING = threading.Lock()
 """Held while a ref is moved: the work trees of a run, which share one, are in the same process."""
 _IGNORED = "The following paths are ignored by one of your .gitignore files"
@@ -143,11 +144,13 @@ def write_files(
         GitFailed: If nothing could be written, or not in time.
     """
     inner = _inner(_listed(repository, env)) if inner is None else inner
+    words = ("add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul")
     sparse = ("--sparse",) if is_sparse(repository) else ()  # else git 2.34 leaves out what is outside of the patterns
-    words = ("add", "--all", *sparse, "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul")
     large, why = _large(repository, without, env, within)
     stdin = "\0".join([":/", *without, *map(outside, [*inner, *large])])
-    added = repository.call(*words, env=env, stdin=stdin, within=within)
+    added = repository.call(*words, *sparse, env=env, stdin=stdin, within=within)
+    if sparse and added.status == _UNKNOWN_OPTION:
+        added = repository.call(*words, env=env, stdin=stdin, within=within)
     if inner:
         repository.output("update-index", "-z", "--add", "--remove", "--stdin", stdin="\0".join(inner), env=env)
     failed = GitFailed(words, added.status, added.err)
