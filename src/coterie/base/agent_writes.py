@@ -320,9 +320,9 @@ def _above(name: str) -> list[str]:
     return found
 
 
-def are_known() -> bool:
-    """Whether any agent is known that could have written files."""
-    return bool(_read().writers)
+def are_known(within: str = "") -> bool:
+    """Whether any agent is known that could have written files: any whose attempt has a folder that begins so."""
+    return any(one.id.startswith(within) for one in chain.from_iterable(_read().writers.values()))
 
 
 def _read() -> _Known:

@@ -8,6 +8,8 @@ from audited import audited, listings
 
 import coterie
 from coterie.agents.backends.sandbox import choice
+from coterie.base import agent_writes
+from coterie.execution.runs import tool_files
 from coterie.team.planning.plan import Plan
 from coterie.team.planning.team_files import team_files
 
@@ -56,3 +58,17 @@ def test_the_files_of_a_flow_are_those_from_which_teams_beside_it_are_read(tmp_p
         (tmp_path / name).touch()
     assert [path.name for path in team_files(plan, {})] == ["a.at", "b.pattern.yaml", "topology.yaml"]
     assert list(team_files(Plan(name="t", folder=str(tmp_path / "gone")), {})) == []
+
+
+def test_git_is_not_started_at_the_end_of_a_run_whose_attempts_wrote_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What attempts of other runs wrote does not concern it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+    looked = list[Path]()
+    monkeypatch.setattr(tool_files, "find", looked.append)
+    for run, found in (("r2", 0), ("r1", 1)):
+        with agent_writes.noted(tmp_path / f"runs/{run}/turns/a#1.1", [tmp_path], {}):
+            (tmp_path / ".envrc").write_text(run)
+        assert len(list(tool_files.changed_tool_files(tmp_path, "r1", None, tmp_path))) == found
+        assert len(looked) == found

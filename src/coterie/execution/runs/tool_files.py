@@ -30,10 +30,11 @@ def changed_tool_files(state_dir: Path, run: str, tree: WorkTree | None, cwd: Pa
     with suppress(CoterieError, OSError):
         if tree is not None:
             found |= {*filter(is_obeyed, _merged(state_dir, tree))}
-        place = Path(tree.path) if tree is not None else cwd
-        repository = find(place)
-        tops = {place.resolve(), *([repository.top.resolve()] if repository is not None else [])}
-        own = os.path.join(files.real_path(runs.folder(root)), "")
+        own, tops = os.path.join(files.real_path(runs.folder(root)), ""), set[Path]()
+        if agent_writes.are_known(own):
+            place = Path(tree.path) if tree is not None else cwd
+            repository = find(place)
+            tops = {place.resolve(), *([repository.top.resolve()] if repository is not None else [])}
         for top in tops:
             written = ((path, agent_writes.writer_of(path)) for path in _existing(top))
             found |= {path.relative_to(top).as_posix() for path, who in written if who.startswith(own)}
