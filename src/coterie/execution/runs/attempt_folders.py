@@ -11,7 +11,6 @@
 """
 
 import os
-import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
@@ -199,19 +198,21 @@ def _attempt_folder(run: Path, turn: str, attempt: int) -> Path:
 def clear_attempt(folder: Path) -> None:
     """Remove the temporary files, and the messages, in the *folder* of an attempt that is over."""
     wrapper.unlink(wrapper.link_of(folder))
-    for names in ((), (OWN,)):
-        with suppress(OSError), files.folder_below(folder.parent, (folder.name, *names)) as fd:
-            for name in os.listdir(fd):
-                is_over = bool(names) and name == OUTBOX  # its messages were taken, or are stale
-                is_over |= name.startswith(TEMPORARY) or backend_files.is_temporary(name)
-                with suppress(OSError):
-                    if is_over or _is_special(name, fd):
-                        files.remove(name, dir_fd=fd)
-    with suppress(OSError):
-        (folder / OWN).rmdir()
+    with suppress(OSError), files.folder_below(folder.parent, (folder.name,)) as fd:
+        if OWN in _cleared(fd):
+            with files.folder_below(folder.parent, (folder.name, OWN)) as own:
+                _cleared(own, OUTBOX)  # its messages were taken, or are stale
+            os.rmdir(OWN, dir_fd=fd)
 
 
-def _is_special(name: str, fd: int) -> bool:
-    """Whether *name* in the open folder *fd* is a pipe, a socket or a device."""
-    mode = os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))
+def _cleared(fd: int, *over: str) -> list[str]:
+    """Remove temporary and special files, and those of the names *over*, in the open folder *fd*; the names it had."""
+    with os.scandir(fd) as entries:
+        found = list(entries)
+    for one in found:
+        is_over = one.name in over or one.name.startswith(TEMPORARY) or backend_files.is_temporary(one.name)
+        is_plain = one.is_symlink() or one.is_file() or one.is_dir()
+        with suppress(OSError):
+            if is_over or not is_plain:  # a pipe, a socket or a device
+                files.remove(one.name, dir_fd=fd)
+    return [one.name for one in found]

@@ -1,5 +1,6 @@
 """Remove runs from disk."""
 
+import os
 import secrets
 import time
 from collections.abc import Iterable, Iterator
@@ -114,10 +115,12 @@ def _forget(runs: Runs, run: str, attempts: Iterable[Path]) -> None:
 
 def _attempts_in(folder: Path) -> Iterator[Path]:
     """The folders of the attempts of the run in *folder*, and of its child runs."""
-    for attempt in folder.glob("turns/*"):
-        if not attempt.is_symlink():
-            yield attempt
-            yield from _attempts_in(attempt)
+    turns = folder / "turns"
+    with suppress(FileNotFoundError, NotADirectoryError):
+        for name in os.listdir(turns):
+            if not os.path.islink(attempt := turns / name):
+                yield attempt
+                yield from _attempts_in(attempt)
 
 
 def _repository(runs: Runs, run: str, tree: WorkTree | None) -> Repository | None:
