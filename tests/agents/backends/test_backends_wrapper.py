@@ -208,6 +208,15 @@ def test_a_runtime_folder_that_is_no_short_plain_word_is_not_used(
     assert tmp_path.is_dir()
 
 
+def test_a_script_that_is_written_again_has_all_its_names(tmp_path: Path) -> None:
+    """They are names of one file: another would take space for each attempt."""
+    for epoch in ("1", "2"):
+        wrapper.write(tmp_path, {"COTERIE_EPOCH": epoch})
+    found = [tmp_path / name for name in (wrapper.NAME, *wrapper.ALIASES)]
+    assert all("'COTERIE_EPOCH': '2'" in one.read_text() for one in found)
+    assert {one.stat().st_ino for one in found} == {found[0].lstat().st_ino}
+
+
 def _permissions(folder: Path) -> ToolPermissions:
     """Those of an agent that nothing but coterie's own commands is allowed."""
     agent = AgentPlan(name="a", backend="claude-sdk", options={"trust_all_tools": False})

@@ -37,6 +37,8 @@ sys.exit(wrapper({known!r}, {python!r}))
 def write(folder: Path, known: dict[str, str]) -> Path:
     """Write the script for the attempt in *folder*, which *known* identifies, and return its path.
 
+    Its further names are hard links: a symbolic one takes as much as another file.
+
     Raises:
         OSError: If it cannot be written.
     """
@@ -44,11 +46,10 @@ def write(folder: Path, known: dict[str, str]) -> Path:
     script = _SCRIPT.format(start=_start(sys.executable), home=_HOME, known=known, python=sys.executable)
     files.write(path, script.encode(), mode=files.PRIVATE_FOLDER)
     for alias in (f"{folder}/{name}" for name in ALIASES):
+        with suppress(FileNotFoundError):
+            os.unlink(alias)  # of an earlier script
         try:
-            os.symlink(NAME, alias)
-        except FileExistsError:
-            if not os.path.islink(alias):
-                raise
+            os.link(path, alias)
         except OSError as error:
             if error.errno not in NO_LINKS:
                 raise
