@@ -3,10 +3,13 @@
 import asyncio
 from pathlib import Path
 
+import flow_agents
 import pytest
 from audited import audited, listings
 
 import coterie
+from coterie.agents.actors.turns import ActorBackend
+from coterie.agents.backends.base import OnEvent, Request, Session
 from coterie.agents.backends.sandbox import choice
 from coterie.base import agent_writes
 from coterie.execution.runs import tool_files
@@ -72,3 +75,18 @@ def test_git_is_not_started_at_the_end_of_a_run_whose_attempts_wrote_nothing(
             (tmp_path / ".envrc").write_text(run)
         assert len(list(tool_files.changed_tool_files(tmp_path, "r1", None, tmp_path))) == found
         assert len(looked) == found
+
+
+def test_the_place_of_a_function_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing reads it; an agent of a class keeps the answers of its models there."""
+    monkeypatch.chdir(tmp_path)
+    placed, start = dict[str, bool](), ActorBackend.start
+
+    async def noted(backend: ActorBackend, request: Request, on_event: OnEvent) -> Session:
+        placed[request.agent.name] = request.folder is not None
+        return await start(backend, request, on_event)
+
+    monkeypatch.setattr(ActorBackend, "start", noted)
+    team = coterie.flow("two", [coterie.agent(flow_agents.a), coterie.agent("echo", flow_agents.Echo)])
+    assert asyncio.run(coterie.run(team, "go")).status == "completed"
+    assert placed == {"a": False, "echo": True}

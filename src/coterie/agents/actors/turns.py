@@ -112,8 +112,8 @@ class ActorBackend:
             node, ready, around = self._around(request.run, name)
             await asyncio.shield(ready)  # in a resumed run, a turn may start before the actors
             return ActorTurn(node, str(name), request, on_event, waiting=around)
-        if ":" in (path := request.agent.options["type"]):
-            return FunctionTurn(self._function(path, request), request, on_event)
+        if request.agent.is_function:
+            return FunctionTurn(self._function(request), request, on_event)
         starting = self._started(request)
         system = starting.result() if starting.done() else await asyncio.shield(starting)
         return ActorTurn(system.node, request.agent.name, request, on_event)
@@ -135,7 +135,8 @@ class ActorBackend:
             run, _, attempt = run.rpartition("/")
         raise ActorError(name, f"`ask: {name}` needs a system around the team, and this run is not part of one")
 
-    def _function(self, path: str, request: Request) -> AgentFunction:
+    def _function(self, request: Request) -> AgentFunction:
+        path = request.agent.options["type"]
         if (known := self._functions.get(path)) is None:
             importable(str(request.here or ""))
             known = self._functions[path] = AgentFunction.at(path)

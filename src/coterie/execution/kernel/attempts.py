@@ -29,6 +29,7 @@ from coterie.agents.backends.base import (
 from coterie.agents.backends.needs import gate_sandbox, guards_team
 from coterie.base.shortages import shortage
 from coterie.execution.kernel.approvals import Approvals
+from coterie.execution.kernel.attempt_files import NOWHERE
 from coterie.execution.kernel.attempt_inputs import AttemptInputs
 from coterie.execution.kernel.commands import Turn
 from coterie.execution.kernel.driven_run import AnswerApproval, Attempt, Clear, DrivenRun, Steer
@@ -271,7 +272,8 @@ class Attempts:
 
     def _request(self, attempt: Attempt, taken: float = 0.0, handle: str = "") -> Request:
         live, turn, agent = attempt.live, attempt.turn, attempt.agent
-        core, asked, place = live.core, turn.ask, attempt.place
+        core, asked = live.core, turn.ask
+        place = NOWHERE if agent.is_function else attempt.place  # a function has no process, and keeps nothing
         env = live.kind.project.environment(self._notes, live.run, attempt.name)
         if agent.kind == "gate" and not agent.options.get("sandbox"):
             own = {"sandbox": gate_sandbox(core.agents.values())}

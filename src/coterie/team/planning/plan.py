@@ -114,10 +114,15 @@ class AgentPlan(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(tuple(argv) for argv in gates) if gates else ()
 
     @property
+    def is_function(self) -> bool:
+        """Whether a function of Python performs its turns."""
+        return ":" in self.options.get("type", "")
+
+    @property
     def gives_none(self) -> bool:
         """Whether it answers with None: a function that declares no outputs, or a flow with such an exit."""
         if self.outputs or self.child is None:
-            return not self.outputs and ":" in self.options.get("type", "")
+            return not self.outputs and self.is_function
         exit = self.child.agents.get(getattr(self.child.coordination, "exit", ""))
         return exit is not None and exit.gives_none
 
@@ -264,8 +269,7 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def has_functions(self) -> bool:
         """Whether functions of Python work in it, or programs, at any depth."""
         return (self.coordination is not None and self.coordination.reads_values) or any(
-            ":" in agent.options.get("type", "") if agent.child is None else agent.child.has_functions
-            for agent in self.agents.values()
+            agent.is_function if agent.child is None else agent.child.has_functions for agent in self.agents.values()
         )
 
     @property
