@@ -378,7 +378,7 @@ def test_a_run_is_listed_read_and_located_by_others_than_its_owner(store: Kept) 
         await writer.close()
 
         assert store.status("r1")[:2] == ("stopped: waiting", "")
-        assert await store.load("r1") == tuple(store.read("r1")) == tuple(store.load_for_claim("r1"))
+        assert await store.load("r1") == tuple(store.read("r1")) == tuple(store.load_now("r1"))
         assert store.place("r1", 3)[1] == 3
         writer = store.claim("r1")
         await writer.durable(writer.append([owned(4, 2)]))

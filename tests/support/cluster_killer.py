@@ -398,7 +398,7 @@ def _checked(
     yield from (f"{turn} has a result and no end" for turn, at in accepted.items() if f"{turn}.{at}" not in ended)
     yield from (f"{one.turn} failed: {one}" for _, one in records if isinstance(one, AttemptFailed))
     fold = Fold(run, kind_of(made.of(kind)))
-    fold.fold(record for name, record in records if name == run)
+    fold.fold([record for name, record in records if name == run])
     if fold.finished is None:
         yield "its journal has no end"
     if ends(records) != ends_alone(kind, length):

@@ -82,7 +82,7 @@ class SqliteStore:
     async def load(self, run: str) -> Sequence[Record]:
         return await asyncio.to_thread(lambda: tuple(self.read(run)))
 
-    def load_for_claim(self, run: str) -> Sequence[Record]:
+    def load_now(self, run: str, *, is_claimed_next: bool = False) -> Sequence[Record]:
         return tuple(self.read(run))
 
     async def follow(self, run: str, from_seq: int = 1) -> AsyncIterator[Record]:

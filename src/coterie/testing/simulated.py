@@ -44,6 +44,10 @@ class SimulatedStore:
             raise NoSuchRun(run)
         return iter(list(self.world.journals[run])[from_seq - 1 :])
 
+    def load_now(self, run: str, *, is_claimed_next: bool = False) -> Sequence[Record]:
+        """All records of *run*."""
+        return tuple(self.read(run))
+
 
 class SimulatedWriter:
     """Appends to the world; durable after a random wait."""

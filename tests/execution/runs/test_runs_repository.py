@@ -8,6 +8,7 @@ import pytest
 from decoded import count_decoded
 from loop_play import loop_plan, plan_of
 from msgspec.structs import replace
+from steps import most_held
 
 from coterie.agents.backends.base import Answer, OnEvent, Request
 from coterie.errors import JournalUnreadable, NoSuchRun, NoSuchTurn
@@ -15,8 +16,10 @@ from coterie.execution.kernel.turns import CompletedSession
 from coterie.execution.runs import launch
 from coterie.execution.runs.fork import fork
 from coterie.execution.runs.local_turns import LocalTurns
+from coterie.execution.runs.outcome import Outcome
 from coterie.execution.runs.repository import Runs, find
 from coterie.execution.runs.turn_detail import detail
+from coterie.history.journal import lines, texts
 from coterie.history.journal.jsonl import JOURNAL
 from coterie.history.journal.records import OperatorSaid, RunFinished, TurnCancelled
 from coterie.team.planning.place import RunPlace
@@ -29,8 +32,11 @@ CHILD, GRANDCHILD = "r/team#1.1", "r/team#1.1/team#1.1"
 class Stub:
     """A backend that answers at once."""
 
+    def __init__(self, answer: str = "done") -> None:
+        self._answer = answer
+
     async def start(self, request: Request, on_event: OnEvent) -> CompletedSession:
-        return CompletedSession(Answer(text="done"))
+        return CompletedSession(Answer(text=self._answer.format(turn=request.turn)))
 
     async def close(self) -> None: ...
 
@@ -48,12 +54,21 @@ def team(depth: int) -> Plan:
 @pytest.fixture
 def stopped(tmp_path: Path) -> Path:
     """A state directory with a run `r`, three deep, that stopped in its innermost team."""
-    turns = LocalTurns({"stub": Stub()})
-    main = launch.start(
-        team(2), {"prompt": "x"}, state_dir=tmp_path, run_id="r", turns=turns, limits=Limits(max_turns=4)
-    )
+    return stopped_in(tmp_path, team(2), Limits(max_turns=4))
+
+
+def stopped_in(folder: Path, plan: Plan, limits: Limits, answer: str = "done") -> Path:
+    """The state directory *folder* with a run `r` of *plan* that *limits* stopped."""
+    turns = LocalTurns({"stub": Stub(answer)})
+    main = launch.start(plan, {"prompt": "x"}, state_dir=folder, run_id="r", turns=turns, limits=limits)
     assert asyncio.run(main).status == "stopped"
-    return tmp_path
+    return folder
+
+
+def resumed(folder: Path, limits: Limits, answer: str = "done") -> Outcome:
+    """The outcome of that run, resumed with *limits*."""
+    turns = LocalTurns({"stub": Stub(answer)})
+    return asyncio.run(launch.resume("r", limits=limits, state_dir=folder, turns=turns))
 
 
 @pytest.fixture
@@ -88,6 +103,38 @@ def test_what_earlier_owners_did_is_recalled_without_decoding_it_again(
     assert asyncio.run(main).status == "completed"
     assert list(dict.fromkeys(told)) == ["r", CHILD, GRANDCHILD, "new"]
     assert set(decoded.values()) == {1}
+
+
+def test_a_long_journal_is_resumed_as_a_short_one(
+    stopped: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Its records are read again instead of kept; what follows is the same."""
+
+    def recorded(folder: Path) -> list[tuple[str, type, str]]:
+        assert resumed(folder, Limits(max_turns=-1)).status == "completed"
+        return [(run, type(one), getattr(one, "turn", "")) for run, one in Runs(folder).history("r")]
+
+    short = recorded(stopped)
+    monkeypatch.setattr(lines, "KEPT", 0)
+
+    assert recorded(stopped_in(tmp_path_factory.mktemp("long"), team(2), Limits(max_turns=4))) == short
+
+
+def test_a_resume_holds_a_small_part_of_a_long_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the records nor the answers that no later prompt shows."""
+    for kept in (lines, texts):
+        monkeypatch.setattr(kept, "KEPT", 100_000)
+    rounds, answer = 100, "{turn} " + "abcdefghi " * 3_000
+    agents = {name: AgentPlan(name=name, backend="stub") for name in "ab"}
+    groups = (ArrowGroup(source="a", targets=("b",)), ArrowGroup(source="b", targets=("a",), max=rounds))
+    plan = Plan(name="long", agents=agents, coordination=FlowPlan(mentions=("a", "b"), groups=groups))
+    stopped_in(tmp_path, plan, Limits(max_turns=2 * rounds), answer)
+    resumed(tmp_path, Limits(max_turns=2 * rounds))  # what is loaded once
+
+    size = Runs(tmp_path).file("r").stat().st_size
+    held = most_held(lambda: resumed(tmp_path, Limits(max_turns=2 * rounds)))
+    assert size > 5_000_000
+    assert held < size / 3, (held, size)
 
 
 def test_a_journal_that_grew_since_it_was_read_is_claimed_as_it_is_now(stopped: Path) -> None:

@@ -1,12 +1,16 @@
 """A reader of a journal keeps the latest long texts, and reads the others again when a record refers to them."""
 
+import os
 import tracemalloc
 from pathlib import Path
 
 import pytest
+from steps import most_held
 
 from coterie.errors import JournalUnreadable
+from coterie.history.journal import lines
 from coterie.history.journal.jsonl import JsonlStore
+from coterie.history.journal.lines import LongJournal, rare
 from coterie.history.journal.records import RunStarted, TurnFinished
 from coterie.history.journal.texts import KEPT
 
@@ -78,3 +82,34 @@ def test_another_text_in_the_place_of_one_is_refused(tmp_path: Path) -> None:
     path.write_bytes(data.replace(first, other, 1))
     with pytest.raises(JournalUnreadable, match="whose line has changed since"):
         list(records)
+
+
+def test_the_records_of_a_long_journal_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are a sequence as any other, and holding it takes little memory."""
+    monkeypatch.setattr(lines, "KEPT", 100_000)
+    store = JsonlStore(tmp_path)
+    size = _journal(store).stat().st_size
+    whole, found = list(store.read("r")), store.load_now("r")
+
+    assert isinstance(found, LongJournal)
+    assert (len(found), list(found)) == (len(whole), whole)
+    assert [found[k] for k in (0, 700, -1, len(whole) - 1)] == [whole[k] for k in (0, 700, -1, len(whole) - 1)]
+    for part in (slice(3, 7), slice(None, 5), slice(-3, None), slice(7, 3), slice(2, 9_000)):
+        assert list(found[part]) == whole[part]
+    assert list(found[10:20][2:4]) == whole[12:14]
+    assert list(rare(found)) == [whole[0]]
+    assert list(rare(found[1:])) == []
+    with pytest.raises(IndexError):
+        found[len(whole)]
+    assert most_held(lambda: sum(1 for _ in store.load_now("r"))) < size / 2
+
+
+def test_a_long_journal_that_has_changed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read once is not silently less when it is read again."""
+    monkeypatch.setattr(lines, "KEPT", 0)
+    store = JsonlStore(tmp_path)
+    path = _journal(store)
+    found = store.load_now("r")
+    os.truncate(path, path.read_bytes().index(b'"seq":3,') - 100)
+    with pytest.raises(JournalUnreadable, match="changed since"):
+        list(found)

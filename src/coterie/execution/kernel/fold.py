@@ -8,7 +8,8 @@ ended it and the reopening: the fold keeps the records of that time, and the eng
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 import msgspec
@@ -32,6 +33,7 @@ from coterie.execution.kernel.project import Project
 from coterie.execution.kernel.retries import RetryCount
 from coterie.history.engines.commands import INFRASTRUCTURE, Ask, Cancel, Command, Engine, Finish, Note, Reload, Stop
 from coterie.history.journal import records as r
+from coterie.history.journal.lines import rare
 from coterie.history.journal.owned import OwnedTime
 from coterie.team.planning.plan import AgentPlan, Limits
 
@@ -226,11 +228,14 @@ class Fold:
         before, said = self.turns[asked.turn].parked or (None, None)
         return said if before is not None and (before.tool, before.detail) == (asked.tool, asked.detail) else None
 
-    def fold(self, records: Iterable[r.Record]) -> None:
-        """Apply a whole journal. Where it was reopened, the end of the run and the failure that caused it are void."""
-        records = tuple(records)
-        self._reopenings += [record for record in records if isinstance(record, r.RunReopened)]
-        for record in records:
+    def fold(self, records: Sequence[r.Record], reopened: r.RunReopened | None = None) -> None:
+        """Apply a whole journal, and the record that reopens the run after it.
+
+        Where the run was reopened, its end and the failure that caused it are void.
+        """
+        more = (reopened,) if reopened is not None else ()
+        self._reopenings += [one for one in (*rare(records), *more) if isinstance(one, r.RunReopened)]
+        for record in chain(records, more):
             self.apply(record)
 
     def apply(self, record: r.Record) -> None:

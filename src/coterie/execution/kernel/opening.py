@@ -24,6 +24,7 @@ from coterie.execution.kernel.run_tree import RunTree
 from coterie.execution.kernel.takeover_records import take_over
 from coterie.history.engines.commands import Ask
 from coterie.history.journal.base import Writer
+from coterie.history.journal.lines import rare
 from coterie.history.journal.records import (
     NO_USAGE,
     AttemptFailed,
@@ -128,9 +129,9 @@ class RunOpening:
 
     def _take_over(self, live: DrivenRun, plan: Plan) -> None:
         core, now, is_root = live.core, self._clock.now(), live.parent is None
-        records = tuple(self._tree.read(live.run))
+        records = self._tree.load(live.run)
         reopened = self._reopened(live, records, now)
-        core.fold(records if reopened is None else (*records, reopened))
+        core.fold(records, reopened)
         if reopened is not None:
             core.duties.append(reopened)
         if core.finished is not None:
@@ -297,7 +298,7 @@ def reopened_below(above: Turn, records: Sequence[Record], now: float) -> RunReo
     key = attempt_id(above.ask.turn, above.attempt)
     if record is None or last is None or not record.below.get(key):
         return None
-    if any(isinstance(one, RunReopened) and one.above == record.seq for one in records):
+    if any(isinstance(one, RunReopened) and one.above == record.seq for one in rare(records)):
         return None
     start = f"{key}/"
     below = {name[len(start) :]: since for name, since in record.below.items() if name.startswith(start)}

@@ -9,7 +9,7 @@ budget for each attempt before it starts, and settled when the attempt has ended
 is left waits until no other has a reservation; then what is left is reserved for it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from math import isfinite
@@ -105,6 +105,10 @@ class RunTree:
     def read(self, run: str) -> Iterator[Record]:
         """The records of *run* in its store."""
         return self.ports.store.read(run)
+
+    def load(self, run: str) -> Sequence[Record]:
+        """All records of *run* in its store."""
+        return self.ports.store.load_now(run)
 
     @property
     def allowed(self) -> list[str]:

@@ -13,7 +13,7 @@ continue from it. A fork at the last record copies its child runs as they are.
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import lru_cache
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from coterie.execution.runs.authority import check_operator
 from coterie.execution.runs.notifications import own_settings, tree_place
 from coterie.execution.runs.repository import Runs
 from coterie.execution.runs.retry import before_failure
-from coterie.execution.runs.run_copy import RunCopy
+from coterie.execution.runs.run_copy import ChangedRecords, RunCopy
 from coterie.history.journal.lines import make_folder, sync_folder
 from coterie.history.journal.records import (
     Record,
@@ -42,11 +42,13 @@ from coterie.history.journal.records import (
     TreeCleared,
     TreeMerged,
 )
-from coterie.history.journal.runs import Journal, Read, history
+from coterie.history.journal.runs import Journal, history
 from coterie.team.planning.plan import Plan
 
 PARTS = "forks"
 """The folder beside `runs` for forks that are not complete yet; a kill can leave some there."""
+_CHILDREN_KEPT = 16
+"""How many child runs are kept in memory, since each is read twice."""
 
 
 class Forked(Struct, frozen=True, kw_only=True):
@@ -104,19 +106,21 @@ def fork(
         raise UsageError(f"{run!r} is a child run, which is forked with its root: fork {run.split('/')[0]!r}")
     runs = Runs(state_dir)
     begun_by = check_operator(runs, run)
-    read = cache(lambda name: tuple(runs.read(name)))
-    records = _settled(runs, run, read)
+    records = _settled(runs, run)
+    read = lru_cache(_CHILDREN_KEPT)(lambda name: records if name == run else runs.journal(name).records)
     journal = Journal(runs, run, records)
     if at is None:
         at = what_if.place_for(records, given, answers) or before_failure([journal]) or None
     seq = _place(run, records, at)
     recorded = journal.plan(seq)
     plan = change(recorded) if change is not None else recorded
-    original, records = records, [*what_if.changed(records, seq, plan, given, answers), *records[seq:]]
+    changes = what_if.changes(records, seq, plan, given, answers)
+    is_altered = any(records[at - 1] != one for at, one in changes.items())
     fork = run_id or run_ids.choose_id(plan, state_dir)
-    first = records[0]
+    first = changes.get(1, records[0])
     assert isinstance(first, RunStarted)
     first = replace(first, cwd=journal.relocation.path(first.cwd))
+    prefix = ChangedRecords(records[:seq], {**changes, 1: first})
     before = records[seq - 1].at if seq < len(records) else inf
     shared = (  # for child runs only times are known
         (name, one) for name, one in history(read, run) if (one.seq <= seq if name == run else one.at < before)
@@ -133,10 +137,10 @@ def fork(
             tree = make_fork_tree(state_dir, first, fork, saved.commit, plan, place)
         plan = hold(plan, part / "runs" / folder.name, held=read_held(runs.folder(run)))
         copy = RunCopy(runs, read, Runs(part), plan, changed=plan != recorded, clock=clock or SystemClock())
-        copy.altered = records != list(original)
+        copy.altered = is_altered
         copy.left_out += [saved.problem] if tree is not None and saved is not None and saved.problem else []
         cwd = tree.cwd if tree is not None else ""
-        copy.root(run, fork, [first, *records[1:seq]], begun_by, is_all=seq == len(records), cwd=cwd)
+        copy.root(run, fork, prefix, begun_by, is_all=seq == len(records), cwd=cwd)
         make_folder(folder.parent)
         (part / "runs" / folder.name).rename(folder)
         made = True
@@ -171,9 +175,9 @@ def _check_folder(state_dir: Path, first: RunStarted, *, is_kept: bool) -> None:
     raise UsageError(f"{gone}, nor a snapshot of its files: {how_to_go_on(state_dir, first)}")
 
 
-def _settled(runs: Runs, run: str, read: Read) -> Sequence[Record]:
+def _settled(runs: Runs, run: str) -> Sequence[Record]:
     """The durable records of *run*: a living owner may have written some without a sync."""
-    records = tuple(read(run))
+    records = runs.journal(run).records
     with open_private(runs.file(run), "rb") as file:
         os.fsync(file.fileno())
     return records

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +75,10 @@ def _is_due(runs: Runs, run: str) -> bool:
 def goes_on(runs: Runs, run: str) -> bool:
     """Whether *run* can go on: no process drives it, and neither a person nor a limit stopped it."""
     status = runs.store.status(run)
-    if status.state == "running" or status.state in ENDS or not (records := list(runs.read(run))):
+    if status.state == "running" or status.state in ENDS or not (records := runs.journal(run).records):
         return False
-    last = next((one for one in reversed(records) if isinstance(one, r.RunStopped | r.RunOwned)), None)
+    owners = (one for one in records if isinstance(one, r.RunStopped | r.RunOwned))
+    last = max(owners, key=attrgetter("seq"), default=None)
     if not isinstance(last, r.RunStopped) or last.by == "process":
         return True
     if last.by:

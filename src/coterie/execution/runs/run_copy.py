@@ -6,9 +6,10 @@ copied as well, each up to the same time.
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
-from itertools import takewhile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import overload
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,14 +23,40 @@ from coterie.execution.kernel.core import Core, CoreDuties
 from coterie.execution.kinds import kind_of
 from coterie.execution.runs.repository import Runs
 from coterie.history.journal import records as r
-from coterie.history.journal.runs import Read
+from coterie.history.journal.lines import rare
 from coterie.history.journal.writer import JsonlWriter
 from coterie.team.planning.plan import Plan, to_json
 
+_AT_ONCE = 1_000
+"""How many records are written at once."""
 LARGEST_FILE = 256 << 20
 """Bytes of a file of an attempt that a fork gets; a sparse one may have terabytes."""
 _NAMED = 20
 """How many of the files that it does not get are named."""
+
+
+class ChangedRecords(Sequence[r.Record]):
+    """*records*, which begin with the first of their journal, with other ones in place of some, by number."""
+
+    def __init__(self, records: Sequence[r.Record], changes: Mapping[int, r.Record]) -> None:
+        self._records, self._changes = records, changes
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[r.Record]:
+        return (self._changes.get(one.seq, one) for one in self._records)
+
+    @overload
+    def __getitem__(self, at: int) -> r.Record: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[r.Record]: ...
+
+    def __getitem__(self, at: int | slice) -> r.Record | Sequence[r.Record]:
+        if isinstance(at, slice):
+            return ChangedRecords(self._records[at], self._changes)
+        return self._changes.get((one := self._records[at]).seq, one)
 
 
 class RunCopy:
@@ -42,7 +69,16 @@ class RunCopy:
         altered: Whether the shared records have another input or other answers than those of the original.
     """
 
-    def __init__(self, here: Runs, read: Read, there: Runs, plan: Plan, *, changed: bool, clock: Clock) -> None:
+    def __init__(
+        self,
+        here: Runs,
+        read: Callable[[str], Sequence[r.Record]],
+        there: Runs,
+        plan: Plan,
+        *,
+        changed: bool,
+        clock: Clock,
+    ) -> None:
         self._here, self._read, self._there, self._plan, self._changed = here, read, there, plan, changed
         self.now = clock.now()
         self.again: list[str] = []
@@ -64,18 +100,19 @@ class RunCopy:
         Args:
             cwd: The working directory of the fork; by default that of *origin*.
         """
-        first, *rest = prefix
+        first = prefix[0]
         assert isinstance(first, r.RunStarted)
         forked_from = r.ForkedFrom(run=origin, seq=len(prefix), at=self.now)
         first = replace(first, run=fork, forked_from=forked_from, cwd=cwd or first.cwd, begun_by=begun_by)
         writer = self._there.claim_file(fork)
         try:
-            core = self._folded(journal := _Journal(origin, fork, self._plan, writer), [first, *rest], 0)
+            records = ChangedRecords(prefix, {1: first})
+            core = self._folded(journal := _Journal(origin, fork, self._plan, writer), records, 0)
             self._children(origin, fork, self._plan, prefix, None if is_all else prefix[-1].at)
             named, more = self.left_out[:_NAMED], len(self.left_out) - _NAMED
             self.left_out = [*named, *([f"and {more} more"] if more > 0 else [])]
             forked_from = replace(forked_from, left_out=tuple(self.left_out))
-            journal.write([replace(first, forked_from=forked_from), *rest])
+            journal.write(ChangedRecords(prefix, {1: replace(first, forked_from=forked_from)}))
             if self._changed:
                 plan = to_json(self._plan).decode()
                 reloaded = r.PlanReloaded(plan=plan, plan_hash=self._plan.content_hash())
@@ -116,18 +153,22 @@ class RunCopy:
             upto: The last copied record of its parent; a later one may have reopened the child run.
         """
         try:
-            lived = takewhile(lambda one: not (isinstance(one, r.RunReopened) and one.above > upto), self._read(origin))
-            records = [one for one in lived if before is None or one.at < before]
+            records = self._read(origin)
         except NoSuchRun:
             return
+        reopened = (one.seq for one in rare(records) if isinstance(one, r.RunReopened) and one.above > upto)
+        records = records[: next(reopened, len(records) + 1) - 1]
+        if before is not None:
+            records = records[: sum(one.at < before for one in records)]
         if not records:
             return
-        first, *rest = records
+        first = records[0]
         assert isinstance(first, r.RunStarted)
         first = replace(first, run=fork, parent=fork.rpartition("/")[0])
         writer = self._there.claim_file(fork)
-        core = self._folded(journal := _Journal(origin, fork, plan, writer), [first, *rest], began)
-        journal.write([first, *rest])
+        lived = ChangedRecords(records, {1: first})
+        core = self._folded(journal := _Journal(origin, fork, plan, writer), lived, began)
+        journal.write(lived)
         self._children(origin, fork, plan, records, before, began)
         if not ended:
             self._let_go(core)
@@ -195,7 +236,11 @@ class _Journal(Struct, frozen=True):
 
     def write(self, records: Iterable[r.Record]) -> None:
         """Write *records*, which are history."""
-        self.writer.append([_as_history(record) for record in records])
+        left = map(_as_history, records)
+        while some := [*islice(left, _AT_ONCE)]:
+            self.writer.append(some)
+            if len(some) == _AT_ONCE:
+                self.writer.flush()  # so that they are not kept in memory
 
 
 def _over(records: Iterable[r.Record]) -> set[str | tuple[str, int]]:

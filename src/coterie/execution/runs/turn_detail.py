@@ -283,7 +283,7 @@ def _parts(journal: Journal, start: TurnStarted, runs: Runs | None, cwd: Path) -
     """The prompt of the attempt that *start* began, rendered again."""
     kind = kind_of(journal.plan(start.seq))
     before = Fold(journal.run, kind)
-    before.fold(record for record in journal.records if record.seq < start.seq)
+    before.fold(journal.records[: start.seq - 1])
     return _parts_after(before, start, kind, runs, cwd)
 
 

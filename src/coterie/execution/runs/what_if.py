@@ -76,16 +76,16 @@ def place_for(records: Sequence[Record], given: Mapping[str, Any] | None, answer
     return None
 
 
-def changed(
+def changes(
     records: Sequence[Record], upto: int, plan: Plan, given: Mapping[str, Any] | None, answers: Answers | None
-) -> list[Record]:
-    """The first *upto* of *records* with the changes in them.
+) -> dict[int, Record]:
+    """The records, by number, that are other ones in a fork of the first *upto* of *records*.
 
     Raises:
         UsageError: If a change means nothing for this run, or an answer is none that its agent could give.
     """
-    prefix = list(records[:upto])
-    first = prefix[0]
+    found: dict[int, Record] = {}
+    first = records[0]
     if given and isinstance(first, RunStarted):
         read = _read_by_functions(plan) if plan.has_functions else ()
         known = dict.fromkeys((*first.input, "prompt", *(read or ())))
@@ -93,11 +93,11 @@ def changed(
             if name not in known and read is not None:
                 hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
                 raise UsageError(f"the run has no input {name!r}; {hint}")
-        prefix[0] = replace(first, input={**first.input, **given})
+        found[1] = replace(first, input={**first.input, **given})
     for name, answer in (answers or {}).items():
-        found = _turn(records, name, upto)
-        prefix[found.seq - 1] = _answered(plan, found, answer)
-    return prefix
+        finished = _turn(records, name, upto)
+        found[finished.seq] = _answered(plan, finished, answer)
+    return found
 
 
 def _read_by_functions(plan: Plan) -> list[str] | None:
@@ -117,10 +117,10 @@ def _read_by_functions(plan: Plan) -> list[str] | None:
 
 def _turn(records: Sequence[Record], name: str, upto: int) -> TurnFinished:
     """The latest answer of *name*, a turn or an agent, among the first *upto* records."""
-    finished = [one for one in records if isinstance(one, TurnFinished)]
+    finished = (one for one in records if isinstance(one, TurnFinished))
     found = [one for one in finished if name in (one.turn, one.turn.rpartition("#")[0])]
     if not found:
-        turns = [one.turn for one in finished]
+        turns = [one.turn for one in records if isinstance(one, TurnFinished)]
         hint = did_you_mean(name, turns) or f"those with an answer are {', '.join(turns) or 'none'}"
         below = "; an answer in a nested team is changed by that of its node" if "/" in name else ""
         raise UsageError(f"the run has no answer of {name!r} to change{below}; {hint}")

@@ -72,7 +72,19 @@ class Reader(Protocol):
         """
 
 
-class Store(Reader, Protocol):
+class Loader(Reader, Protocol):
+    """Reads journals, and whole ones."""
+
+    def load_now(self, run: str, *, is_claimed_next: bool = False) -> Sequence[Record]:
+        """All records of *run*; see `read`. Those of a long journal may be read again with each look at them.
+
+        Args:
+            is_claimed_next: If the run has not ended, keep them for its next owner in this process, which need not
+                decode them again.
+        """
+
+
+class Store(Loader, Protocol):
     """Keeps journals for the processes that drive runs. The claim of a root covers the journals of its child runs."""
 
     def claim(self, run: str) -> Writer:
@@ -84,7 +96,7 @@ class Store(Reader, Protocol):
         """
 
 
-class Archive(Reader, Protocol):
+class Archive(Loader, Protocol):
     """Runs that processes other than their owner can list, read and follow."""
 
     def list(self) -> list[str]:
@@ -103,14 +115,7 @@ class Archive(Reader, Protocol):
         """The place of the record *seq* of *run*, for errors: the name of the journal and the line."""
 
     async def load(self, run: str) -> Sequence[Record]:
-        """All records of *run*; see `read`. The event loop is not blocked."""
-
-    def load_for_claim(self, run: str) -> Sequence[Record]:
-        """All records of *run*; see `read`.
-
-        If the run has not ended, the records are kept for its next owner in this process, which need not decode them
-        again.
-        """
+        """All records of *run*; see `load_now`. The event loop is not blocked."""
 
     def follow(self, run: str, from_seq: int = 1) -> AsyncIterator[Record]:
         """Like `read`, followed by every record as it becomes durable.

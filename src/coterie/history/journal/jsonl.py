@@ -129,27 +129,24 @@ class JsonlStore:
         of a child run that the owner of its root reads are kept for the child run's claim.
         """
         path = self._existing(run)
-        if run not in self._writers and root_of(run) in self._writers:
-            return iter(self.load_for_claim(run)[max(from_seq, 1) - 1 :])
-        if run in self._writers:
-            reading = self._readings.pop(run, None)
-            if reading is not None and reading.decoder.last == self._writers[run].last:
-                return iter(reading.records[max(from_seq, 1) - 1 :])
+        if root_of(run) in self._writers and (run in self._readings or run not in self._writers):
+            return iter(self.load_now(run)[max(from_seq, 1) - 1 :])
         return _records(path, from_seq, verified=run in self._writers)
+
+    def load_now(self, run: str, *, is_claimed_next: bool = False) -> Sequence[Record]:
+        """All records of *run*; see `read`, and `coterie.history.journal.base.Loader`."""
+        path, owner = self._existing(run), self._writers.get(run)
+        is_kept = is_claimed_next or root_of(run) in self._writers
+        reading = self._reading(run, path) if is_kept else Reading(path)
+        if owner is None or reading.decoder.last != owner.last:
+            reading.go_on()
+        if is_kept and owner is None and not isinstance(reading.last, RunFinished):
+            self._readings[run] = reading
+        return reading.records
 
     async def load(self, run: str) -> Sequence[Record]:
         """All records of *run*, read on a thread; see `coterie.history.journal.base.Archive`."""
-        return await asyncio.to_thread(lambda: tuple(self.read(run)))
-
-    def load_for_claim(self, run: str) -> Sequence[Record]:
-        """All records of *run*, kept for its next owner; see `coterie.history.journal.base.Archive`."""
-        if run in self._writers:
-            return tuple(self.read(run))
-        reading = self._reading(run, self._existing(run))
-        reading.go_on()
-        if not (reading.records and isinstance(reading.records[-1], RunFinished)):
-            self._readings[run] = reading
-        return tuple(reading.records)
+        return await asyncio.to_thread(self.load_now, run)
 
     def _reading(self, run: str, path: Path) -> Reading:
         return self._readings.pop(run, None) or Reading(path)

@@ -7,8 +7,10 @@ claimed. Damage anywhere else is an error.
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import overload
 
 try:
     from fcntl import F_FULLFSYNC, fcntl  # type: ignore[attr-defined,unused-ignore]
@@ -16,15 +18,72 @@ except ImportError:  # only Apple's systems have and need it: there a plain sync
     F_FULLFSYNC = None
 
 from coterie.base import files
+from coterie.errors import JournalUnreadable
 from coterie.history.journal.codec import ROOM, Decoder
-from coterie.history.journal.records import JournalRepaired, Record
+from coterie.history.journal.records import JournalRepaired, PlanReloaded, Record, RunReopened, RunStarted
+
+KEPT = 8 << 20
+"""Bytes of a journal up to which a reader keeps all its records; those of a longer one are read again when needed."""
+_RARE = (RunStarted, PlanReloaded, RunReopened)
+
+
+class LongJournal(Sequence[Record]):
+    """The records of a journal that is too long to keep them: each look at them reads the file again.
+
+    Attributes:
+        rare: Those of the rare types, which readers look for; these are kept.
+    """
+
+    def __init__(
+        self, path: Path, rare: Sequence[Record], last: Record, begin: int = 0, end: int | None = None
+    ) -> None:
+        self._path, self._last, self._begin = path, last, begin
+        self._end = last.seq if end is None else end
+        self.rare = [record for record in rare if begin < record.seq <= self._end]
+
+    def __len__(self) -> int:
+        return max(self._end - self._begin, 0)
+
+    def __iter__(self) -> Iterator[Record]:
+        """Read them.
+
+        Raises:
+            JournalUnreadable: If the file no longer has them all.
+        """
+        seq = 0
+        with files.open_private(self._path, "rb") as file:
+            for record in islice(Decoder(str(self._path)).read(file), self._end):
+                seq = record.seq
+                if seq > self._begin:
+                    yield record
+        if seq < self._end:
+            raise JournalUnreadable(str(self._path), seq + 1, "the journal has changed since: read the run again")
+
+    @overload
+    def __getitem__(self, at: int) -> Record: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> "LongJournal": ...
+
+    def __getitem__(self, at: int | slice) -> "Record | LongJournal":
+        if isinstance(at, slice):
+            begin, end, step = at.indices(len(self))
+            assert step == 1, "records are read in order"
+            return LongJournal(self._path, self.rare, self._last, self._begin + begin, self._begin + max(begin, end))
+        seq = range(self._begin + 1, self._end + 1)[at]
+        return self._last if seq == self._last.seq else next(iter(self[seq - self._begin - 1 :]))
+
+
+def rare(records: Sequence[Record]) -> Sequence[Record]:
+    """All of *records* that are of a rare type, possibly with others; those of a long journal are kept."""
+    return records.rare if isinstance(records, LongJournal) else records
 
 
 class Reading:
     """A journal that is read in steps: each `go_on` decodes only lines after the last step.
 
     Attributes:
-        records: All records that were read.
+        last: The last record that was read.
         decoder: Has the last seq, the texts and the end of the complete lines.
     """
 
@@ -34,15 +93,31 @@ class Reading:
 
     def _begin(self, file: tuple[int, int] | None) -> None:
         self._file = file  # its device and inode: if another file replaces it, that is read from its beginning
-        self.records: list[Record] = []
+        self._kept: list[Record] | None = []
+        self._rare: list[Record] = []
+        self.last: Record | None = None
         self.decoder = Decoder(str(self.path))
 
+    @property
+    def records(self) -> Sequence[Record]:
+        """All records that `go_on` has read."""
+        if self._kept is not None or self.last is None:
+            return tuple(self._kept or ())
+        return LongJournal(self.path, self._rare, self.last)
+
     def go_on(self) -> None:
-        """Read the new lines of the journal, and keep their records.
+        """Read the new lines of the journal, and keep their records if they are not too many.
 
         Raises: As `news` does.
         """
-        self.records += self.news()
+        for record in self.news():
+            self.last = record
+            if self._kept is not None:
+                self._kept.append(record)
+            if isinstance(record, _RARE):
+                self._rare.append(record)
+            if self.decoder.end > KEPT:
+                self._kept = None
 
     def news(self) -> Iterator[Record]:
         """Read the new lines of the journal block by block.

@@ -98,7 +98,7 @@ class MemoryStore:
         """All records of *run*."""
         return tuple(self.read(run))
 
-    def load_for_claim(self, run: str) -> Sequence[Record]:
+    def load_now(self, run: str, *, is_claimed_next: bool = False) -> Sequence[Record]:
         """All records of *run*."""
         return tuple(self.read(run))
 

@@ -352,7 +352,7 @@ class PostgresArchive:
         """All records of *run*."""
         return tuple(await self._background.wait(self._read(run)))
 
-    def load_for_claim(self, run: str) -> Sequence[Record]:
+    def load_now(self, run: str, *, is_claimed_next: bool = False) -> Sequence[Record]:
         """All records of *run*."""
         return tuple(self.read(run))
 

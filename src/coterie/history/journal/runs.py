@@ -13,6 +13,7 @@ from msgspec import Struct
 from coterie.base.ids import child_run_id
 from coterie.errors import JournalUnreadable, NoSuchRun
 from coterie.history.journal.base import Archive
+from coterie.history.journal.lines import rare
 from coterie.history.journal.records import (
     AttemptFailed,
     AttemptInterrupted,
@@ -107,7 +108,7 @@ class RunReader:
         Raises:
             NoSuchRun, JournalUnreadable: If it cannot be read.
         """
-        return Journal(self, run, self.store.load_for_claim(run) if is_claimed_next else tuple(self.read(run)))
+        return Journal(self, run, self.store.load_now(run, is_claimed_next=is_claimed_next))
 
     async def load(self, run: str) -> "Journal":
         """The whole journal of *run*; see `journal`."""
@@ -143,11 +144,10 @@ class RunReader:
 
     def _children(self, journal: "Journal") -> "Iterator[_Child]":
         """The child runs of attempts in *journal*, the last one first."""
-        for record in reversed(journal.records):
-            if isinstance(record, TurnStarted):
-                child = child_run_id(journal.run, record.turn, record.attempt)
-                if self.has(child):
-                    yield child, record.turn, journal
+        starts = [(one.turn, one.attempt) for one in journal.records if isinstance(one, TurnStarted)]
+        for turn, attempt in reversed(starts):
+            if self.has(child := child_run_id(journal.run, turn, attempt)):
+                yield child, turn, journal
 
     async def follow(self, run: str, check_every: float = CHECK_EVERY) -> AsyncGenerator[RunRecord, None]:
         """Every existing and further record of *run* and its child runs; ends when the run has no owner.
@@ -233,6 +233,7 @@ class Journal(Struct, frozen=True, dict=True):
     """The journal of one run, read whole.
 
     Attributes:
+        records: Its records; those of a long journal are read again with each look at them.
         turn: The parent's turn that the run performs; empty if the run was not found through its parent.
     """
 
@@ -284,7 +285,7 @@ class Journal(Struct, frozen=True, dict=True):
                 reason = f"the plan of run {self.parent.run!r} has no team {agent!r}; restore it from a backup"
                 raise JournalUnreadable(*self.runs.store.place(self.parent.run), reason)
             return part.child
-        for record in self.records:
+        for record in rare(self.records):
             if isinstance(record, PlanReloaded) and (upto is None or record.seq <= upto):
                 found = record
         try:

@@ -138,6 +138,16 @@ class JsonlWriter:
             raise self._failed
         return True
 
+    def flush(self) -> None:
+        """Make everything durable on this thread, however slow the disk is; for callers without an event loop.
+
+        Raises:
+            JournalFailed: As `durable` does.
+        """
+        self._write()
+        if self._failed:
+            raise self._failed
+
     async def durable(self, seq: int) -> None:
         """Return once everything up to *seq* would survive a power cut; see `coterie.history.journal.base.Writer`."""
         if self._failed:

@@ -60,7 +60,7 @@ def test_a_file_that_an_agent_reads_joins_its_question() -> None:
     plan = pattern("pipeline", slots)
     fold = Fold("r", kind_of(plan))
     records = perform(plan, DOC, {"a": ["RESULT OF A"]}).records()
-    fold.fold(takewhile(lambda record: not (isinstance(record, TurnFinished) and record.turn == "b#1"), records))
+    fold.fold([*takewhile(lambda record: not (isinstance(record, TurnFinished) and record.turn == "b#1"), records)])
 
     turn = fold.turns["b#1"]
     turn.used = {"file:style.md": "Be short.", "file:gone.md": None}
