@@ -18,7 +18,7 @@ from coterie.team.planning.plan import AgentPlan, Limits, MappedFlowPlan, MapPla
 RUN = "r"
 
 
-class _Everyone(dict[str, list[object]]):
+class Everyone(dict[str, list[object]]):
     """Every agent does as its dice say."""
 
     def __init__(self, dice: Random) -> None:
@@ -57,7 +57,7 @@ def moment(seed: int) -> Runs:
     """The runs with one root run `r`, as they were at some moment."""
     dice = Random(f"moment {seed}")
     plan = [random_flow_plan, random_nest, random_loop_plan, lambda seed: _mapped(dice)][seed % 4](seed)
-    stage = Stage(plan, Cast(_Everyone(dice), seconds=dice.choice([0.25, 1.0, 40.0])), park=True)
+    stage = Stage(plan, Cast(Everyone(dice), seconds=dice.choice([0.25, 1.0, 40.0])), park=True)
     limits = dice.choice([None, None, Limits(max_turns=dice.randint(1, 6)), Limits(max_cost=2.0)])
     if stage.start(limits).status not in ("completed", "failed") and dice.random() < 0.5:
         stage.resume(Limits(max_turns=99, max_cost=99.0))

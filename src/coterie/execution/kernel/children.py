@@ -49,7 +49,7 @@ class Children:
         taken = opened.core.time.limited
         if (timeout := timed(taken).timeout) is not None and opened.core.finished is None:
             reason = f"it took longer than {timeout:g} s"
-            self._queue.put_later(timeout - taken, partial(self.overdue, live, start, reason))
+            opened.timer = self._queue.put_later(timeout - taken, partial(self.overdue, live, start, reason))
         self._queue.wake()
 
     def overdue(self, live: DrivenRun, start: Start, reason: str) -> None:
@@ -122,6 +122,8 @@ class Children:
             self._queue.put(order, accept)
 
     def _forget(self, live: DrivenRun, parent: DrivenRun) -> None:
+        if live.timer is not None:
+            live.timer.cancel()  # it holds the run's prompt
         parent.children.pop(live.run, None)
         self._tree.remove(live)
 

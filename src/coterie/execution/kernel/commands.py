@@ -205,6 +205,11 @@ class Turn(Struct, kw_only=True, gc=False):
         """Whether its next attempt very likely continues a conversation."""
         return self.continues and self.steps > 0
 
+    def let_go(self) -> None:
+        """Forget what it answered, which no prompt shows any more."""
+        if self.result is not None:
+            self.result = msgspec.structs.replace(self.result, text="", outputs={})
+
 
 class Part(Struct, frozen=True, gc=False):
     """A part of a prompt; a blank line separates it from the next.

@@ -165,9 +165,11 @@ class DrivenRun:
 
     Attributes:
         number: Its place among the runs of the tree, in the order in which they were opened.
+        timer: Calls it off when its time is over, if that is limited.
     """
 
     number = 0
+    timer: asyncio.TimerHandle | None = None
 
     def __init__(
         self,

@@ -51,12 +51,12 @@ class EventQueue:
         self._events.append((order, event))
         self.wake()
 
-    def put_later(self, wait: float, event: Event) -> None:
-        """Queue *event* after *wait* seconds; at once if *wait* is 0 or negative."""
+    def put_later(self, wait: float, event: Event) -> asyncio.TimerHandle | None:
+        """Queue *event* after *wait* seconds, unless the timer is cancelled; at once if *wait* is 0 or negative."""
         if wait <= 0:
             self.put(0, event)
-        else:
-            asyncio.get_running_loop().call_later(wait, self._put_in_time, event)
+            return None
+        return asyncio.get_running_loop().call_later(wait, self._put_in_time, event)
 
     def _put_in_time(self, event: Event) -> None:
         if not self._closed:

@@ -8,7 +8,7 @@ ended it and the reopening: the fold keeps the records of that time, and the eng
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Protocol
 
@@ -44,6 +44,9 @@ _BROUGHT = frozenset(record for record in r.RECORDS if "message" in record.__str
 _MESSAGES_MOST = 10_000
 """How many messages are remembered that did not come from operators: one arrives again only soon after a crash."""
 
+_REPLACED_MOST = 16
+"""How many replaced results are in memory before those are let go of that no prompt shows any more."""
+
 _END = r.RunFinished | r.TreesJoined | r.TreeMerged | r.TreeCleared | r.RunNotified
 """The end of a run and the steps before it."""
 
@@ -52,6 +55,7 @@ class Coordinator(Protocol):
     """The part of a run's kind that its fold and its prompts need; see `coterie.execution.kernel.kind.Kind`."""
 
     project: Project
+    turns_kept: int | None
 
     @property
     def engine(self) -> Engine:
@@ -76,6 +80,9 @@ class Coordinator(Protocol):
     def retained(self, result: r.TurnFinished) -> r.TurnFinished:
         """The part of *result* that stays in memory once its turn has ended."""
 
+    def quoted(self, fold: "Fold") -> Collection[str]:
+        """The turns and sets whose results later prompts may show, besides the latest of each agent."""
+
 
 class Fold:
     """The state of one run after the applied records.
@@ -88,7 +95,8 @@ class Fold:
         until: When the first quota opens that a stopped run waits for; 0: it waits for none.
         owned: The seq of the record with which the current owner began.
         thread: What the run continues, if it is one of a thread.
-        turns: By id, in the order they were started; *open* those that have not ended.
+        turns: By id, in the order they were started, without those that are no longer kept; *open* those that have not
+            ended.
         sets: By id, in the order they were started.
         latest: Each agent's latest result, or that of its latest set; a fallback's result counts for the agent that it
             replaced.
@@ -125,6 +133,8 @@ class Fold:
         self.stopped, self.until, self.called_off, self.held_back = "", 0.0, False, False
         self.turns: dict[str, Turn] = {}
         self.open: dict[str, Turn] = {}
+        self._finished: deque[str] = deque()
+        """The turns that have finished, if only the latest of them are kept."""
         self.sets: dict[str, Set] = {}
         self.latest: dict[str, r.TurnFinished] = {}
         self.messages: dict[str, str] = {}
@@ -150,6 +160,9 @@ class Fold:
         self.asked: dict[str, Turn] = {}
         self._reopenings: deque[r.RunReopened] = deque()
         """Reopenings still to come in the journal that is being folded."""
+        self._replaced: list[str] = []
+        """The turns and sets with a result that is not their agent's latest and is still in memory."""
+        self._let_go_at = _REPLACED_MOST
         self._late: list[r.Record] = []
         """Records between a failure that ended the run and its reopening."""
 
@@ -281,7 +294,7 @@ class Fold:
                 self.sets[record.set] = Set.of(record)
             case r.SetEnded():
                 its = self.sets[record.set]
-                self.latest[its.ask.agent] = its.end(record)
+                self._replace(its.ask.agent, its.end(record))
             case r.AttemptLaunched():
                 self._running(record, record.turn).launched.append(record)
             case r.AttemptAdopted():
@@ -512,12 +525,30 @@ class Fold:
         if isinstance(record, r.TurnFinished):
             self.costs.setdefault(ask.agent, 0.0)
             turn.result = self.coordination.retained(record)
+            if (most := self.coordination.turns_kept) is not None:
+                self._finished.append(record.turn)
+                if len(self._finished) > most:
+                    self.turns.pop(self._finished.popleft(), None)
             if ask.item is None:
-                self.latest[ask.role] = record
+                self._replace(ask.role, record)
             else:
                 self.sets[ask.item.set].finish(ask.item, record)
         else:
             turn.cancelled = True
+
+    def _replace(self, role: str, result: r.TurnFinished) -> None:
+        """Note the latest *result* of *role*; now and then, let go of the results that no prompt shows any more."""
+        if (before := self.latest.get(role)) is not None:
+            self._replaced.append(before.turn)
+        self.latest[role] = result
+        if len(self._replaced) < self._let_go_at or self._reopenings:
+            return
+        quoted, replaced = self.coordination.quoted(self), self._replaced
+        for name in replaced:
+            if name not in quoted and (work := self.turns.get(name) or self.sets.get(name)) is not None:
+                work.let_go()
+        self._replaced = [name for name in replaced if name in quoted]
+        self._let_go_at = 2 * len(self._replaced) + _REPLACED_MOST
 
     def _settle_cost(self, turn: Turn, usage: r.Usage) -> None:
         """Replace the reservation of an ended attempt of *turn* with its usage."""

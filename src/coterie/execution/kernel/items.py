@@ -55,6 +55,12 @@ class Set(Struct, kw_only=True, gc=False):
         self.result = r.TurnFinished(turn=record.set, attempt=0, text=text, outputs=outputs)
         return self.result
 
+    def let_go(self) -> None:
+        """Forget what its items answered, which no prompt shows any more."""
+        self.items, self.equal, self.shown = {}, {}, ""
+        if self.result is not None:
+            self.result = msgspec.structs.replace(self.result, text="", outputs={})
+
     def for_equal(self, item: Item) -> r.TurnFinished | None:
         """Its result for an item that is equal to *item*, if it has one."""
         return self.items.get(self.equal.get(hash_of(item), 0))

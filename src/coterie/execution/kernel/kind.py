@@ -5,7 +5,7 @@ Core, shell, fold, inbox and prompts hold a `Kind` and do not know which one. Th
 nothing but its agents; a kind overrides what differs.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
@@ -93,6 +93,7 @@ class Kind:
         decides_elsewhere: Who decides in its runs if not their engine, for people.
         stops_in_order: Whether an interrupt is the normal end of its runs.
         project: What differs in runs that go on for long; see `coterie.execution.kernel.project`.
+        turns_kept: How many finished turns stay in memory, the latest ones; None: all of them.
         has_randomness: Whether its engine draws random numbers, from a seed in the first record.
     """
 
@@ -101,6 +102,7 @@ class Kind:
     stops_in_order: ClassVar[bool] = False
     decides_elsewhere: ClassVar[str] = ""
     project: Project = Project()
+    turns_kept: int | None = None
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -183,6 +185,10 @@ class Kind:
     def retained(self, result: TurnFinished) -> TurnFinished:
         """The part of *result* that stays in memory once its turn has ended."""
         return result
+
+    def quoted(self, fold: Fold) -> Collection[str]:
+        """The turns and sets whose results later prompts may show, besides the latest of each agent."""
+        return ()
 
     def notices(self) -> Iterable[str]:
         """What people should know of the run, once it has ended."""

@@ -211,7 +211,7 @@ def inputs(fold: Fold, turn: Turn) -> list[TurnFinished]:
     """
     ask = turn.ask
     found: dict[str, TurnFinished] = {}
-    for name in _behind_gates(fold, ask.inputs) if "gate" in fold.agent_kinds else ask.inputs:
+    for name in behind_gates(fold, ask.inputs) if "gate" in fold.agent_kinds else ask.inputs:
         if (result := fold.work(name).result) is not None:
             found[name] = result
     own = fold.latest.get(ask.role)
@@ -222,7 +222,7 @@ def inputs(fold: Fold, turn: Turn) -> list[TurnFinished]:
     return list(found.values())
 
 
-def _behind_gates(fold: Fold, names: Sequence[str]) -> dict[str, None]:
+def behind_gates(fold: Fold, names: Sequence[str]) -> dict[str, None]:
     """The turns *names*, each gate preceded by the turn that it checked; each turn appears once."""
     found: dict[str, None] = {}
     left = [(name, False) for name in reversed(names)]

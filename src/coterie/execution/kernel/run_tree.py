@@ -175,7 +175,7 @@ class RunTree:
     def _end(self, live: DrivenRun) -> None:
         """Call off the running turns of *live*, and end it once no run below it is left: the deepest run ends first."""
         core, now, reason = live.core, self._clock.now(), "its parent cancelled the turn"
-        for turn in list(core.turns):
+        for turn in list(core.open):
             live.send(*core.cancel(now, turn, reason, "harness"))
         if not live.children:
             core.write(now, RunFinished(outcome="cancelled", reason=reason))

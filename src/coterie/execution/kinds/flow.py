@@ -1,9 +1,11 @@
 """The kind of runs that a flow coordinates."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar
 
 from coterie.errors import UsageError
+from coterie.execution.kernel import prompts
+from coterie.execution.kernel.fold import Fold
 from coterie.execution.kernel.kind import Kind
 from coterie.history.engines.commands import Engine
 from coterie.history.engines.flow import FlowEngine
@@ -45,6 +47,10 @@ class FlowKind(Kind):
                     f"input.{one.field} has {one.said(found)}, but {node!r} takes at most {one.at_most}; raise "
                     "at-most, or write on-more first"
                 )
+
+    def quoted(self, fold: Fold) -> Collection[str]:
+        """What marks turns that run, wait or are to come, and what their gates checked."""
+        return prompts.behind_gates(fold, self.engine.marking) if isinstance(self.engine, FlowEngine) else ()
 
     def may_merge(self, turn: str) -> bool:
         """Whether *turn* works on no item of a set, or on one whose earlier items have ended."""

@@ -44,6 +44,7 @@ class SystemKind(Kind):
 
     stops_in_order: ClassVar[bool] = True
     decides_elsewhere: ClassVar[str] = "a supervised system"
+    turns_kept = 1_000  # the next owner removes what a killed one left of its latest turns
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)

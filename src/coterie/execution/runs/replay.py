@@ -43,7 +43,7 @@ def replay_in(runs: Runs, run: str) -> ReplayReport:
         fold.fold(journal.records)
         if above is None:
             open_below[name] = ""
-        elif above.run in open_below and folds[above.run].turns[journal.turn].status != "ended":
+        elif above.run in open_below and journal.turn in folds[above.run].open:
             open_below[name] = f"{open_below[above.run]}{name}: "
         if name in open_below:
             left += [open_below[name] + phrase(what) for what in fold.todo.values()]

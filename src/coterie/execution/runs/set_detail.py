@@ -77,11 +77,11 @@ def detail(runs: Runs, run: str, name: str) -> SetDetail | None:
     if not _may_be_set(name):
         return None
     journal = runs.journal(run)
-    view = fold(journal.records)
+    view = fold(journal.records, ())
     if (start := view.sets.get(name)) is None:
         return None
     end = next((one for one in journal.records if isinstance(one, SetEnded) and one.set == name), None)
-    result = _result(journal, name) if end is not None else None
+    result = _result(journal, end) if end is not None else None
     return SetDetail(
         run=run,
         turn=name,
@@ -129,7 +129,7 @@ def _last_end(view: RunView, name: str) -> float | None:
     return max((turn.finished for turn in view.items_of(name) if turn.finished is not None), default=view.finished)
 
 
-def _result(journal: Journal, name: str) -> TurnFinished | None:
-    whole = Fold(journal.run, kind_of(journal.plan()))
-    whole.fold(journal.records)
-    return whole.sets[name].result
+def _result(journal: Journal, end: SetEnded) -> TurnFinished | None:
+    upto = Fold(journal.run, kind_of(journal.plan(end.seq)))
+    upto.fold(journal.records[: end.seq])
+    return upto.sets[end.set].result

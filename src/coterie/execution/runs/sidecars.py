@@ -69,7 +69,7 @@ class ShellServices:
 
         def finish() -> None:
             live = self._shell.runs[self.run]
-            for turn in list(live.core.turns):
+            for turn in list(live.core.open):
                 live.send(*live.core.cancel(self.clock.now(), turn, reason, "harness"))
             self.write(finished, source)
 

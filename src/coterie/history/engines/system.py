@@ -6,6 +6,7 @@ The engine only turns a call into a turn. It keeps no history: a system may run 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from coterie.base.ids import number_of
 from coterie.history.engines.commands import Ask, Cancel, Command, Emit, Reply
 from coterie.history.engines.replies import judge_reply, no_events
 from coterie.history.journal import records as r
@@ -20,6 +21,9 @@ class SystemEngine:
 
     Args:
         agents: The agents that its actors may call, by name.
+
+    Attributes:
+        numbers: The number of each agent's latest turn.
     """
 
     name: ClassVar[str] = "system"
@@ -29,6 +33,7 @@ class SystemEngine:
         self._agents = agents
         self._called: dict[str, str] = {}
         """The agents of the turns that have not ended."""
+        self.numbers: dict[str, int] = {}
 
     def judge(self, said: Reply | Emit) -> r.Record:
         """A reply must have its agent's outputs; events are not allowed."""
@@ -42,6 +47,7 @@ class SystemEngine:
         match record:
             case r.CallAsked():
                 self._called[record.turn] = record.agent
+                self.numbers[record.agent] = number_of(record.turn)
                 return [Ask(turn=record.turn, agent=record.agent, whole=record.given or {})]
             case r.TurnFinished() | r.TurnFailed() | r.TurnCancelled():
                 self._called.pop(record.turn, None)

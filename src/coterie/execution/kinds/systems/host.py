@@ -15,11 +15,13 @@ from coterie.agents.actors.reply_streams import ReplyRecord, ReplyStreams
 from coterie.agents.actors.system import make_system
 from coterie.agents.actors.turns import ActorBackend
 from coterie.agents.backends.base import AttemptRef, Event, Text
+from coterie.base.ids import turn_id
 from coterie.base.user_code import contained
 from coterie.execution.kernel.kind import RunServices
 from coterie.execution.kernel.turns import InProcess
 from coterie.execution.kinds.systems.questions import Questions, identity
 from coterie.execution.kinds.systems.turn_actor import Say, TurnActor, TurnEnd
+from coterie.history.engines.system import SystemEngine
 from coterie.history.journal.records import (
     CallAsked,
     CallDropped,
@@ -57,7 +59,6 @@ class SystemHost:
         self._entry, self._run, self._services, self._core = plan.entry, services.run, services, services.core
         self._stopping = asyncio.Event()
         self._calls: dict[str, asyncio.Future[TurnEnd]] = {}
-        self._numbers: dict[str, int] = {}
         self._questions, self._epoch = Questions(), self._core.epoch
         self._reading: asyncio.Task[None] | None = None
         turns_before = services.core.turns.values()
@@ -252,11 +253,9 @@ class SystemHost:
         return turn
 
     def _next(self, agent: str) -> str:
-        if agent not in self._numbers:
-            earlier = (turn.rpartition("#") for turn in self._core.turns)
-            self._numbers[agent] = max((int(n) for name, _, n in earlier if name == agent), default=0)
-        self._numbers[agent] += 1
-        return f"{agent}#{self._numbers[agent]}"
+        engine = self._core.engine
+        assert isinstance(engine, SystemEngine)
+        return turn_id(agent, engine.numbers.get(agent, 0) + 1)
 
     def _record(self, record: Record) -> None:
         said = self._services.secrets.hide_fields(record, *TEXTS)

@@ -6,6 +6,7 @@ may fire; `coterie.team.topology.graph` has the graph.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, ClassVar
 
 from msgspec import Struct
@@ -117,6 +118,13 @@ class FlowEngine:
         self._commands: list[Command] = []  # of this step
         self._over = False
         self._rules = rules_of(self.name, self.version)
+
+    @property
+    def marking(self) -> list[str]:
+        """The turns and sets that marked those that have not ended, and each node's latest, which may mark others."""
+        turns = [turn.inputs for turn in (*self._turns.values(), *self._postponed)]
+        sets = [names for one in self._sets.values() for names in (one.inputs, one.shown)]
+        return list(dict.fromkeys(chain(self._latest.values(), *turns, *sets)))
 
     def judge(self, said: Reply | Emit) -> Record:
         """The record of a reply, checked against the outputs of its node; emits are rejected."""
