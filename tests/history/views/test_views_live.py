@@ -52,6 +52,7 @@ from coterie.team.planning.system import ActorPlan, SupervisorPlan, SystemPlan
 from coterie.team.topology.conditions import Condition, Operator
 from coterie.team.topology.model import ArrowGroup
 
+LONG = "an answer of many words " * 1_000
 HISTORIES = sorted((Path(__file__).parents[2] / "histories" / "0.1").glob("*.jsonl"))
 PLAYED = 16
 """Random teams of which the journals are folded beside the histories."""
@@ -570,3 +571,26 @@ def test_a_set_is_one_node_with_its_items() -> None:
     assert shown(begun + 1) == (["running", 4, 2, 0, 0], 3)
     assert shown(len(records)) == (["finished", 4, 0, 3, 1], 0)
     assert {row["set"] for row in fold(records, "r").state()["turns"].values()} == {"", "check@1"}
+
+
+def test_a_view_keeps_the_beginnings_of_answers() -> None:
+    """As much as its rows show; the rows are those of a view that keeps all."""
+    log: Log = []
+    for run in ("r", "r/b#1.1"):
+        team = plan_of_two() if run == "r" else flow("c -> d")
+        records: list[r.Record] = [r.RunStarted(run=run, engine="flow", plan=to_json(team).decode())]
+        for name in ("a", "b") if run == "r" else ("c", "d"):
+            records.append(r.TurnStarted(turn=f"{name}#1", agent=name))
+            records.append(r.TurnFinished(turn=f"{name}#1", attempt=1, text=LONG, outputs={"l": [LONG], "n": 1}))
+        log += [(run, msgspec.structs.replace(one, seq=n, at=float(n))) for n, one in enumerate(records, 1)]
+    short, whole = fold(log, "r"), fold(log, "r", answers=None)
+
+    assert short.state() == whole.state()
+    assert len(msgspec.json.encode([one.view.turns for one in short.runs.values()])) < 4 * len(LONG)
+    heard = [one for known in short.runs.values() for one in known.plan._heard]
+    assert not any(one.text for one in heard if isinstance(one, r.TurnFinished))
+
+
+def plan_of_two() -> Plan:
+    """A flow with a team in it."""
+    return flow("a -> b", b=AgentPlan(name="b", kind="topology", child=flow("c -> d")))

@@ -11,6 +11,7 @@ from coterie.base.clock import VirtualClock
 from coterie.execution.runs.outcome import Outcome
 from coterie.history.journal.records import (
     AttemptFailed,
+    AttemptInterrupted,
     RunFinished,
     RunOwned,
     RunStarted,
@@ -134,6 +135,20 @@ def test_the_live_tree_ends_with_how_everything_ended() -> None:
 
     assert "✓ w#1  finished  2.0 s  $0.25" in last
     assert "▶ x#1  running  6.0 s" in last
+
+
+def test_the_live_tree_forgets_what_ended_attempts_printed() -> None:
+    """It draws from what it knows eight times a second, for as long as the run lasts."""
+    tree = LiveTree(Console(file=io.StringIO()), VirtualClock(start=110.0))
+    tree.observe("r1", RunStarted(at=100.0, run="r1", engine="flow", topology="team"))
+    for turn in ("w#1", "w#2", "w#3", "w#4"):
+        tree.observe("r1", TurnStarted(at=100.0, turn=turn, agent="w"))
+        tree.on_event(AttemptRef(run="r1", turn=turn, attempt=1), Text(text="half"))
+    tree.observe("r1", TurnFinished(at=103.0, turn="w#1", attempt=1))
+    tree.observe("r1", AttemptFailed(at=103.0, turn="w#2", attempt=1, kind="exit", reason="no"))
+    tree.observe("r1", AttemptInterrupted(at=103.0, turn="w#3", attempt=1, reason="crash"))
+
+    assert [*tree._activities] == ["r1/w#4.1"]
 
 
 CAUSE = "`analyse --with a-rather-long-option --and another` ended with status 3: no such analysis as this one"

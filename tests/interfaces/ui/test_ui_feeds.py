@@ -25,15 +25,19 @@ from coterie.interfaces.ui.places import ServedRun, ServedRuns
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(1, 30))
 def test_a_feed_keeps_its_newest_events_as_far_as_they_fit(sizes: list[int], most: int) -> None:
-    """The last one always; a page that has any of these, or the one before, gets exactly the later ones."""
+    """The last one always; a page that has any of these, or the one before, gets exactly the later ones.
+
+    Their ids count, too: those of a run with many child runs are longer than what they name.
+    """
     whole = [FeedEvent("changes", f"e{n}", bytes(size)) for n, size in enumerate(sizes)]
+    assert [one.size for one in whole] == [len(f"e{n}") + size for n, size in enumerate(sizes)]
     feed = Feed()
     feed._base = "begin"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(feeds, "KEPT", most)
         for one in whole:
             feed.put(one)
-    fits = [n for n in range(len(whole)) if sum(sizes[n:]) <= most or n == len(whole) - 1]
+    fits = [n for n in range(len(whole)) if sum(one.size for one in whole[n:]) <= most or n == len(whole) - 1]
     first = fits[0] if fits else 0
     assert feed.end == len(whole)
     for number in range(len(whole) + 1):

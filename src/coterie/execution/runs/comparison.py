@@ -18,7 +18,10 @@ def compare(a: tuple[Runs, str], b: tuple[Runs, str]) -> RunComparison:
     Raises:
         NoSuchRun, JournalUnreadable: If one cannot be read.
     """
-    sides = [fold(runs.history(run), run, runs.plan(run) if "/" in run else None).runs[run] for runs, run in (a, b)]
+    sides = [
+        fold(runs.history(run), run, runs.plan(run) if "/" in run else None, answers=None).runs[run]
+        for runs, run in (a, b)
+    ]
     found = compare_runs(*sides)
     prompts = ["", ""]
     for n, (runs, run) in enumerate((a, b) if found.first else ()):

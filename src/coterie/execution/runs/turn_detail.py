@@ -1,6 +1,6 @@
 """The details of one turn; its prompt is rendered again from the journal."""
 
-from collections.abc import Collection, Coroutine, Iterator
+from collections.abc import Collection, Container, Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -139,7 +139,7 @@ def detail(runs: Runs, run: str, turn: str) -> TurnDetail:
         NoSuchTurn: If the turn never started there.
         ReplayMismatch: If the present engine disagrees with the journal.
     """
-    facts = _Facts(runs, runs.journal(run))
+    facts = _Facts(runs, runs.journal(run), (turn,))
     found = facts.view.turn(turn)
     if found is None:
         raise NoSuchTurn(run, turn, [one.id for one in facts.view.turns])
@@ -201,9 +201,9 @@ def _prompts(journal: Journal, runs: Runs, cwd: Path, turns: Collection[str] | N
 class _Facts:
     """The data for the details of all turns of a run."""
 
-    def __init__(self, runs: Runs, journal: Journal) -> None:
+    def __init__(self, runs: Runs, journal: Journal, answers: Container[str] | None = None) -> None:
         self._runs, self.journal = runs, journal
-        self.view = fold(journal.records)
+        self.view = fold(journal.records, answers)
         self.cwd = Path(self.view.cwd or ".")
         self._plan, self._reasons = journal.plan_now(), explain(journal.records)
         self._sessions = {one.turn: one.session for one in journal.records if isinstance(one, AttemptSession)}

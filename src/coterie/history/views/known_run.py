@@ -1,7 +1,7 @@
 """One run of a tree of runs: its view, its plan, its limits, and the waits of its turns."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -59,9 +59,16 @@ class KnownRun:
         thread: The thread whose message it is.
     """
 
-    def __init__(self, id: str, above: "KnownRun | None" = None, place: str = "", plan: Plan | None = None) -> None:
+    def __init__(
+        self,
+        id: str,
+        above: "KnownRun | None" = None,
+        place: str = "",
+        plan: Plan | None = None,
+        answers: Container[str] | None = (),
+    ) -> None:
         self.id, self.above, self.place = id, above, place
-        self.view, self.plan = RunView(keeps_notes=False), PlanView(plan)
+        self.view, self.plan = RunView(keeps_notes=False, answers=answers), PlanView(plan)
         self.limits = Limits()
         self.owners: list[Owner] = []
         self.halts: list[RunHalt] = []

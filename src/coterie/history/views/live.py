@@ -11,7 +11,7 @@ A row always replaces the whole row of its key. `coterie.history.views.rows` has
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -39,6 +39,7 @@ class LiveRun:
 
     Args:
         plan: Its plan, for a child run whose records have none.
+        answers: The turns whose whole answers are kept; None: all.
 
     Attributes:
         runs: The state of each run, by id.
@@ -46,8 +47,8 @@ class LiveRun:
         ends: Why the run does not go on, if so.
     """
 
-    def __init__(self, run: str, plan: Plan | None = None) -> None:
-        self.run, self._plan = run, plan
+    def __init__(self, run: str, plan: Plan | None = None, answers: Container[str] | None = ()) -> None:
+        self.run, self._plan, self._answers = run, plan, answers
         self.runs: dict[str, KnownRun] = {}
         self.costs: dict[str, rows.CostRow] = {}
         self.ends = EndFacts()
@@ -177,7 +178,7 @@ class LiveRun:
             place = f"{above.place}/{node}" if above.place else node
             plan = above.plan.teams.get(node)
             self._mark("turns", f"{above.id}/{turn}", above, turn)
-        known = self.runs[run] = KnownRun(run, above, place, plan)
+        known = self.runs[run] = KnownRun(run, above, place, plan, self._answers)
         if above is not None:
             above.children[turn].append(known)
             above.children[turn].sort(
@@ -212,9 +213,11 @@ class LiveRun:
             self._mark("costs", key, None, self.costs[key])
 
 
-def fold(records: Iterable[tuple[str, r.Record]], run: str, plan: Plan | None = None) -> LiveRun:
+def fold(
+    records: Iterable[tuple[str, r.Record]], run: str, plan: Plan | None = None, answers: Container[str] | None = ()
+) -> LiveRun:
     """The state after *records* of *run* and its child runs; see `LiveRun`."""
-    live = LiveRun(run, plan)
+    live = LiveRun(run, plan, answers)
     for name, record in records:
         live.apply(name, record)
     return live

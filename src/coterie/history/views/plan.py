@@ -7,6 +7,7 @@ The picture itself, which records do not change, is in `coterie.history.views.te
 from collections.abc import Iterable
 from contextlib import suppress
 
+import msgspec
 from msgspec import Struct
 
 from coterie.history.engines.flow import FlowEngine
@@ -125,8 +126,9 @@ class PlanView:
             case r.RunStarted(plan=text) | r.ConfigChanged(plan=text) | r.PlanReloaded(plan=text):
                 self._read(text, again=isinstance(record, r.PlanReloaded))
         if self._engine is not None and isinstance(record, _ASKED):
-            self._heard.append(record)
-            self._step(record)
+            heard = msgspec.structs.replace(record, text="") if isinstance(record, r.TurnFinished) else record
+            self._heard.append(heard)  # no arrow depends on a text
+            self._step(heard)
         match record:
             case r.RunReopened():
                 self._reopen(record)

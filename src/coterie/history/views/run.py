@@ -1,6 +1,6 @@
 """The state of a run with its turns and their attempts, folded from its journal."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -8,7 +8,7 @@ from msgspec import Struct
 from coterie.base.ids import attempt_id
 from coterie.history.journal import records as r
 from coterie.history.views.actors import ActorsView
-from coterie.history.views.words import path_end
+from coterie.history.views.words import path_end, shortened
 
 NOTED = frozenset(
     {
@@ -183,14 +183,14 @@ class RunView:
         plan: The current plan as JSON; empty in a child run.
         added: The iterations allowed beyond the plan of a loop.
         noted: The records in `NOTED` that are not about a turn, each with the number of turns before it; only with
-            *keeps_notes*, since there may be many.
+            *keeps_notes*, since there may be many. Only the turns in *answers*, by default all, have whole answers.
         sets: The starts of mapped nodes, by id; *ended* has those that have ended, and *set_of* the set of each turn
             that works on an item.
         actors: The actors of a supervised system.
     """
 
-    def __init__(self, *, keeps_notes: bool = True) -> None:
-        self._keeps_notes = keeps_notes
+    def __init__(self, *, keeps_notes: bool = True, answers: Container[str] | None = None) -> None:
+        self._keeps_notes, self._answers = keeps_notes, answers
         self.id = self.topology = self.parent = self.plan = self.cwd = ""
         self.input: dict[str, Any] = {}
         self.state = "running"
@@ -334,6 +334,8 @@ class RunView:
                 self._pause(record.turn, record.usage)
             case r.TurnFinished() if turn := self._end(record.turn, "finished", record.at):
                 turn.text, turn.outputs, turn.usage = record.text, record.outputs, turn.usage + record.usage
+                if self._answers is not None and record.turn not in self._answers:
+                    turn.text, turn.outputs = shortened(record.text), shortened(record.outputs)
                 turn.promise_refused = record.promise_refused
                 if attempt := self._attempt(record.turn, record.attempt):
                     attempt._end(record.at, "finished", usage=record.usage)
@@ -365,9 +367,9 @@ class RunView:
         return turn
 
 
-def fold(records: Iterable[r.Record]) -> RunView:
-    """The view of *records*, which begin with a run's first record."""
-    view = RunView()
+def fold(records: Iterable[r.Record], answers: Container[str] | None = None) -> RunView:
+    """The view of *records*, which begin with a run's first record, with the *answers* of some turns, or of all."""
+    view = RunView(answers=answers)
     for record in records:
         view.apply(record)
     return view

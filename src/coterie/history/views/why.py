@@ -3,11 +3,13 @@
 from collections import deque
 from collections.abc import Iterable
 
+import msgspec
 from msgspec import Struct
 
 from coterie.errors import NoSuchTurn
 from coterie.history.journal import records as r
 from coterie.history.views.timeline import sentence
+from coterie.history.views.words import shortened
 
 
 class Reason(Struct, frozen=True, kw_only=True):
@@ -42,6 +44,7 @@ class Why:
 
     def apply(self, record: r.Record) -> None:
         """Apply the next record."""
+        record = _shortened(record)
         self._records[record.seq] = record
         match record:
             case r.TurnStarted():
@@ -151,6 +154,16 @@ class Why:
         """The attempts of *turn* that another attempt followed."""
         mishaps = self._retried.get(turn, [])
         return mishaps if isinstance(self._ends.get(turn), r.TurnFinished) else mishaps[:-1]
+
+
+def _shortened(record: r.Record) -> r.Record:
+    """*record* without what no sentence about it shows."""
+    match record:
+        case r.TurnStarted():
+            return msgspec.structs.replace(record, used={})
+        case r.TurnFinished():
+            return msgspec.structs.replace(record, text=shortened(record.text), outputs=shortened(record.outputs))
+    return record
 
 
 def fold(records: Iterable[r.Record]) -> Why:

@@ -4,11 +4,16 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+from coterie.history.journal.codec import map_texts
+
+T = TypeVar("T")
 
 ANSWERED = "answered, not resumed"
 """The words for a parked run whose questions have answers that no process has read."""
 _LONGEST = 60
+_KEPT = 2_000
 _OUTPUTS = re.compile(r"\n\s*```(?:json)?\s*\{[^`]*\}\s*```$")
 """The block of outputs at the end of an answer, which only the flow needs."""
 
@@ -35,6 +40,12 @@ def answer(outputs: Mapping[str, Any], text: str) -> str:
     if outputs and outputs.get("text") != text:
         return pairs(outputs)
     return quoted(text) if text else ""
+
+
+def shortened(value: T) -> T:
+    """The text or the outputs *value* with as much of each text as `answer` shows, and more."""
+    short: T = map_texts(value, lambda text: text if len(text) <= _KEPT else text.strip()[:_KEPT])
+    return short
 
 
 def result(value: Any) -> str:

@@ -12,7 +12,8 @@ from rich.text import Text as Styled
 
 from coterie.agents.backends.base import AttemptRef, Event, Permission, Text, Tool
 from coterie.base.clock import Clock, SystemClock
-from coterie.history.journal.records import Record, TurnFailed
+from coterie.base.ids import child_run_id
+from coterie.history.journal.records import AttemptFailed, AttemptInterrupted, Record, TurnFailed, TurnFinished
 from coterie.history.views.run import RunView
 from coterie.history.views.tree import tree
 from coterie.history.views.words import plural
@@ -111,9 +112,11 @@ class LiveTree(Display):
     def observe(self, run: str, record: Record) -> None:
         """Receive a record of a run; the root run comes first."""
         with self._lock:
-            self._runs.setdefault(run, RunView()).apply(record)
+            self._runs.setdefault(run, RunView(answers=())).apply(record)
             if isinstance(record, TurnFailed):
                 self.causes.add(record.reason)
+            elif isinstance(record, TurnFinished | AttemptFailed | AttemptInterrupted):
+                self._activities.pop(child_run_id(run, record.turn, record.attempt), None)
 
     def on_event(self, ref: AttemptRef, event: Event) -> None:
         """Keep the end of what an attempt prints, and the tool that it uses."""

@@ -45,6 +45,11 @@ class FeedEvent(NamedTuple):
     id: str
     data: bytes
 
+    @property
+    def size(self) -> int:
+        """Its size in bytes; the id of a run with many child runs is long."""
+        return len(self.id) + len(self.data)
+
 
 class Feed:
     """Events in order, and the pages that wait for them.
@@ -72,10 +77,10 @@ class Feed:
     def put(self, event: FeedEvent) -> None:
         """Keep *event*; `wake` then wakes the waiting pages."""
         self._kept.append(event)
-        self._bytes += len(event.data)
+        self._bytes += event.size
         while self._bytes > KEPT and len(self._kept) > 1:
             gone = self._kept.popleft()
-            self._bytes -= len(gone.data)
+            self._bytes -= gone.size
             self._base = gone.id
             self._first += 1
 
@@ -283,6 +288,8 @@ class RunFeed(Feed):
         """
         tables.pop("costs", None)
         rows = tables.get("attention", {}).items()
+        for key in [key for key, row in rows if row is None]:
+            self._asked.pop(key, None)
         asked = {key: row for key, row in rows if row is not None and row["kind"] == "question"}
         new = [key for key in asked if key not in self._asked]
         texts = with_prompts(self.runs, [msgspec.convert(asked[key], Attention) for key in new])
