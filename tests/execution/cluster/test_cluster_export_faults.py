@@ -23,6 +23,8 @@ import os, sys, time
 with open("started.log", "a") as log:
     log.write(os.environ["COTERIE_TURN"] + "\\n")
 time.sleep(0.3)
+while os.environ["COTERIE_TURN"] > "a2" and not os.path.exists("watched"):
+    time.sleep(0.02)
 print(os.environ["COTERIE_TURN"] * 300, len(sys.stdin.read()) > 1000)
 """
 
@@ -45,25 +47,28 @@ def test_runs_outlive_a_database_that_is_killed(temporal_server: Server, tmp_pat
             begun = coterie("submit", "long.at", "go", "--id", "l1", "--no-files", cwd=tmp_path, cluster=cluster)
             assert begun.returncode == 0, begun.stderr
             until(lambda: coterie("inspect", "l1", cwd=tmp_path, cluster=cluster).returncode == 0, WITHIN)
-            watching = subprocess.Popen(
-                [sys.executable, "-m", "coterie", "watch", "l1", "--json", "--cluster", cluster],
-                cwd=tmp_path,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            log = tmp_path / "started.log"
-            until(lambda: log.exists() and len(log.read_text().split()) >= 3, WITHIN)
+            shown, log = tmp_path / "shown", tmp_path / "started.log"
+            with shown.open("w") as out:
+                watching = subprocess.Popen(
+                    [sys.executable, "-m", "coterie", "watch", "l1", "--json", "--cluster", cluster],
+                    cwd=tmp_path,
+                    stdout=out,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            until(lambda: shown.read_text() and log.exists() and len(log.read_text().split()) >= 3, WITHIN)
+            (tmp_path / "watched").touch()
             postgres_server.kill(folder)
             began = time.monotonic()
             away = coterie("inspect", "l1", cwd=tmp_path, cluster=cluster)
             assert (away.returncode, time.monotonic() - began > 4) == (1, True)
             assert re.search(r"postgresql:///postgres: .", away.stderr), away.stderr
             postgres_server.start(folder)
-            shown, said = watching.communicate(timeout=WITHIN)
-            assert watching.returncode == 0, shown[-600:] + said
-            seen = [json.loads(line)["record"]["seq"] for line in shown.splitlines()]
+            _, said = watching.communicate(timeout=WITHIN)
+            lines = shown.read_text().splitlines()
+            assert watching.returncode == 0, [*lines[-3:], said]
+            seen = [json.loads(line)["record"]["seq"] for line in lines]
             assert seen == list(range(1, len(seen) + 1))
-            assert json.loads(shown.splitlines()[-1])["record"]["outcome"] == "completed"
+            assert json.loads(lines[-1])["record"]["outcome"] == "completed"
             assert "agrees" in coterie("replay", "l1", cwd=tmp_path, cluster=cluster).stdout
             assert log.read_text().split() == [f"{name}#1" for name in names]

@@ -1,6 +1,7 @@
 """The stream of a run over everything that a journal of several runs can hold: called off, reopened, read in steps."""
 
 import asyncio
+import threading
 import tracemalloc
 from itertools import islice
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from nests import nested
 from stage import Cast, flow
+from until import soon
 
 from coterie.agents.backends.base import Answer, Failure
 from coterie.execution.runs import control, launch
@@ -134,3 +136,26 @@ def test_a_reader_of_a_large_run_keeps_no_record(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert first + rest == list(range(1, 1202))
     assert peak < size / 2, (peak, size)
+
+
+def test_a_store_that_does_not_answer_holds_no_follower_up(reopened: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another machine stores is read beside the event loop, so whoever follows can stop at any time."""
+    asked, answered = threading.Event(), threading.Event()
+
+    def away(run: str) -> bool:
+        asked.set()
+        return answered.wait(60)
+
+    monkeypatch.setattr(Runs, "is_here", False)
+    monkeypatch.setattr(reopened, "is_owned", away)
+
+    async def main() -> None:
+        following = asyncio.create_task(anext(RunStream(reopened, "r").follow()))
+        await soon(asked.is_set)
+        following.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await following
+        assert not answered.is_set()
+
+    asyncio.run(main())
+    answered.set()

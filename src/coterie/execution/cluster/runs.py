@@ -42,7 +42,7 @@ from coterie.execution.runs.retry import reopening
 from coterie.history.journal.background import BackgroundLoop
 from coterie.history.journal.base import Archive
 from coterie.history.journal.export import FolderArchive, FolderExport, folder_of, open_export
-from coterie.history.journal.postgres import PostgresArchive, PostgresExport
+from coterie.history.journal.postgres import FOLLOW_WITHIN, PostgresArchive, PostgresExport
 from coterie.history.journal.records import Record, RunFinished, TreeSaved, TurnStarted
 from coterie.history.journal.rules import root_of
 from coterie.history.journal.runs import RunRecord, history
@@ -329,6 +329,11 @@ class ClusterRuns(RemoteRuns):
                 yield from self.server.newest(run, last)
 
         return all_of_them()
+
+    def be_patient(self) -> None:
+        """Wait as long for the export as a follower does."""
+        if isinstance(self.server.export, PostgresExport):
+            self.server.export.patience = FOLLOW_WITHIN
 
     def printed(self, attempt: str, begin: int) -> bytes:
         """The lines that *attempt* has printed from that byte on; they are exported every second."""

@@ -57,6 +57,9 @@ class Runs(RunReader):
         """Whether this machine keeps and drives the runs."""
         return self.store is self.local
 
+    def be_patient(self) -> None:
+        """Wait longer for what stores the runs: the caller follows one. A disk is not waited for."""
+
     def relocation(self, records: Sequence[Record]) -> Relocation:
         """The present location of the project that contains the state directory."""
         return relocation(records, self.root) if self.is_here else Relocation()

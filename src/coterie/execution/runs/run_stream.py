@@ -5,13 +5,16 @@ What has ended is in no position: the end of an attempt comes after everything t
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from coterie.agents.backends.base import Permission, SessionOpened, Stepped, Text, Tool, Used
+from coterie.agents.backends.models.threads import in_thread
 from coterie.base.ids import child_run_id
 from coterie.errors import NoSuchRun
 from coterie.execution.runs.repository import Runs
@@ -20,6 +23,7 @@ from coterie.history.journal.lines import Reading
 from coterie.history.journal.runs import RunRecord
 from coterie.history.views.live import position_text
 
+T = TypeVar("T")
 Streamed = Text | Tool | Permission | SessionOpened | Used | Stepped
 """The events that are stored for an attempt."""
 CHECK_EVERY = 0.1
@@ -81,15 +85,23 @@ class RunStream:
                 yield one.run, one.what
 
     async def follow(self) -> AsyncGenerator[StreamItem, None]:
-        """Yield what there is and what comes, until no process drives the run."""
+        """Yield what there is and what comes, until no process drives the run.
+
+        What another machine stores is read in a thread, and waited for as long as followers wait.
+        """
+        self._runs.be_patient()
         quiet = 0
         while quiet < QUIET_CHECKS:
-            is_owned, some = self._runs.is_owned(self._run), False
-            for one in self.read():
+            is_owned, some = await self._asked(partial(self._runs.is_owned, self._run)), False
+            next_item = partial(next, self.read(), None)
+            while (one := await self._asked(next_item)) is not None:
                 some = True
                 yield one
             quiet = 0 if is_owned or some else quiet + 1
             await asyncio.sleep(CHECK_EVERY if self._runs.is_here else CHECK_ELSEWHERE)
+
+    async def _asked(self, call: Callable[[], T]) -> T:
+        return call() if self._runs.is_here else await in_thread(call, "stream")
 
     def _new_of(self, journal: "_Journal") -> Iterator[StreamItem]:
         for record in journal.next():
