@@ -1,5 +1,6 @@
 """A run's work comes back to its branch, whole or not at all, and never over what the user has changed."""
 
+import os
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -260,6 +261,22 @@ def test_what_agents_changed_is_merged_where_git_is_to_ask_for_no_status_of_file
     put(Path(tree.path), "a.txt", "changed\n")
     assert merge_tree(state, tree).status == "merged"
     assert git(folder, "show", "main:a.txt") == "changed"
+
+
+def test_a_change_that_keeps_size_and_time_of_a_file_is_merged(folder: Path, state: Path) -> None:
+    """Also where git is to trust them, as other programs that share a repository want it."""
+    for key, value in (("core.trustctime", "false"), ("core.checkStat", "minimal")):
+        git(folder, "config", key, value)
+    tree = opened(folder, state)
+    path = Path(tree.path) / "a.txt"
+    os.utime(path, (1, 1))
+    git(Path(tree.path), "update-index", "--refresh")
+    other = path.with_name("other")
+    other.write_text("two\n")
+    os.utime(other, (1, 1))
+    other.replace(path)
+    assert merge_tree(state, tree).status == "merged"
+    assert git(folder, "show", "main:a.txt") == "two"
 
 
 def test_messages_are_what_they_were_wherever_the_user_shows_them_in_another_encoding(

@@ -18,7 +18,7 @@ from coterie.agents.workspace.trees import preparation, private, worktree
 from coterie.agents.workspace.trees.confinement import guards_of, strictest_sandbox
 from coterie.agents.workspace.trees.disposal import remove_files
 from coterie.agents.workspace.trees.fork_tree import files_after
-from coterie.agents.workspace.trees.git import require
+from coterie.agents.workspace.trees.git import Repository, require
 from coterie.agents.workspace.trees.merge import merge_tree
 from coterie.agents.workspace.trees.snapshots import run_ref
 from coterie.base import files
@@ -33,6 +33,7 @@ from coterie.history.journal.lock import RunLock
 from coterie.history.journal.records import (
     RunReopened,
     RunStarted,
+    TreeAttested,
     TreeMade,
     TreePrepared,
     TreeSaved,
@@ -195,6 +196,25 @@ def test_where_there_can_be_no_work_tree_it_is_refused(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path / "empty")
     with pytest.raises(UsageError, match="commit something first"):
         run(loop)
+
+
+def test_where_the_repository_is_read_only_a_run_does_without_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes no snapshot, and confined agents have no private repository; a work tree is refused."""
+    monkeypatch.setattr(Repository, "why_read_only", lambda self: f"{self.common} cannot be written")
+    with pytest.raises(UsageError, match="needs a branch, and "):
+        run(project(tmp_path / "apart", WORKS, APART))
+    settings = 'backend.sandbox = "auto"\n' if working() is not None else ""
+    outcome = run(project(tmp_path / "loop", WORKS, settings), snapshots=True)
+
+    assert outcome.status == "completed"
+    assert {one.problem for one in records(outcome.run, TreeSaved)} == {f"{folder}/.git cannot be written"}
+    notes = [note for one in records(outcome.run, TreeAttested) for note in one.notes]
+    is_hidden = (one := working()) is not None and one.PROTECTS
+    said = f"it worked with your repository itself: {folder}/.git cannot be written"
+    assert notes == ([said] * 2 if is_hidden else [])
+    assert not (folder / ".git" / "coterie.lock").exists()
 
 
 # -- time travel ------------------------------------------------------------------------------------------------------

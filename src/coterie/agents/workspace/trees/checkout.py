@@ -187,6 +187,9 @@ class Checkout:
         if found is None:
             return
         own = replace(found, bound=True)
+        if why := own.why_read_only():
+            self._why = why
+            return
         with locked(own.common):
             checkout_state.clear(own)
             known = self._known() if self._meta_file.exists() else None

@@ -131,6 +131,10 @@ class Repository(Struct, frozen=True, kw_only=True):
             return {}
         return identity() | {name: os.environ[name] for name in IDENTITY if os.environ.get(name)}
 
+    def why_read_only(self) -> str:
+        """Why nothing can be written to it; empty if it can."""
+        return "" if os.access(self.common, os.W_OK) else f"{self.common} cannot be written"
+
     def branch(self) -> str:
         """The branch that is checked out; empty if none is."""
         return self.call("symbolic-ref", "--quiet", "HEAD").out.strip().removeprefix("refs/heads/")

@@ -291,6 +291,8 @@ class GitWorkspace(Workspace):
         snapshots = self._snapshots[owner]
         if snapshots is None:
             return None
+        if why := snapshots.repository.why_read_only():
+            return TreeSaved(turn=turn, attempt=attempt, problem=why, apart=owner != "")
         try:
             saved = snapshots.save(run, turn, attempt)
         except (CoterieError, OSError) as error:

@@ -309,6 +309,8 @@ def needed(folder: Path, why: str) -> Repository:
     repository = require(folder, f"{why} needs a git work tree")
     if not repository.commit_of("HEAD"):
         raise UsageError(f"{why} needs a commit, and {repository.top} has none: commit something first")
+    if reason := repository.why_read_only():
+        raise UsageError(f"{why} needs a branch, and {reason}: allow that, or do without it")
     return repository
 
 
