@@ -762,6 +762,7 @@ WAYS = [
     "git rm -q --cached team.at; git commit -qm evil",
     "git rm -q -r --cached conf; git update-index --add --cacheinfo 120000,$evil,conf; git commit -qm evil",
     "git update-index --add --cacheinfo 100644,$evil,TEAM.at; git commit -qm evil",
+    "git update-index --add --cacheinfo 120000,$evil,new; git commit -qm evil",
     "git update-ref refs/heads/main $commit; git read-tree $commit",
     "git read-tree $tree; git commit -qm evil",
     "git reset -q --soft $commit",
@@ -778,7 +779,7 @@ WAYS = [
 def test_no_command_of_git_changes_what_agents_must_not_write(folder: Path, agents: ConfinedAgents, way: str) -> None:
     """The user's next `git checkout .` would put it in force. What they committed is on a branch of the run's."""
     commit(folder, "team", team__at="team\n", **{"conf/old": "old\n"})
-    agents.team = (folder / "team.at", folder / "conf")
+    agents.team = (folder / "team.at", folder / "conf", folder / "new/team.at")
     before, index = git(folder, "rev-parse", "HEAD"), git(folder, "ls-files", "--stage")
     agents.enter()
     assert agents.sh("echo evil > team.at").returncode

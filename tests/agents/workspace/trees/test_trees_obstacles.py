@@ -69,6 +69,16 @@ def test_a_confined_run_does_not_change_what_shapes_runs(folder: Path, state: Pa
     assert (folder / name).read_text() == "weaker\n"
 
 
+@pytest.mark.parametrize("name", ["conf", ".coterie", "sub/.autoloop", ".autoloop/overrides"])
+def test_a_confined_run_leads_what_shapes_runs_nowhere(folder: Path, state: Path, name: str) -> None:
+    """A link, where nothing is yet, to files with other names."""
+    tree = opened(folder, state, guards=("conf/roles",))
+    put(Path(tree.path), "other/roles/a.md", "weaker\n")
+    (Path(tree.path) / name).parent.mkdir(exist_ok=True)
+    (Path(tree.path) / name).symlink_to(folder / "other")
+    assert is_blocked(folder, state, tree, name, "--take-settings")
+
+
 def test_an_unconfined_run_may_change_them(folder: Path, state: Path) -> None:
     tree = opened(folder, state)
     put(Path(tree.path), "autoloops.toml", "x\n")

@@ -7,7 +7,7 @@ private repository has, as `refs/coterie/RUN/lost/N`. No other ref of the user's
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from coterie.agents.workspace.trees import private
 from coterie.agents.workspace.trees.checkout_state import HEADS, OPERATIONS, CheckoutState, move
 from coterie.agents.workspace.trees.git import Repository, readable
+from coterie.agents.workspace.trees.obstacles import touches
 from coterie.agents.workspace.trees.refs import refs_of
 from coterie.agents.workspace.trees.worktree import free_branch
 from coterie.errors import GitFailed
@@ -92,7 +93,7 @@ class CheckoutUpdate:
         guards: Iterable[str] = (),
     ) -> None:
         self._own, self._git, self._branch, self._began, self.copied = own, git, branch, began, copied
-        self._guards = {name.casefold() for path in guards for name in _names(own.top, Path(path))}
+        self._guards = [name for path in guards for name in _names(own.top, Path(path))]
         self._top, self._message = refs_of(run), f"coterie: run {run}"
         self._scratch = git.with_name("index.look")
 
@@ -198,7 +199,7 @@ class CheckoutUpdate:
         for after in {target.index, target.head} - {""}:
             changes = self._changes(began.index or began.head, after)
             made |= {name for name, raw in changes.items() if _NEW_LINK.match(raw)}
-            guarded = {name: raw for name, raw in changes.items() if self._is_guarded(name)}
+            guarded = {name: raw for name, raw in changes.items() if touches(name, self._guards)}
             if guarded:  # what the user staged, or not, may be committed
                 changes = self._changes(began.head, after)
                 other |= self._unlike_files({name: raw for name, raw in guarded.items() if name in changes})
@@ -212,11 +213,6 @@ class CheckoutUpdate:
         words = ("diff-tree", "-r", "-z", "--no-renames", "--raw")
         fields = self._own.output(*words, before or self._own.output("mktree"), after).split("\0")
         return dict(zip(fields[1::2], fields[::2], strict=False))
-
-    def _is_guarded(self, name: str) -> bool:
-        """Whether *name* is, or lies in, what agents must not write; some file systems do not distinguish case."""
-        path = PurePosixPath(name.casefold())
-        return not self._guards.isdisjoint(map(str, (path, *path.parents)))
 
     def _unlike_files(self, changes: Mapping[str, str]) -> set[str]:
         """The names of *changes* after which git has something else than the user's files."""

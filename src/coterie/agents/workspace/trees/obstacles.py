@@ -11,8 +11,9 @@ from coterie.team.formats.folders import OBEYED
 
 _SHOWN = 5
 _SUFFIXES = (".at", ".pattern.yaml")
-_NAMES = frozenset(name.casefold() for name in (*OBEYED, "topology.yaml"))
-_FOLDERS = tuple(f"{top}/{name}/" for top in (".autoloop", ".coterie") for name in ("overrides", "profiles"))
+_TOPS = (".autoloop", ".coterie")
+_NAMES = frozenset(name.casefold() for name in (*OBEYED, "topology.yaml", *_TOPS))
+_FOLDERS = tuple(f"{top}/{name}/" for top in _TOPS for name in ("overrides", "profiles"))
 _GITLINK = "160000"
 
 
@@ -41,19 +42,23 @@ def shaping_changes(repository: Repository, before: str, after: str, guards: Col
 
 
 def _guarded(names: Iterable[str], guards: Collection[str]) -> list[str]:
-    """Those of *names* that are among *guards* or lie in one, or are named like files that runs obey.
+    """Those of *names* that are among *guards* or named like files that runs obey, lie in one, or lead to one."""
+    return [name for name in names if touches(name, guards) or _shapes(name.casefold())]
+
+
+def touches(name: str, guards: Iterable[str]) -> bool:
+    """Whether the file or link *name* is one of *guards*, lies in one, or is where one needs a folder.
 
     Some file systems do not distinguish case.
     """
-    guarded = {guard.casefold() for guard in guards}
-    return [name for name in names if _shapes(name.casefold(), guarded)]
+    wanted = f"{name}/".casefold()
+    folders = (f"{guard}/".casefold() for guard in guards)
+    return any(wanted.startswith(folder) or folder.startswith(wanted) for folder in folders)
 
 
-def _shapes(name: str, guards: Collection[str]) -> bool:
+def _shapes(name: str) -> bool:
     base = posixpath.basename(name)
-    in_folder = any(f"/{folder}" in f"/{name}" for folder in _FOLDERS)
-    is_guarded = not {name, *map(str, PurePosixPath(name).parents)}.isdisjoint(guards)
-    return base in _NAMES or base.endswith(_SUFFIXES) or in_folder or is_guarded
+    return base in _NAMES or base.endswith(_SUFFIXES) or any(f"/{folder}" in f"/{name}/" for folder in _FOLDERS)
 
 
 def _unknown_repositories(origin: Repository, tree: WorkTree, commit: str, linked: dict[str, str]) -> Iterator[str]:
