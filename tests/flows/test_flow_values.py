@@ -2,8 +2,10 @@
 
 import asyncio
 import dataclasses
+import enum
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, Required, TypedDict
+from typing import Any, NamedTuple, NotRequired, Required, TypedDict
 
 import msgspec
 import pydantic
@@ -13,8 +15,18 @@ from recursive_types import VALUES
 
 import coterie
 from coterie import agent, flow
+from coterie.errors import UsageError
 from coterie.history.engines.schemas import misfit, sample
-from coterie.team.topology.typed.values import as_outputs, converted, fields_of, outputs_of, schema_of, value_of
+from coterie.team.topology.typed import fits
+from coterie.team.topology.typed.values import (
+    as_outputs,
+    converted,
+    fields_of,
+    outputs_of,
+    required_fields,
+    schema_of,
+    value_of,
+)
 
 
 @dataclasses.dataclass
@@ -126,6 +138,40 @@ def test_records_with_other_names_and_in_other_records_come_back() -> None:
         assert set(outputs) <= set(names), type_
         assert value_of(type_, outputs) == value, type_
         assert not any(misfit(outputs[name], schema) for name, schema in typed.schemas.items() if name in outputs)
+
+
+class Quoted(TypedDict):
+    title: "str"
+    note: "NotRequired[str]"
+
+
+class QuotedPartial(TypedDict, total=False):
+    title: "Required[str]"
+    note: "str"
+
+
+def test_annotations_that_are_texts_say_what_is_required() -> None:
+    """As in a module with `from __future__ import annotations`, where the class itself does not know it."""
+    for type_ in (Quoted, QuotedPartial):
+        assert required_fields(type_) == {"title"}
+
+
+def test_any_iterable_is_read_as_a_list() -> None:
+    """Also where what is given can be no list."""
+    assert converted([[1, 2], []], Iterable[Iterable[int]]) == [[1, 2], []]
+    assert fits.misfit(list[int], Iterable[int]) == ""
+    assert fits.misfit(int, Iterable[int]) == "it is int, never collections.abc.Iterable[int]"
+
+
+class Mixed(enum.Enum):
+    WORD = "a"
+    NUMBER = 1
+
+
+def test_an_enum_that_nothing_reads_back_is_refused_where_it_is_declared() -> None:
+    """Its members are texts and numbers."""
+    with pytest.raises(UsageError, match="the output 'result' of x has a type that JSON cannot express: Enums must"):
+        outputs_of(Mixed, "x")
 
 
 @pytest.mark.parametrize(("type_", "value"), VALUES, ids=lambda one: getattr(one, "__name__", "")[:9])

@@ -7,7 +7,7 @@ import datetime
 import enum
 import uuid
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, is_typeddict
@@ -25,7 +25,8 @@ _KINDS: Mapping[Any, frozenset[str]] = {
     ),
 }
 
-_JSON = frozenset({Any, object, NoneType, bool, int, float, str, list, dict, Collection, Sequence, Mapping, UnionType})
+_ARRAYS = (Collection, Iterable, Sequence)
+_JSON = frozenset({Any, object, NoneType, bool, int, float, str, list, dict, *_ARRAYS, Mapping, UnionType})
 
 _EQUAL = (enum.StrEnum, enum.IntEnum)
 """Classes whose values equal their JSON."""
@@ -117,7 +118,7 @@ def _kinds(type_: Any) -> frozenset[str] | None:
         return frozenset({"object"})
     if is_written_as_text(known):
         return frozenset({"text"})
-    if issubclass(known, list | tuple | AbstractSet | deque) or known in (Collection, Sequence):
+    if issubclass(known, list | tuple | AbstractSet | deque) or known in _ARRAYS:
         return frozenset({"array"})
     config = getattr(known, "__struct_config__", None)
     if config is not None and config.array_like:

@@ -101,6 +101,16 @@ def _fields_of_class(type_: Any) -> dict[str, Any] | None:
     return None
 
 
+def attributes(value: Any) -> dict[str, Any]:
+    """The values of the fields of *value*, which has some, by the names of `fields_of`."""
+    kind = type(value)
+    if _is_model(kind):
+        return {field.alias or name: getattr(value, name) for name, field in kind.model_fields.items()}
+    if isinstance(value, msgspec.Struct):
+        return {one.encode_name: getattr(value, one.name) for one in msgspec.structs.fields(kind)}
+    return {name: getattr(value, name) for name in fields_of(kind) or ()}
+
+
 def schema_of(type_: Any, name: str, each: Any, owner: str) -> Mapping[str, Any]:
     """The JSON Schema of the output *name*, which has the type *each* in *type_*.
 
@@ -274,9 +284,12 @@ def is_written_as_text(type_: Any) -> bool:
 
 
 def _contents(type_: Any) -> Any:
-    """The list or the dictionary that a collection of *type_* is made of; None if it is none of `collections`."""
+    """The list or the dictionary that a collection of *type_* is made of; None if it is none of `collections`.
+
+    What may be any iterable is a list.
+    """
     made, args = get_origin(type_) or type_, get_args(type_)
-    if made is collections.deque:
+    if made in (collections.deque, Iterable):
         return list[args] if args else list  # type: ignore[valid-type]
     if not isinstance(made, type) or not issubclass(made, dict) or made.__module__ != "collections":
         return None
@@ -303,6 +316,8 @@ def _to_foreign(type_: Any, value: Any) -> Any:
         return type_(value)
     if (contents := _contents(type_)) is not None:
         read, made = converted(value, contents), get_origin(type_) or type_
+        if made is Iterable:
+            return read
         return made(None, read) if made is collections.defaultdict else made(read)
     raise TypeError(f"{type_!r} cannot be read from JSON")
 
@@ -330,6 +345,8 @@ def _plain(type_: Any) -> tuple[str, tuple[Scalar, ...]] | None:
         members = get_args(type_)
     elif isinstance(type_, type) and issubclass(type_, enum.Enum):
         members = tuple(one.value for one in type_)
+        if not (all(isinstance(one, str) for one in members) or all(isinstance(one, int) for one in members)):
+            return None  # nothing reads a member back
     if members and all(isinstance(one, str | int | float) for one in members):
         return "enum", members
     return None
@@ -346,8 +363,10 @@ def required_fields(type_: Any) -> frozenset[str] | None:
         return frozenset(
             one.name for one in dataclasses.fields(type_) if one.default is missing and one.default_factory is missing
         )
-    if is_typeddict(type_):
-        return frozenset(type_.__required_keys__)
+    if is_typeddict(type_):  # whose `__required_keys__` are wrong where annotations are texts
+        marks = {name: get_origin(each) for name, each in get_type_hints(type_, include_extras=True).items()}
+        known = type_.__required_keys__
+        return frozenset(one for one in marks if marks[one] is Required or (one in known and marks[one] != NotRequired))
     if isinstance(type_, type) and hasattr(type_, "_field_defaults"):
         return frozenset(getattr(type_, "_fields", ())) - frozenset(type_._field_defaults)
     return None
