@@ -157,6 +157,13 @@ def test_an_input_that_nobody_gives_is_named() -> None:
     assert "no agent gives 'depth', which sees_place() reads, nor does the input" in outcome.reason
 
 
+def test_an_input_may_have_a_name_like_another_one() -> None:
+    """Few letters in common with `prompt`, or with an agent, are no mistake."""
+    outcome = played(flow("opts", [agent(functions.opts)]), {"opts": {"depth": 3}})
+
+    assert outcome.result.text == "depth"
+
+
 def test_a_flow_of_functions_survives_every_crash() -> None:
     """Crash schedules of a flow in Python end as an uncrashed run."""
     for seed in range(15):

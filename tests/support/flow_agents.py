@@ -71,6 +71,10 @@ class Node:
     children: list["Node"] = field(default_factory=list)
 
 
+def opts(opts: dict[str, int]) -> str:
+    return ", ".join(opts)
+
+
 async def writer(prompt: str, review: Review | None = None) -> Draft:
     return Draft(f"About {prompt}", 1)
 

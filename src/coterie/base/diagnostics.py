@@ -185,15 +185,20 @@ def place(found: Diagnostic) -> tuple[bool, int]:
     return not found.code.startswith("unclosed-"), found.span.offset if found.span is not None else -1
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+LIKELY = 0.8
+"""How alike two names are if one may only be a misspelling of the other, where any name could be meant."""
+
+
+def did_you_mean(word: str, known: Iterable[str], alike: float = 0.6) -> str:
     """`did you mean 'reviewer'?`, or an empty text when nothing in *known* is close to *word*.
 
-    One that differs only in case comes first; among close names, one that begins with *word*.
+    One that differs only in case comes first; among close names, one that begins with *word*. Names that have a share
+    of *alike* of their letters in common, in the same order, are close.
     """
     from difflib import get_close_matches  # most files are correct
 
     names = list(known)
-    close = [name for name in names if name.lower() == word.lower()] or get_close_matches(word, names)
+    close = [name for name in names if name.lower() == word.lower()] or get_close_matches(word, names, cutoff=alike)
     best = next((name for name in close if name.startswith(word)), close[0] if close else "")
     return f"did you mean {best!r}?" if best else ""
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 
 from msgspec.structs import replace
 
-from coterie.base.diagnostics import did_you_mean
+from coterie.base.diagnostics import LIKELY, did_you_mean
 from coterie.errors import TopologyError, UsageError
 from coterie.flows.agents import Filling, FlowStep, shorten
 from coterie.flows.arrows import ArrowEnd, Arrows
@@ -271,7 +271,7 @@ def _reads(
             found.append(several[0].flow_name)
         elif name not in (TASK, QUESTION) and name not in signature.optional:
             known = (*by_name, *outputs, PROMPT)
-            if hint := did_you_mean(name, known):
+            if hint := did_you_mean(name, known, LIKELY):
                 raise UsageError(f"{reader.flow_name}() reads {name!r}, which no agent gives; {hint}")
     return tuple(found)
 
