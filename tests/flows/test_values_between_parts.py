@@ -2,7 +2,9 @@
 
 import asyncio
 import dataclasses
+import datetime
 import itertools
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +25,9 @@ from coterie.history.journal.records import GivenValues, RunStarted, TurnFinishe
 from coterie.patterns import chain_of_command, ensemble
 from coterie.team.planning.pattern import PatternPlan
 from coterie.team.topology.typed.fits import beyond_json, misfit
+from coterie.testing import rehearse
+
+DAY = datetime.date(2026, 1, 1)
 
 
 def played(team: Any, given: Any = "it crashes") -> coterie.Outcome[Any]:
@@ -280,6 +285,92 @@ def test_a_program_that_an_earlier_version_began_gives_what_it_gave() -> None:
 def test_a_declared_sequence_may_be_a_tuple() -> None:
     """Its readers get a sequence of the same items."""
     assert played(after(values.sequenced)).result == ["a", "b"]
+
+
+def desk(*functions: Callable[..., Any]) -> Any:
+    return flow("desk", [agent(one) for one in functions])
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ((1, 2), "which its readers would get as list: declare the type tuple: def untyped(value: tuple[int, ...])"),
+        ({"at": [DAY]}, "declare the type date: def untyped(value: dict[str, list[date]])"),
+        ({1: "a"}, "declare the type of the keys: def untyped(value: dict[int, str])"),
+        (values.Kind("tech"), "which its readers would get as dict: declare the type Kind: def untyped(value: Kind)"),
+        ({b"raw"}, "declare the type set: def untyped(value: set[bytes])"),
+    ],
+)
+def test_an_input_without_a_declared_type_arrives_as_it_is_or_not_at_all(value: Any, why: str) -> None:
+    """Of a run, of a fork, of the team at a node, and of one that a program asks, with a line to type."""
+    given = {"value": value}
+    inner = desk(values.untyped)
+    for team in (inner, flow("outer", [agent("desk", inner)]), desk(values.limited, values.untyped)):
+        with pytest.raises(UsageError) as refused:
+            played(team, given)
+        assert "the input 'value' for untyped() is " in str(refused.value)
+        assert str(refused.value).endswith(why)
+    with pytest.raises(UsageError, match=r"with_=… of desk: the input 'value' for untyped\(\) is "):
+        agent("desk", inner, with_=given)
+    run = played(inner, {"value": 1}).run
+    with pytest.raises(UsageError, match=r"the input 'value' for untyped\(\) is "):
+        asyncio.run(coterie.fork(run, input=given))
+    values.INNER[:] = [given]
+    assert why in played(values.asks_a_team).reason
+    assert [one.status for one in coterie.runs()] == ["failed", "completed"]
+
+
+def test_an_input_with_a_declared_type_arrives() -> None:
+    """Also one of a class whose fields are the values, and one that only prompts show."""
+    assert played(desk(values.limited), {"since": DAY}).result.text == f"5 {DAY!r}"
+    assert played(desk(values.limited), values.Since(DAY, 3)).result.text == f"3 {DAY!r}"
+    shown = flow("shown", [agent("cat", command=["cat"])])
+    assert "- at: 2026-01-01" in played(shown, {"at": DAY}).result.text
+    with pytest.raises(UsageError, match=r"the input 'value' for untyped\(\) is date"):
+        played(desk(values.untyped), values.Valued(DAY))
+
+
+def test_an_item_of_an_input_arrives_as_it_is_or_not_at_all() -> None:
+    """The parameter reads each item of the list."""
+    shower = agent(values.shows)
+    team = flow("each", [shower], [shower.each("days", at_most=3)])
+
+    with pytest.raises(UsageError, match=r"the input days\[1\] for shows\(\) is date, .*: def shows\(item: date\)"):
+        played(team, {"days": [1, DAY]})
+    assert played(team, {"days": [1, 2]}).status == "completed"
+
+
+@pytest.mark.parametrize("given", [{"limt": 3}, {"sinse": "2026-01-01"}, {"limit": 1, "sicne": None}])
+def test_a_misspelt_input_is_refused_wherever_it_is_given(given: Any) -> None:
+    """A run, a started run, a rehearsal, a team at a node or in a program: none begins with the default instead."""
+    team = desk(values.limited)
+    wanted = r"the run has no input '(limt|sinse|sicne)'; did you mean '(limit|since)'"
+    mixed = flow("mixed", [agent(values.limited), agent("cat", command=["cat"])])
+
+    async def started() -> None:
+        await coterie.start(team, given)
+
+    for one in (team, coterie.plan(team), flow("outer", [agent("desk", team)]), mixed):
+        with pytest.raises(UsageError, match=wanted):
+            played(one, given)
+    with pytest.raises(UsageError, match=wanted):
+        asyncio.run(started())
+    with pytest.raises(UsageError, match=wanted):
+        rehearse(team, given)
+    with pytest.raises(UsageError, match=f"with_=… of desk: {wanted}"):
+        agent("desk", team, with_=given)
+    values.INNER[:] = [given]
+    assert re.search(wanted, played(values.asks_a_team).reason)
+
+
+def test_an_input_of_another_name_is_refused_where_a_default_would_count_instead() -> None:
+    """Prompts show every value; what nothing reads does no harm if every parameter has its own."""
+    mixed = flow("mixed", [agent(values.limited), agent("cat", command=["cat"])])
+    assert played(mixed, {"tone": "brief", "limit": 1, "limits": [2]}).status == "completed"
+    assert played(desk(values.limited), {"tone": "brief", "limit": 1, "since": None}).status == "completed"
+    assert played(after(values.classify, values.sees_no_kind), {"tone": "brief", "nothing": None}).result is True
+    with pytest.raises(UsageError, match="the run has no input 'tone'; it has prompt, limit, since"):
+        played(desk(values.limited), {"tone": "brief"})
 
 
 def test_a_secret_is_no_input() -> None:

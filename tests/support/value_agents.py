@@ -232,12 +232,27 @@ def reads_day(at: object) -> bool:
 
 
 @dataclass
+class Since:
+    since: datetime.date
+    limit: int
+
+
+@dataclass
+class Valued:
+    value: datetime.date
+
+
+@dataclass
 class Dated:
     at: datetime.date
 
 
 def dates() -> Dated:
     return Dated(datetime.date(2026, 1, 1))
+
+
+def sees_date(at: datetime.date) -> str:
+    return str(at.year)
 
 
 def sees_given(gives: Any) -> bool:
@@ -252,6 +267,28 @@ async def gives_as_program() -> Any:
 @coterie.program(agents=[coterie.agent(untyped)], max_turns=1)
 async def asks_for_given() -> bool:
     return bool(await coterie.agent(untyped)(GIVEN[0]) == GIVEN[0])
+
+
+def limited(limit: int = 5, since: datetime.date | None = None) -> str:
+    return f"{limit} {since!r}"
+
+
+def shows(item: Any) -> Any:
+    return item
+
+
+INNER: list[Any] = []
+"""What `asks_a_team` asks its team, by name."""
+
+
+DESK = coterie.agent("desk", coterie.flow("desk", [coterie.agent(limited), coterie.agent(untyped)]))
+
+
+@coterie.program(agents=[DESK], max_turns=3)
+async def asks_a_team() -> str:
+    """Ask a flow with values of the test."""
+    await DESK(**INNER[0])
+    return "asked"
 
 
 def paired() -> dict[str, Any]:

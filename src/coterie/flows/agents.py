@@ -10,6 +10,7 @@ An agent without a name fills the slot of a pattern.
 import builtins
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, overload
 
@@ -17,6 +18,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from coterie.agents.actors.inputs import check_given
 from coterie.base.diagnostics import did_you_mean, error
 from coterie.errors import TopologyError, UsageError
 from coterie.flows.arrows import ArrowEnd
@@ -24,6 +26,7 @@ from coterie.flows.calls import Callee
 from coterie.team.formats.yaml.agents import BACKENDS, EXTENSION
 from coterie.team.options.backends import CODING
 from coterie.team.options.models import MODEL_SETTINGS
+from coterie.team.planning import plan_or_raise
 from coterie.team.topology.model import Action, Agent, Gate, Human, Topology
 from coterie.team.topology.patterns.configs import Config, Natural
 from coterie.team.topology.patterns.kinds import read_config
@@ -222,7 +225,7 @@ def agent(
         if team is None:
             raise UsageError(f"agent({name!r}, …) takes a function, a class, a team or its path as second argument")
     if with_ is not None:
-        extension["with"] = _values(name or "agent", with_, team is not None)
+        extension["with"] = _values(name or "agent", with_, team)
     if command:
         extension["command"] = list(command)
     for key, value in (("cwd", cwd), ("env", dict(env or {}))):
@@ -278,22 +281,25 @@ def _check_class(name: str, does: "builtins.type[Any]") -> None:
         )
 
 
-def _values(name: str, given: object, of_team: bool) -> dict[str, Any]:
+def _values(name: str, given: object, team: Any) -> dict[str, Any]:
     """The values *given* to the team *name*, as its journal has them.
 
     Raises:
-        UsageError: If it is no team, or JSON has no word for a value.
+        UsageError: If it is no team, JSON has no word for a value, or the team does not read it, or reads another one.
     """
-    if not of_team:
+    if team is None:
         raise UsageError(
             f"with_=… gives a team its input, and {name} is none: a function has defaults for its parameters"
         )
     if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
         raise UsageError(f'with_={{"depth": 3}} of {name} is a mapping of names to values, not {shorten(given)}')
     try:
-        return {key: as_outputs(value, whole=True)[RESULT] for key, value in given.items()}
-    except (TypeError, ValueError) as wrong:
+        plain = {key: as_outputs(value, whole=True)[RESULT] for key, value in given.items()}
+        with suppress(TopologyError):  # the flow that it is part of says so
+            check_given(plan_or_raise(team), given, plain)
+    except (TypeError, ValueError, UsageError) as wrong:
         raise UsageError(f"with_=… of {name}: {wrong}") from None
+    return plain
 
 
 def human(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from coterie.agents.actors.inputs import check_given
 from coterie.errors import UsageError, error_line
 from coterie.history.engines.patterns.program import AgentCall, stage
 from coterie.history.journal.records import TurnFinished
@@ -16,7 +17,7 @@ from coterie.team.planning.plan import Wanted
 from coterie.team.topology.model import Agent, AnyNode, Gate, Topology
 from coterie.team.topology.typed.functions import PROMPT, Signature, is_context
 from coterie.team.topology.typed.program import TypedProgram
-from coterie.team.topology.typed.values import RESULT, as_outputs, lost, value_of
+from coterie.team.topology.typed.values import RESULT, as_outputs, attributes, lost, value_of
 
 if TYPE_CHECKING:
     from coterie.execution.runs.outcome import RunResult
@@ -37,7 +38,8 @@ class Callee(Generic[T_co]):
         """Make a question of values; awaiting it gives the answer.
 
         Raises:
-            UsageError: If no program makes a step, or the program does not list it.
+            UsageError: If no program makes a step, the program does not list it, or it is a team that does not read a
+                value, or reads another one.
             TypeError: If a value is not JSON, or a function does not take such arguments.
         """
         return _call(self.definition, args, kwargs)
@@ -46,11 +48,11 @@ class Callee(Generic[T_co]):
 def _call(definition: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> AgentCall[Any]:
     node = getattr(definition, "node", definition)
     name = node.name or "an agent without a name"
-    rules = stage(f"{name}(…)").rules
+    here = stage(f"{name}(…)")
     if isinstance(node, Gate):
         raise UsageError(f"{name} is a gate, and answers no question: ask an agent, or an action")
     signature = _signature(definition, node)
-    values = _values(name, signature, args, kwargs, is_free=rules.passes_untyped)
+    values = _values(name, signature, args, kwargs, is_free=here.rules.passes_untyped)
     shown = values.values() if signature is not None else [_plain(name, one) for one in args]
     text = "\n\n".join(map(_text, shown))
     if signature is None:
@@ -59,6 +61,11 @@ def _call(definition: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Age
     given: dict[str, Any] | None = values if signature is not None else None
     if isinstance(node, Agent) and node.topology is not None and signature is None:
         given = _input(name, args, values)
+        child = here.agents[name].child if name in here.agents else None
+        if child is not None and not here.rules.passes_untyped:
+            whole = args[0] if args else {}
+            own = dict(whole) if isinstance(whole, Mapping) else attributes(whole)
+            check_given(child, own | kwargs, given)
     if isinstance(values.get(PROMPT), str) and signature is not None:
         text = values[PROMPT]
     return AgentCall(name, text, wanted_of(node), given, partial(_read, definition))

@@ -1,13 +1,16 @@
 """Eval agents: they observe what agents report, and their corrections take effect, within their limit."""
 
 import asyncio
+import datetime
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from value_agents import untyped
 
+import coterie
 from coterie import AgentProcess, Correction, EvalAgent, EvalEvent, Runtime, Supervisor
 from coterie.agents.actors.child import AgentChild
 from coterie.agents.actors.evaluation import CorrectionLimit
@@ -31,6 +34,7 @@ from coterie.history.journal.records import (
     TurnFinished,
 )
 from coterie.history.views.spans import TraceSpan
+from coterie.team.planning.plan import AgentPlan
 from coterie.team.planning.system import ActorPlan, DynamicPlan, EvalPlan, SupervisorPlan, SystemPlan, TurnActorPlan
 
 HERE = __name__
@@ -461,6 +465,30 @@ def test_a_child_that_answers_with_turns_is_corrected_by_its_task() -> None:
     VirtualClock().run(main())
 
     assert given == [{"prompt": "one\n\nnudge: be brief"}, {"prompt": "two"}]
+
+
+def test_a_team_of_a_system_gets_what_it_is_sent_or_nothing() -> None:
+    """The journal has the message as JSON, as which a function without a type would get a date as a text."""
+    team = coterie.plan(coterie.flow("inner", [coterie.agent(untyped)]))
+    given: list[Any] = []
+
+    async def call(agent: str, asked: Any, *_: Any) -> TurnFinished:
+        given.append(asked)
+        return TurnFinished(turn="desk#1", attempt=1, text="done")
+
+    async def main() -> None:
+        agents = {"desk": AgentPlan(name="desk", child=team)}
+        root = SupervisorPlan(name="root", children=(TurnActorPlan(name="desk", runs="flow"),))
+        ports = SystemPorts(classes=CLASSES, turn_actor=lambda plan: TurnActor(plan, call, agents))
+        system = ActorSystem(SystemPlan(root=root), ports)
+        await system.start()
+        refused = await system.ask("desk", {"value": datetime.date(2026, 1, 1)})
+        assert "desk: the input 'value' for untyped() is date, which its readers" in refused.payload["reason"]
+        await system.ask("desk", {"value": "2026-01-01"})
+        await system.stop()
+
+    VirtualClock().run(main())
+    assert given == [{"value": "2026-01-01"}]
 
 
 def test_events_and_corrections_are_exported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Forks with another input or another answer: what follows is decided anew, and what means nothing is refused."""
 
 import asyncio
+import datetime
 import json
 import subprocess
 import sys
@@ -82,6 +83,22 @@ def test_another_input_is_read_from_the_first_turn_on() -> None:
     outcome = forked(run, input={"weight": 3})
     assert started(outcome.run) == ["classify#1", "sees_weight#1"]
     assert next(iter(Runs(Path(".coterie")).read(outcome.run))).input == {"prompt": "old", "weight": 3}  # type: ignore[attr-defined]
+
+
+def test_an_answer_that_readers_would_get_as_another_one_is_refused() -> None:
+    """As where the function itself gives it; one that its type says is taken."""
+    values.GIVEN[:] = [1]
+    giver, reader = agent(values.gives), agent(values.sees_given)
+    run = asyncio.run(coterie.run(flow("f", [giver, reader], [giver >> reader], result=reader), "x")).run
+
+    with pytest.raises(UsageError, match="the output 'result' of gives#1 is tuple, which its readers would get as lis"):
+        forked(run, outputs={"gives#1": {"result": (1, 2)}})
+    values.GIVEN[:] = [{"a": 1}]
+    assert forked(run, outputs={"gives": {"result": {"a": 1}}}).result.outputs["sees_given"] == {"result": True}
+
+    first, second = agent(values.dates), agent(values.sees_date)
+    run = asyncio.run(coterie.run(flow("f", [first, second], [first >> second]), "x")).run
+    assert forked(run, outputs={"dates": values.Dated(datetime.date(2027, 1, 1))}).result.text == "2027"
 
 
 @pytest.mark.parametrize(

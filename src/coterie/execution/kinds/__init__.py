@@ -23,6 +23,7 @@ __all__ = [
     "Kind",
     "Observe",
     "Sidecar",
+    "check_names",
     "check_start",
     "kind_of",
     "kind_without_imports",
@@ -72,7 +73,20 @@ def check_start(plan: "Plan", given: Mapping[str, Any]) -> None:
     """Check the input of a run of *plan* and its user-defined patterns, before the run begins.
 
     Raises:
-        UsageError: If something is missing or invalid.
+        UsageError: If something is missing or invalid, or read by nothing.
     """
     pattern.check_own_patterns(plan)
+    check_names(plan, given)
     kind_of(plan).check_input(given)
+
+
+def check_names(plan: "Plan", given: Mapping[str, Any]) -> None:
+    """Check that something in runs of *plan* reads each value of the input *given*, if functions read it.
+
+    Raises:
+        UsageError: If nothing does.
+    """
+    if plan.has_functions:
+        from coterie.agents.actors import inputs  # few runs have functions
+
+        inputs.check_names(plan, given)

@@ -10,6 +10,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 from msgspec import Struct
 from msgspec.structs import replace
 
+from coterie.agents.actors.inputs import check_answers_kept, check_kept
 from coterie.base.diagnostics import did_you_mean
 from coterie.errors import CoterieError, NoSuchRun, UsageError
 from coterie.execution.kernel.owner import Approver
@@ -34,7 +35,7 @@ from coterie.team.planning.plan import NO_LIMIT, Limits, Plan
 from coterie.team.topology.conditions import Scalar
 from coterie.team.topology.model import Topology
 from coterie.team.topology.typed.flow import TypedFlow
-from coterie.team.topology.typed.values import RESULT, as_outputs, fields_of
+from coterie.team.topology.typed.values import RESULT, as_outputs, attributes, fields_of
 
 T = TypeVar("T")
 _LOG = logging.getLogger("coterie")
@@ -186,7 +187,7 @@ class _Asked(Struct, frozen=True):
         with errors_for_python(built=isinstance(team, Topology) and _is_built(team)):
             topology = load(team, params) if isinstance(team, str | Path) else team
             made = topology if isinstance(topology, Plan) else plan(topology, backend=backend)
-        named = {"prompt": given} if isinstance(given, str) else _plain(given)
+            named = _input(made, given)
         if id:
             how["state_dir"] = index.place_of(id, how["state_dir"]) or how["state_dir"]
             return cls(team, made, named, id, given_ids.claim(id, how["state_dir"]), continues, how)
@@ -356,6 +357,19 @@ def _check_limits(limits: Limits | None, *, lifts: bool = False) -> None:
             raise UsageError(f"{name} must be {what} from {least}, not {value!r}")
 
 
+def _input(plan: Plan, given: Any) -> dict[str, Any]:
+    """The plain values of the input *given* to a run of *plan*.
+
+    Raises:
+        UsageError: If it is not JSON data, or a function would get another value.
+    """
+    if isinstance(given, str):
+        return {"prompt": given}
+    plain = _plain(given)
+    check_kept(plan, given if isinstance(given, Mapping) else attributes(given), plain)
+    return plain
+
+
 def _plain(given: Any) -> dict[str, Any]:
     """Convert *given* to the plain values that its record contains.
 
@@ -503,8 +517,11 @@ async def fork(
     words = [word(name, value) for name, value in (changes or {}).items()]
     words += [word(f"{agent}.prompt", text) for agent, text in (prompts or {}).items()]
     words += [word(f"{agent}.model", model) for agent, model in (models or {}).items()]
-    given = None if input is None else {"prompt": input} if isinstance(input, str) else _plain(input)
+    given = None if input is None else _input(runs.plan(run), input)
     answers = {turn: one if isinstance(one, str) else _plain(one) for turn, one in (outputs or {}).items()}
+    if outputs:
+        named = {turn: one if isinstance(one, str | Mapping) else attributes(one) for turn, one in outputs.items()}
+        check_answers_kept(runs.plan(run), named, answers)
     made = forking.fork(
         run, state_dir=runs.root, at=at, change=lambda recorded: change(recorded, words), given=given, answers=answers
     )

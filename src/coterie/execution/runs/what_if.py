@@ -1,13 +1,13 @@
 """Forks that ask "what if": with another input, or with another answer in place of a recorded one."""
 
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from coterie.agents.actors.inputs import check_names
 from coterie.base.diagnostics import did_you_mean
 from coterie.errors import UsageError
 from coterie.history.engines.commands import Reply
@@ -15,7 +15,6 @@ from coterie.history.engines.replies import judge_reply
 from coterie.history.journal.records import AttemptFailed, Record, RunStarted, TurnFinished, TurnStarted
 from coterie.team.planning.changes import agents, value_of
 from coterie.team.planning.plan import Plan
-from coterie.team.topology.typed.functions import signature_of
 
 Answers = Mapping[str, Mapping[str, Any] | str]
 """Other answers by turn, or by agent for its latest turn: values of some of its outputs, or a text."""
@@ -87,31 +86,11 @@ def changes(
     found: dict[int, Record] = {}
     first = records[0]
     if given and isinstance(first, RunStarted):
-        read = _read_by_functions(plan) if plan.has_functions else ()
-        known = dict.fromkeys((*first.input, "prompt", *(read or ())))
-        for name in given:
-            if name not in known and read is not None:
-                hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
-                raise UsageError(f"the run has no input {name!r}; {hint}")
+        check_names(plan, given, first.input)
         found[1] = replace(first, input={**first.input, **given})
     for name, answer in (answers or {}).items():
         finished = _turn(records, name, upto)
         found[finished.seq] = _answered(plan, finished, answer)
-    return found
-
-
-def _read_by_functions(plan: Plan) -> list[str] | None:
-    """The names of the parameters of functions in *plan*; None if it is no flow, or one is not imported here."""
-    found: list[str] | None = [] if plan.flow is not None else None
-    for agent in plan.agents.values():
-        names: Iterable[str] | None = ()
-        if agent.child is not None:
-            names = _read_by_functions(agent.child)
-        elif ":" in (path := str(agent.options.get("type", ""))):
-            module, _, name = path.partition(":")
-            function = getattr(sys.modules.get(module), name, None)
-            names = None if function is None else signature_of(function).parameters
-        found = None if found is None or names is None else [*found, *names]
     return found
 
 

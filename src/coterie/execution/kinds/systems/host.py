@@ -66,7 +66,7 @@ class SystemHost:
         """Open turns of an earlier owner, whose actors died with it."""
         self._unclaimed: dict[str, TurnEnd] = {}
         """The results of those turns that have ended and were not requested again."""
-        make = partial(TurnActor, call=self.call)
+        make = partial(TurnActor, call=self.call, agents=services.core.agents)
         importable(folder)
         self._reply_streams = ReplyStreams(self._past)
         self.system = make_system(

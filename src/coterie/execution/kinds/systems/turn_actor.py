@@ -3,11 +3,13 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
+from coterie.agents.actors.inputs import check_kept
 from coterie.agents.actors.message import TURN, Message
 from coterie.agents.actors.plain import plain
 from coterie.agents.actors.process import AgentProcess
-from coterie.errors import TurnFailure
+from coterie.errors import TurnFailure, UsageError
 from coterie.history.journal.records import TurnCancelled, TurnFailed, TurnFinished
+from coterie.team.planning.plan import AgentPlan
 from coterie.team.planning.system import TurnActorPlan
 
 TurnEnd = TurnFinished | TurnFailed | TurnCancelled
@@ -30,11 +32,12 @@ class TurnActor(AgentProcess):
     Args:
         plan: Its name is also that of the agent in the run's plan.
         call: Runs a turn and returns its end.
+        agents: The agents of the system's run.
     """
 
-    def __init__(self, plan: TurnActorPlan, call: StartTurn) -> None:
+    def __init__(self, plan: TurnActorPlan, call: StartTurn, agents: Mapping[str, AgentPlan] = {}) -> None:
         super().__init__(plan.name)
-        self._call = call
+        self._call, self._agents = call, agents
         self._corrections: list[str] = []
 
     async def on_correction(self, message: Message) -> None:
@@ -45,11 +48,13 @@ class TurnActor(AgentProcess):
         """Run a turn and reply with its result.
 
         Raises:
-            TurnFailure: If the turn failed, or the payload cannot be written as JSON.
+            TurnFailure: If the turn failed, or the payload cannot be written as JSON, or would be read as another one.
         """
         try:
-            given = plain(_input(message), "the payload")
-        except ValueError as error:
+            given = plain(values := _input(message), "the payload")
+            if (agent := self._agents.get(self.name)) is not None and agent.child is not None:
+                check_kept(agent.child, values, given)
+        except (ValueError, UsageError) as error:
             raise TurnFailure("failed", f"{self.name}: {error}") from None
         if self._corrections:
             given = {**given, "prompt": "\n\n".join((str(given.get("prompt", "")), *self._corrections))}

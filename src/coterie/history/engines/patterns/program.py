@@ -32,14 +32,14 @@ class StepContext:
     """What a program may use while it makes a step.
 
     Attributes:
-        agents: The names of its agents.
+        agents: Its agents by name.
         at: The time of the record that resumed it, in Unix seconds.
         notes: What it noted in this step.
         unawaited: The questions that it has made and not awaited yet.
         rules: Those of the version that began its run.
     """
 
-    def __init__(self, name: str, agents: Sequence[str]) -> None:
+    def __init__(self, name: str, agents: Mapping[str, AgentPlan]) -> None:
         self.name, self.agents = name, agents
         self.at, self.seed = 0.0, ""
         self.notes: list[str] = []
@@ -165,7 +165,7 @@ class ProgramEngine(PatternEngine):
     def __init__(self, plan: PatternPlan, agents: Mapping[str, AgentPlan]) -> None:
         super().__init__(plan, agents)
         self._most, self._run = plan.max_turns, ""
-        self._stage = StepContext(self.definition.kind.name, [slot.name for slot in plan.slots])
+        self._stage = StepContext(self.definition.kind.name, {slot.name: agents[slot.name] for slot in plan.slots})
 
     @property
     def unawaited(self) -> Sequence[str]:
