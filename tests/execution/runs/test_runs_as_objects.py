@@ -333,3 +333,92 @@ def test_the_command_takes_an_id() -> None:
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout.splitlines()[-1])["run"] == "order-42"
     assert turns("order-42") == 1
+
+
+TEAMS: dict[str, Any] = {}
+"""The teams of the runs that wait for each other, by the ids of the runs."""
+
+
+async def waits_as_run(prompt: str) -> str:
+    return (await coterie.run(TEAMS[prompt], prompt, id=prompt)).reason
+
+
+async def waits_as_start(prompt: str) -> str:
+    return (await coterie.start(TEAMS[prompt], prompt, id=prompt)).reason
+
+
+async def waits_as_resume(context: coterie.Context) -> str:
+    return (await coterie.resume(context.run)).reason
+
+
+def waits_in_a_thread(prompt: str) -> str:
+    return asyncio.run(waits_as_run(prompt))
+
+
+async def ended(id: str) -> str:
+    outcome = await coterie.run(TEAMS[id], "", id=id)
+    return outcome.reason or str(outcome.result)
+
+
+async def waits_for_b() -> str:
+    return await ended("b")
+
+
+async def waits_for_c() -> str:
+    return await ended("c")
+
+
+async def waits_for_a() -> str:
+    return await ended("a")
+
+
+class WaitsAsClass(coterie.AgentProcess):
+    """Waits for the run whose turn it has."""
+
+    async def handle(self, message: coterie.Message) -> coterie.Message | None:
+        return self.reply(await waits_as_run(message.payload["task"]))
+
+
+@pytest.mark.parametrize("function", [waits_as_run, waits_as_start, waits_as_resume, waits_in_a_thread, WaitsAsClass])
+def test_a_turn_that_waits_for_its_own_run_fails_at_once(function: Any) -> None:
+    """With what to do instead; a run that it begins is not its own, and may be of the same team."""
+    one = agent("one", function) if isinstance(function, type) else agent(function)
+    TEAMS["own"] = flow("own", [one])
+    outcome = asyncio.run(coterie.run(TEAMS["own"], "own", id="own"))
+
+    assert outcome.status == "failed"
+    assert "run own would wait for its own end, since a turn of it calls this: give the new run another id" in (
+        outcome.reason
+    )
+
+
+def test_runs_that_wait_for_each_other_fail_at_once() -> None:
+    """The last of three closes the circle; the others get its end."""
+    TEAMS["a"], TEAMS["b"], TEAMS["c"] = team(waits_for_b), team(waits_for_c), team(waits_for_a)
+    outcome = asyncio.run(coterie.run(TEAMS["a"], "", id="a"))
+
+    circle = "run c would wait for its own end: it waits for run a, which waits for run b, which waits for run c; "
+    assert circle in outcome.result
+    assert [coterie.get(id).status for id in "abc"] == ["completed", "completed", "failed"]
+
+
+async def begins_another(context: coterie.Context) -> str:
+    other = coterie.start(TEAMS["other"], "", id="other")
+    async for _ in other.events():
+        break
+    return "begun"
+
+
+async def waits_for_outer() -> str:
+    return (await coterie.run(TEAMS["outer"], "", id="outer")).status
+
+
+def test_a_run_may_wait_for_the_one_that_began_it_and_goes_on() -> None:
+    """Nothing waits for it, so both end."""
+    TEAMS["outer"], TEAMS["other"] = team(begins_another), team(waits_for_outer)
+
+    async def main() -> Any:
+        outer = await coterie.run(TEAMS["outer"], "", id="outer")
+        return outer.result, (await coterie.run(TEAMS["other"], "", id="other")).result
+
+    assert asyncio.run(main()) == ("begun", "completed")

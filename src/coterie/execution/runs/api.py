@@ -19,6 +19,7 @@ from coterie.execution.kinds import Observe
 from coterie.execution.runs import fork as forking
 from coterie.execution.runs import given_ids, index, launch, named_runs, run_ids
 from coterie.execution.runs.backend_setup import AskHuman
+from coterie.execution.runs.mutual_waits import wait_for
 from coterie.execution.runs.outcome import Outcome, RunResult, typed
 from coterie.execution.runs.python_hints import errors_for_python
 from coterie.execution.runs.repository import STATE_DIR, Runs, find
@@ -160,7 +161,9 @@ async def run(team: Topology | Plan | str | Path, given: object = "", **options:
         JournalFailed: If the journal could not be written.
         CancelledError: If the task is cancelled: the run has stopped durably, and `resume` continues it.
     """
-    return await launch.until_stopped(_run(_Asked.of("run", team, given, options)))
+    asked = _Asked.of("run", team, given, options)
+    with wait_for(asked.id, is_new=asked.is_new):
+        return await launch.until_stopped(_run(asked))
 
 
 class _Asked(Struct, frozen=True):
@@ -446,8 +449,9 @@ async def resume(
     turn = retry if isinstance(retry, str) else ""
     with errors_for_python():
         runs, run = _find(run, how.pop("state_dir"))
-        running = launch.resume(run, state_dir=runs.root, retry=turn if retry else None, **how)
-        return _typed(await launch.until_stopped(running), team)
+        with wait_for(run):
+            running = launch.resume(run, state_dir=runs.root, retry=turn if retry else None, **how)
+            return _typed(await launch.until_stopped(running), team)
 
 
 @overload
@@ -528,4 +532,5 @@ async def fork(
     limits = how.pop("limits", None) or Limits()
     with errors_for_python():
         running = launch.resume(made.run, state_dir=runs.root, limits=limits.alone(), **how)
-        return _typed(await launch.until_stopped(running), team)
+        with wait_for(made.run, is_new=True):
+            return _typed(await launch.until_stopped(running), team)

@@ -14,6 +14,7 @@ from coterie.execution.kernel.run_exit import RunExit, Waiting
 from coterie.execution.kinds import Observe
 from coterie.execution.runs import attention, given_ids
 from coterie.execution.runs.control import LOOK_EVERY
+from coterie.execution.runs.mutual_waits import check_wait
 from coterie.execution.runs.outcome import Outcome, outcome_of
 from coterie.execution.runs.removal import clear_ended
 from coterie.execution.runs.repository import Runs
@@ -57,6 +58,7 @@ async def _found(runs: Runs, run: str, plan: Plan, given: dict[str, Any], observ
 
     Raises:
         RunExists: If it runs another plan, or had another input.
+        UsageError: If a turn of it calls this.
     """
     while not runs.has_begun(run):
         if not runs.is_owned(run):
@@ -69,6 +71,7 @@ async def _found(runs: Runs, run: str, plan: Plan, given: dict[str, Any], observ
         differ = [name for name in {**first.input, **given} if first.input.get(name) != given.get(name)]
         raise RunExists(run, f"it was begun with another input: {', '.join(sorted(differ))}")
     if runs.is_owned(run):
+        check_wait(run)
         async for which, record in runs.follow(run):
             if observe is not None:
                 observe(which, record)

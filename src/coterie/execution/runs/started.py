@@ -14,6 +14,7 @@ from coterie.errors import UsageError
 from coterie.execution.kernel.shell import Shell
 from coterie.execution.runs import attention, control
 from coterie.execution.runs.messages import Verdict
+from coterie.execution.runs.mutual_waits import wait_for
 from coterie.execution.runs.named_runs import outcome_at
 from coterie.execution.runs.outcome import Outcome
 from coterie.execution.runs.repository import Runs
@@ -173,7 +174,8 @@ class StartedRun(Run[R]):
     def __await__(self) -> "Generator[Any, None, Outcome[R]]":
         """Wait for the outcome. Cancelling this wait does not affect the run; `cancel` ends it."""
         self._check_here()
-        return asyncio.shield(self._task).__await__()
+        with wait_for(self.id, is_new=not self.id):
+            return (yield from asyncio.shield(self._task).__await__())
 
     async def __aiter__(self) -> AsyncIterator[RunEvent]:
         async for event in self.events():

@@ -13,7 +13,6 @@ import json
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -21,14 +20,13 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from coterie.agents.backends import turn_key
-from coterie.agents.backends.processes import marks_of
 from coterie.base import files
 from coterie.base.ids import folder_name
 from coterie.errors import CoterieError, RunIsOwned, ThreadBusy, UsageError
 from coterie.execution.kernel.threads import readers, within
 from coterie.execution.kinds import Observe
 from coterie.execution.runs import given_ids, index
+from coterie.execution.runs.mutual_waits import is_within
 from coterie.execution.runs.outcome import Outcome
 from coterie.execution.runs.repository import Runs
 from coterie.history.journal.lock import RunLock
@@ -42,7 +40,6 @@ from coterie.history.journal.records import (
     TurnFinished,
     TurnStarted,
 )
-from coterie.history.journal.rules import root_of
 from coterie.history.journal.status import ENDS
 from coterie.history.views import words
 from coterie.team.options.backends import CODING
@@ -224,7 +221,7 @@ class Thread:
     def _check_end(self, run: str) -> None:
         state = self._runs.status(run)
         if state not in ENDS:
-            if _is_above(run):
+            if is_within(run):
                 why = f"run {run}, the latest of thread {self.name!r}, has this as a part of it, and cannot end before"
                 raise UsageError(f"{why}: name another thread")
             resumes = "" if state == "running" else f": coterie resume {run}"
@@ -359,14 +356,6 @@ def threads(runs: Runs) -> list[Thread]:
 def latest(runs: Runs) -> dict[str, str]:
     """The latest run of each thread in the state directory of *runs*, with the name of the thread."""
     return {run: one.name for one in threads(runs) if (run := next(one.newest(), ""))}
-
-
-def _is_above(run: str) -> bool:
-    """Whether this is called in a turn of *run*, which would wait for its own end."""
-    above = {root_of(mark) for mark in marks_of() or ()}
-    with suppress(LookupError):
-        above.add(root_of(turn_key()))
-    return run in above
 
 
 def _ends(runs: Runs, run: str) -> tuple[dict[str, str], dict[str, str]]:
