@@ -22,6 +22,7 @@ from coterie.team.topology.typed.values import (
     as_outputs,
     converted,
     fields_of,
+    lost,
     outputs_of,
     required_fields,
     schema_of,
@@ -62,7 +63,9 @@ def test_the_type_of_an_agent_is_a_backend_or_a_class(type_: str, option: dict[s
 
 def test_the_fields_of_a_named_tuple_have_their_types() -> None:
     """A mapping becomes a named tuple, its values what its fields declare."""
-    assert converted({"first": {"number": 3}, "second": 4}, Pair) == Pair(Line(3), 4)
+    for type_ in (Pair, Pair | None):
+        assert converted({"first": {"number": 3}, "second": 4}, type_) == Pair(Line(3), 4)
+        assert lost(Pair(Line(3), 4), type_, whole=True) == ""
     with pytest.raises(ValueError, match="int"):
         converted({"first": {"number": "three"}, "second": 4}, Pair)
 

@@ -174,9 +174,9 @@ def converted(value: Any, type_: Any) -> Any:
         from pydantic import TypeAdapter
 
         return TypeAdapter(type_).validate_json(msgspec.json.encode(value))
-    if isinstance(value, Mapping) and isinstance(type_, type) and issubclass(type_, tuple):  # a named tuple's fields
-        types = fields_of(type_) or {}
-        return type_(**{name: converted(each, types.get(name, Any)) for name, each in value.items()})
+    if isinstance(value, Mapping) and isinstance(one := _present(type_), type) and issubclass(one, tuple):
+        types = fields_of(one) or {}
+        return one(**{name: converted(each, types.get(name, Any)) for name, each in value.items()})
     return msgspec.convert(value, type_, str_keys=True, dec_hook=_to_foreign)
 
 
