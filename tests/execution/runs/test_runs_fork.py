@@ -322,6 +322,7 @@ def test_what_an_attempt_left_comes_along_when_it_was_over(tmp_path: Path) -> No
     start(tmp_path)
     left = tmp_path / "runs" / "first" / "turns" / "ask#1.1"
     (left / "notes.txt").write_text("kept")
+    (left / "link").symlink_to("nowhere")
     os.mkfifo(left / "pipe")
     (left / "sparse").touch()
     os.truncate(left / "sparse", run_copy.LARGEST_FILE + 1)
@@ -330,7 +331,8 @@ def test_what_an_attempt_left_comes_along_when_it_was_over(tmp_path: Path) -> No
     made = fork("first", state_dir=tmp_path)
 
     copied = tmp_path / "runs" / made.run / "turns" / "ask#1.1"
-    assert {path.name for path in copied.iterdir()} == {"notes.txt", "stream.jsonl"}
+    assert {path.name for path in copied.iterdir()} == {"notes.txt", "link", "stream.jsonl"}
+    assert os.readlink(copied / "link") == "nowhere"
     place = "turns/ask#1.1"
     unread = {f"{place}/{name} (it cannot be read)" for name in ("unreadable", "folder") if os.geteuid()}
     assert {*made.left_out} == {f"{place}/sparse (larger than 256 MB)", *unread}

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,16 @@ def test_a_run_that_waits_goes_on_when_its_answer_has_come() -> None:
     [done] = recovered()
     assert done.outcome is not None
     assert (done.run, done.outcome.status) == ("asks", "completed")
+
+
+def test_a_run_goes_on_when_the_time_of_its_question_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The flow decides then what follows without an answer; before, nothing is to be done."""
+    one, boss = agent(values.sees_prompt), human("boss", "Publish?", timeout_seconds=3600)
+    asyncio.run(coterie.run(flow("ask", [boss, one], [boss >> one]), "tea", id="asks"))
+    assert not goes_on(runs(), "asks")
+    due = time.time() + 3601
+    monkeypatch.setattr("time.time", lambda: due)
+    assert goes_on(runs(), "asks")
 
 
 def test_runs_that_have_ended_are_read_once() -> None:
