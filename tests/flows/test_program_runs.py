@@ -110,6 +110,7 @@ def test_what_is_unsteady_is_warned_of_with_its_place_and_found_by_a_rehearsal(f
     ("target", "words"),
     [
         ("team.py:reprot", "team has no program 'reprot'"),
+        ("flows.py:pair", "flows.pair is a flow, and a command runs flows of files and programs"),
         ("tame.py:report", "there is no file 'tame.py'"),
         ("team.py", "name the program in it, team.py:NAME"),
         ("tame:report", "No module named 'tame'"),
@@ -121,6 +122,9 @@ def test_what_is_unsteady_is_warned_of_with_its_place_and_found_by_a_rehearsal(f
 def test_targets_that_name_no_program_are_refused_in_words(folder: Path, target: str, words: str) -> None:
     """Before anything runs."""
     (folder / "json.py").write_text(PROGRAM)
+    (folder / "flows.py").write_text(
+        'from coterie import agent, flow\npair = flow("pair", [agent("a", command=["cat"])])\n'
+    )
     (folder / "broken.py").write_text("def")
     (folder / "leaving.py").write_text("raise SystemExit")
     done = subprocess.run(

@@ -19,6 +19,7 @@ from coterie.base.diagnostics import Diagnostic, Span, did_you_mean, error, warn
 from coterie.base.user_code import contained
 from coterie.team.formats import bounds
 from coterie.team.formats.source import Source
+from coterie.team.topology.model import Topology
 from coterie.team.topology.typed.program import TypedProgram
 
 _TARGET = re.compile(r"(?P<file>.+\.py):(?P<of_file>\w+)|(?P<module>[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)")
@@ -62,6 +63,9 @@ def read(target: str) -> Source:
         return _failed(target, f"the module {module!r} is {file or 'part of Python'}, not this file", hint)
     found = getattr(loaded, name, None)
     if not isinstance(found, TypedProgram):
+        if isinstance(found, Topology):
+            hint = f"run it in Python, coterie.run({name}, …), or write it to an .at file: coterie.to_at({name})"
+            return _failed(target, f"{module}.{name} is a flow, and a command runs flows of files and programs", hint)
         programs = [one for one, value in vars(loaded).items() if isinstance(value, TypedProgram)]
         hint = did_you_mean(name, programs) or (
             f"it has {', '.join(programs)}" if programs else "decorate it: @program"
