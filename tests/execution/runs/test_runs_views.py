@@ -11,8 +11,10 @@ import msgspec
 import pytest
 from audited import audited
 from loop_play import plan_of
-from stage import flow
+from page_runs import played
+from stage import Cast, flow
 
+from coterie.agents.backends.base import Answer
 from coterie.errors import NoSuchTurn
 from coterie.execution.runs.changed_files import changed_files
 from coterie.execution.runs.comparison import compare
@@ -291,6 +293,14 @@ def test_a_turn_in_detail(tmp_path: Path) -> None:
     ]
     assert ([gate.output for gate in found.gates], found.session) == (["all good"], "s-1")
     assert [reason.turn for reason in found.causes][-1] == ""
+
+
+def test_a_prompt_with_a_schema_is_the_one_that_was_sent(tmp_path: Path) -> None:
+    """It is made again from the plan in the journal, whose names have the order of the file or the type."""
+    schema = {"type": "array", "items": {"type": "string"}}
+    plan = flow("a -> b", a=AgentPlan(name="a", outputs=(Wanted(name="files", schema=schema),)))
+    place = played(tmp_path, plan, cast=Cast({"a": [Answer(outputs={"files": ["x"]})]}, seconds=0))
+    assert detail(place.runs, "r1", "a#1").data()["prompt_is_exact"]
 
 
 def test_the_kept_prompt_of_an_iteration_has_parts_too(tmp_path: Path) -> None:

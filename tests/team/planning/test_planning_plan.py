@@ -8,7 +8,7 @@ from planned import arrows, found, planned, sayings, team, topology
 from coterie.team import formats
 from coterie.team.formats.at.language import LANGUAGE
 from coterie.team.planning import not_executed, plan, plan_or_raise
-from coterie.team.planning.plan import Plan, Wanted, from_json, to_json
+from coterie.team.planning.plan import AgentPlan, Plan, Wanted, from_json, to_json
 from coterie.team.topology.model import Agent, ArrowGroup, Flow, Topology
 
 DATA = Path(__file__).parents[2] / "data" / "at" / "valid"
@@ -303,6 +303,20 @@ def test_a_plan_can_be_written_down_and_read_again(tmp_path: Path) -> None:
 
     assert again == made
     assert again.content_hash() == made.content_hash()
+
+
+def test_the_names_in_a_schema_keep_their_order_and_do_not_change_the_hash() -> None:
+    """Prompts show the schema: a resumed run asks as before, and a reader sees what was sent."""
+
+    def planned_with(*names: str) -> Plan:
+        schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+        return Plan(name="t", agents={"a": AgentPlan(name="a", outputs=(Wanted(name="x", schema=schema),))})
+
+    made, other = planned_with("why", "answer"), planned_with("answer", "why")
+    again = from_json(to_json(made))
+    assert again == made
+    assert str(again.agents["a"].outputs) == str(made.agents["a"].outputs)
+    assert made.content_hash() == other.content_hash()
 
 
 def test_spans_do_not_travel() -> None:

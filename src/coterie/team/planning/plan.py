@@ -281,12 +281,12 @@ class Plan(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """A stable SHA-256 of the plan's content, in hex, independent of its file's location."""
         import hashlib  # rarely needed
 
-        return hashlib.sha256(to_json(_without_folders(self))).hexdigest()
+        return hashlib.sha256(msgspec.json.encode(_without_folders(self), order="deterministic")).hexdigest()
 
 
 def to_json(plan: Plan) -> bytes:
-    """Encode *plan* as JSON with a fixed key order, so that equal plans give equal bytes."""
-    return msgspec.json.encode(plan, order="deterministic")
+    """Encode *plan* as JSON; its names keep their order, which prompts show of a schema."""
+    return msgspec.json.encode(plan)
 
 
 def from_json(text: bytes | str) -> Plan:
