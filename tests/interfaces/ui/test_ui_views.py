@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 from command_line import Place, make
+from msgspec.structs import replace
 from page_browser import ServedPage, chromium
 from page_keys import press_together
 from page_spender import BIG, spend
 from page_tools import tool
 
 from coterie.execution.runs.repository import Runs
+from coterie.history.journal.records import TurnStarted
 from coterie.interfaces.ui.routes import PAGE
 
 pytestmark = pytest.mark.slow
@@ -498,6 +500,25 @@ def test_no_view_is_hard_to_use(runs: Shown, serve: Callable[..., ServedPage]) -
             if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
                 failed.append(f"{path} {width}: wider than the screen")
     assert failed == [], "\n".join(failed)
+
+
+def test_a_prompt_that_may_differ_is_said_within_the_width_of_a_phone(
+    runs: Shown, serve: Callable[..., ServedPage]
+) -> None:
+    """It is made again, and is not the one that was sent."""
+    kept = Runs(runs.place.folder / ".coterie")
+    began, *others = kept.read(runs.ids["first"])
+    writer = kept.claim_file("differs")
+    writer.append(
+        [
+            replace(began, run="differs"),
+            *(replace(one, prompt="x") if isinstance(one, TurnStarted) else one for one in others),
+        ]
+    )
+    writer.give_up()
+    page = serve(runs.place.folder).page("runs/differs/tree?turn=writer%231", viewport={"width": 390, "height": 844})
+    page.locator(".turn h3 .state", has_text="it may differ from what was sent").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_the_page_has_no_wrong_type() -> None:
