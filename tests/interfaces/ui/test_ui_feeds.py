@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,9 +15,11 @@ from page_runs import ASKS, client_of, played
 from until import soon
 
 from coterie.agents.backends.base import AttemptRef, Text
+from coterie.errors import JournalUnreadable
 from coterie.execution.runs.attempt_folders import AttemptFolders
 from coterie.execution.runs.repository import LocalRuns
-from coterie.history.views.live import merge
+from coterie.history.journal import records as r
+from coterie.history.views.live import LiveRun, merge
 from coterie.interfaces.ui import feeds, stream
 from coterie.interfaces.ui.feeds import Feed, FeedEvent, OutputFeed, RunFeed
 from coterie.interfaces.ui.home import HomeList, _changes
@@ -51,6 +54,14 @@ def decoded(event: FeedEvent | None) -> Any:
     return msgspec.json.decode(event.data) if event is not None else None
 
 
+async def state_of(place: ServedRun) -> Any:
+    """The tables of a run that is read for the first time."""
+    feed = RunFeed(place)
+    event, _ = await feed.state("")
+    feed.close()
+    return decoded(event)
+
+
 async def test_a_page_goes_on_wherever_it_was_in_a_run(failed: ServedRun) -> None:
     """From each record: its tables and the changes make those of the whole run, for a new feed and for one at work."""
     journal = failed.runs.file("r2")
@@ -73,6 +84,47 @@ async def test_a_page_goes_on_wherever_it_was_in_a_run(failed: ServedRun) -> Non
     await feed.state("")
     assert await feed.state(str(len(lines))) == (None, 0)
     feed.close()
+
+
+async def test_a_page_that_is_loaded_again_while_a_run_is_read_shows_it_once(
+    failed: ServedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first reading goes on, since a thread cannot be cancelled; the second waits for it."""
+    wanted = await state_of(failed)
+    reached, go_on, apply = threading.Event(), threading.Event(), LiveRun.apply
+
+    def slow(live: LiveRun, run: str, record: r.Record) -> None:
+        if isinstance(record, r.RunFinished) and not reached.is_set():
+            reached.set()
+            go_on.wait(60)
+        apply(live, run, record)
+
+    monkeypatch.setattr(LiveRun, "apply", slow)
+    feed = RunFeed(failed)
+    first = asyncio.create_task(feed.state(""))
+    await asyncio.to_thread(reached.wait, 60)
+    first.cancel()
+    again = asyncio.create_task(feed.state(""))
+    await asyncio.wait([first])
+    go_on.set()
+    event, _ = await again
+    feed.close()
+    assert decoded(event) == wanted
+
+
+async def test_a_run_that_could_be_read_only_later_is_shown_once(failed: ServedRun) -> None:
+    """Its journal was damaged, and has been restored from a backup since."""
+    wanted = await state_of(failed)
+    journal = failed.runs.file("r2")
+    whole = journal.read_bytes()
+    feed = RunFeed(failed)
+    journal.write_bytes(whole.replace(b'"topic":"run.finished"', b'"topic":"run.FINISHED"'))
+    with pytest.raises(JournalUnreadable):
+        await feed.state("")
+    journal.write_bytes(whole)
+    event, _ = await feed.state("")
+    feed.close()
+    assert decoded(event) == wanted
 
 
 async def test_a_page_of_a_feed_at_work_gets_what_came_since(failed: ServedRun) -> None:

@@ -6,7 +6,7 @@ keeps this event, or the page names none, the page gets the whole state first.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -51,6 +51,14 @@ class FeedEvent(NamedTuple):
         return len(self.id) + len(self.data)
 
 
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """The result of *work*, which goes on if its caller is cancelled, as when a page is loaded again.
+
+    A thread cannot be cancelled: what it reads and changes stays locked until it has ended.
+    """
+    return await asyncio.shield(asyncio.ensure_future(work))
+
+
 class Feed:
     """Events in order, and the pages that wait for them.
 
@@ -58,7 +66,7 @@ class Feed:
         is_over: Whether no more events will come; later requests then need a new feed.
     """
 
-    is_over = False
+    is_over = _is_closed = False
 
     def __init__(self) -> None:
         self.watchers: set[asyncio.Event] = set()
@@ -108,6 +116,7 @@ class Feed:
 
     def close(self) -> None:
         """Stop filling the feed."""
+        self._is_closed = True
         if self._task is not None:
             self._task.cancel()
 
@@ -135,6 +144,8 @@ class Feed:
 
     def _fill(self) -> None:
         """Start to fill the feed; however that ends, the waiting pages are woken, and see that it is over."""
+        if self._is_closed:
+            return
 
         def ended(task: asyncio.Task[None]) -> None:
             if task is self._task and not task.cancelled():
@@ -167,6 +178,9 @@ class RunFeed(Feed):
 
     async def state(self, last: str) -> tuple[FeedEvent | None, int]:
         """The tables, or their changes since the position *last*."""
+        return await to_its_end(self._state_after(last))
+
+    async def _state_after(self, last: str) -> tuple[FeedEvent | None, int]:
         async with self._lock:
             if self._task is None:
                 changes = await asyncio.to_thread(self._begin, last)
@@ -190,6 +204,9 @@ class RunFeed(Feed):
 
     async def with_live(self, work: Callable[[LiveRun], T]) -> T:
         """The result of *work*, which has exclusive access to the newest state."""
+        return await to_its_end(self._with_live(work))
+
+    async def _with_live(self, work: Callable[[LiveRun], T]) -> T:
         async with self._lock:
             if self._task is None:
                 await asyncio.to_thread(self._begin, "")
@@ -200,7 +217,7 @@ class RunFeed(Feed):
 
     def _begin(self, last: str) -> Tables | None:
         """Fold the run, and return the changes since *last* if the fold passed that position."""
-        self._news = RunStream(self.runs, self.run, text=False)
+        self.live, self._news = LiveRun(self.run), RunStream(self.runs, self.run, text=False)  # anew after a failure
         position: Position = {}
         with suppress(UsageError):  # a browser may send anything as the last id that it knows
             position = read_position(last, self.run)

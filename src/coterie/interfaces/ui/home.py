@@ -13,7 +13,7 @@ from coterie.errors import CoterieError
 from coterie.execution.runs.attention import open_in
 from coterie.execution.runs.index import Entry
 from coterie.execution.runs.rows import RunEntry, RunRows
-from coterie.interfaces.ui.feeds import Feed, FeedEvent
+from coterie.interfaces.ui.feeds import Feed, FeedEvent, to_its_end
 from coterie.interfaces.ui.places import ServedRuns, key_of
 from coterie.interfaces.ui.questions import Forms
 from coterie.team.planning.plan import Plan
@@ -52,6 +52,9 @@ class HomeList:
 
     async def shown(self, query: str) -> dict[str, Any]:
         """The content of the page with *query* now."""
+        return await to_its_end(self._shown_now(query))
+
+    async def _shown_now(self, query: str) -> dict[str, Any]:
         async with self._lock:
             begin = time.monotonic()
             if begin - self._at >= EVERY / 2:
