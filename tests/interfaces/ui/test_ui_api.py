@@ -20,7 +20,8 @@ from coterie.execution.runs.messages import RunMessage
 from coterie.execution.runs.repository import LocalRuns
 from coterie.execution.runs.run_stream import JournalNews
 from coterie.execution.runs.statistics import newest
-from coterie.history.journal.records import Record
+from coterie.history.journal.records import Record, RunFinished
+from coterie.history.views.timeline import Timeline
 from coterie.interfaces.ui import feeds, home, stream
 from coterie.interfaces.ui.actions import AnswerAction, act
 from coterie.interfaces.ui.home import HomeFeed, HomeList
@@ -87,6 +88,29 @@ async def test_each_record_is_found_by_its_text_however_it_is_written(
         for line in every:
             found = (await client.get("/api/runs/r2/records", params={"q": cased(line["text"])})).json()["lines"]
             assert found == [one for one in every if line["text"].lower() in one["text"].lower()]
+
+
+async def test_two_tabs_that_ask_for_records_at_once_get_each_once(
+    failed: ServedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a long journal, of which one is still being made into sentences."""
+    reached, go_on, apply = threading.Event(), threading.Event(), Timeline.apply
+
+    def slow(timeline: Timeline, record: Record) -> None:
+        if isinstance(record, RunFinished) and not reached.is_set():
+            reached.set()
+            go_on.wait(60)
+        apply(timeline, record)
+
+    monkeypatch.setattr(Timeline, "apply", slow)
+    async with client_of(failed.runs.root) as (_, client):
+        first = asyncio.create_task(client.get("/api/runs/r2/records"))
+        await asyncio.to_thread(reached.wait, 60)
+        second = await client.get("/api/runs/r2/records")
+        go_on.set()
+        assert (await first).json() == second.json()
+        assert second.json() == (await client.get("/api/runs/r2/records")).json()
+        assert second.json()["of"] == len(list(failed.runs.read("r2")))
 
 
 class Apart(LocalRuns, frozen=True):

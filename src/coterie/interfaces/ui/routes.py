@@ -208,11 +208,11 @@ class Api:
         """The records of *run* as sentences; earlier ones are cached."""
         name = str(runs.folder(run))
         view = self._times.pop(name, None) or Timeline()
-        self._times[name] = view
-        while len(self._times) > 4:
-            del self._times[next(iter(self._times))]
         for record in runs.read(run, len(view.lines) + 1):
             view.apply(record)
+        self._times[name] = view  # only now: a request at the same time must not go on with it
+        for old in list(self._times)[:-4]:
+            self._times.pop(old, None)
         return view.lines
 
     @_serves(f"{_RUN}/record", Record, query={"seq": "Its number, from 1."} | _BELOW)
