@@ -295,3 +295,18 @@ def test_imports_elsewhere_are_as_ever(work: Path, monkeypatch: pytest.MonkeyPat
     assert sum(type(one).__name__ == "_Guard" for one in sys.meta_path) == 1
     with attempt(work):
         assert import_module("plain_elsewhere").VALUE == 1
+
+
+def test_of_a_file_the_content_that_was_trusted_last_stays_trusted(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However short the notes are made meanwhile."""
+    monkeypatch.setattr(agent_writes, "_COMPACTED_EACH", 500)
+    with attempt(work):
+        pause(work)
+        for content in ("one", "another"):
+            (work / "made").write_text(content)
+            agent_writes.trust(work / "made")
+        pause(work)
+    for _ in range(9):
+        with attempt(work.parent / "elsewhere"):
+            pause(work)
+    assert agent_writes.writer_of(work / "made") == ""

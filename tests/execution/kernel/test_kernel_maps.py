@@ -140,6 +140,21 @@ def test_an_item_is_given_itself_and_neither_the_list_nor_the_others() -> None:
     assert "read a" not in prompt
 
 
+def test_an_item_that_comes_again_is_given_its_own_earlier_result() -> None:
+    """Not those of the other items of the earlier set."""
+    plan = flow("scout -> reader", "reader -> scout", **review().agents)
+    assert plan.flow is not None
+    there, back = plan.flow.groups
+    plan = replace(plan, coordination=replace(plan.flow, groups=(there, replace(back, max=1))))
+    plan = mapped(plan, reader=MapPlan(agent="scout", field="files", at_most=4))
+    stage = Stage(plan, Cast({"scout": [FILES, FILES], "reader": [reads(fails={})]}))
+    assert stage.start().status == "completed"
+
+    prompt = next(one.prompt for one in stage.cast.asked if one.turn == "reader#7")
+    assert "# Item 3 of 4" in prompt
+    assert [item for item in "abcd" if f"read {item}" in prompt] == ["c"]
+
+
 def retried(stage: Stage, turn: str = "") -> RunExit:
     """Retry the failed run of *stage*."""
     opening = RootOpening(reopened=reopening(list(RunReader(stage.store).tree("r")), stage.clock.now(), turn))

@@ -12,8 +12,9 @@ from nests import nested
 from stage import Cast, flow
 from until import soon
 
-from coterie.agents.backends.base import Answer, Failure
+from coterie.agents.backends.base import Answer, AttemptRef, Failure, Text
 from coterie.execution.runs import control, launch
+from coterie.execution.runs.attempt_folders import AttemptFolders
 from coterie.execution.runs.repository import Runs
 from coterie.execution.runs.run_stream import RunStream
 from coterie.history.journal.jsonl import JsonlStore
@@ -159,3 +160,20 @@ def test_a_store_that_does_not_answer_holds_no_follower_up(reopened: Runs, monke
 
     asyncio.run(main())
     answered.set()
+
+
+def test_what_an_agent_has_said_is_read_once_from_any_position(tmp_path: Path) -> None:
+    """Another reader goes on within the output of an attempt."""
+    runs, kept = Runs(tmp_path), AttemptFolders(Runs(tmp_path))
+    store, folder = JsonlStore(tmp_path), kept.attempt_folder(AttemptRef(run="r", turn="a#1", attempt=1))
+    writer = store.claim("r")
+    writer.append([RunStarted(seq=1, run="r", engine="flow"), TurnStarted(seq=2, turn="a#1", agent="a")])
+    writer.sync()
+    seen, position = list[str](), ""
+    for text in ("one", "two", "three"):
+        kept.stream(folder, Text(text=text))
+        stream = RunStream(runs, "r", after=read_position(position, "r"))
+        seen += [one.what.text for one in stream.read() if isinstance(one.what, Text)]
+        position = stream.position
+    writer.give_up()
+    assert seen == ["one", "two", "three"]

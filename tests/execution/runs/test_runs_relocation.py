@@ -18,6 +18,7 @@ from coterie.execution.runs.fork import fork
 from coterie.execution.runs.outcome import Outcome
 from coterie.execution.runs.repository import Runs
 from coterie.history.journal.records import RunOwned
+from coterie.history.journal.relocation import Relocation
 from coterie.team.planning.plan import Limits
 
 TEAM = """
@@ -164,3 +165,9 @@ def test_a_work_tree_that_was_copied_without_its_repository_is_refused(tmp_path:
         with pytest.raises(UsageError, match="without its git repository"):
             worktree.read(state, "calm")
     assert git(Path(tree.path), "status", "--porcelain") == "?? new.txt"
+
+
+def test_the_innermost_of_several_recorded_projects_counts() -> None:
+    """A project was moved into a folder below the earlier one."""
+    moved = Relocation("/now", ("/work", "/work/inner"))
+    assert [moved.path(text) for text in ("/work/inner/a", "/work/b", "/work")] == ["/now/a", "/now/b", "/now"]

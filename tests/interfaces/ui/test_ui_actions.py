@@ -6,10 +6,14 @@ from typing import Any
 import httpx
 import pytest
 from command_line import Place
+from page_runs import ASKS, played
 from page_stage import ACTS, client_of, serving
+from stage import Cast, flow
 from until import until
 
 from coterie.execution.runs.repository import Runs
+from coterie.history.journal.records import TurnStarted
+from coterie.interfaces.ui.actions import AnswerAction, ForkAction
 
 pytestmark = pytest.mark.slow
 
@@ -55,3 +59,18 @@ async def test_what_failed_is_retried_from_the_page(place: Place) -> None:
     assert again["status"] == "accepted"
     assert again["command"].startswith(f"coterie resume {run} --no-park --retry")
     until(lambda: len(list(Runs(state_dir).read(run))) > before)
+
+
+def test_a_fork_shares_the_answer_that_it_changes(tmp_path: Path) -> None:
+    """A fork from the start of a turn begins before it."""
+    place = played(tmp_path, flow("a -> b"), cast=Cast({}, seconds=0))
+    [begun] = [one.seq for one in place.runs.read("r1") if isinstance(one, TurnStarted) and one.turn == "b#1"]
+    assert f"--at={begun - 1}" in ForkAction(turn="b#1").words(place)
+    assert not any(word.startswith("--at") for word in ForkAction(turn="a#1", outputs={"a#1": "x"}).words(place))
+
+
+def test_the_command_of_an_answer_resumes_the_run_that_waits(tmp_path: Path) -> None:
+    """As the action does: without a process, the answer alone would have no effect."""
+    place = played(tmp_path, ASKS)
+    command = AnswerAction(id="boss#1", since=0, text="yes", go=True).command(place)
+    assert command.split(" && ")[1:] == ["coterie resume r1 --no-park --state-dir elsewhere"]

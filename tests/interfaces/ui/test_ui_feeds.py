@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from coterie.errors import JournalUnreadable
 from coterie.execution.runs.attempt_folders import AttemptFolders
 from coterie.execution.runs.repository import LocalRuns
 from coterie.history.journal import records as r
+from coterie.history.journal.jsonl import STREAM
 from coterie.history.views.live import LiveRun, merge
 from coterie.interfaces.ui import feeds, stream
 from coterie.interfaces.ui.feeds import Feed, FeedEvent, OutputFeed, RunFeed
@@ -344,3 +346,20 @@ async def test_an_output_is_that_of_a_turn_of_the_run_or_of_a_child_run(
     async with client_of(failed.runs.root) as (server, _):
         await server.feeds.open(topic)
     assert made == [(run, turn)]
+
+
+async def test_a_run_at_work_shows_when_its_agents_were_heard_without_a_record(failed: ServedRun) -> None:
+    """What an attempt prints is no record: the page says all the same when it was heard last."""
+    journal = failed.runs.file("r2")
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:3]))
+    owner = failed.runs.store.claim("r2")  # type: ignore[attr-defined]
+    feed, kept = RunFeed(failed), AttemptFolders(failed.runs)
+    await feed.state("")
+    begin, folder = feed.end, kept.attempt_folder(AttemptRef(run="r2", turn="a#1", attempt=1))
+    for at in (2_000_000_000, 2_000_000_060):
+        kept.stream(folder, Text(text="x"))
+        os.utime(folder / STREAM, (at, at))
+        await feed._look()
+    feed.close()
+    await owner.close()
+    assert [decoded(one)["here"]["run"]["heard"] for one in feed.after(begin) or []] == [2_000_000_000, 2_000_000_060]
