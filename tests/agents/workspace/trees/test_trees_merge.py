@@ -1,19 +1,21 @@
 """A run's work comes back to its branch, whole or not at all, and never over what the user has changed."""
 
 import os
+import shutil
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from repositories import commit, git, put, repository, untouched
+from repositories import commit, git, holds, put, repository, untouched
 
 from coterie.agents.workspace.trees import merge, worktree
 from coterie.agents.workspace.trees.git import require
 from coterie.agents.workspace.trees.merge import merge_tree
 from coterie.agents.workspace.trees.report import describe, diff
 from coterie.agents.workspace.trees.worktree import WorkTree
+from coterie.errors import Shortage
 from coterie.execution.kernel.run_exit import RunExit
 from coterie.execution.runs.finalizers import LocalFinalizers
 from coterie.history.journal.records import Record
@@ -261,6 +263,51 @@ def test_what_agents_changed_is_merged_where_git_is_to_ask_for_no_status_of_file
     put(Path(tree.path), "a.txt", "changed\n")
     assert merge_tree(state, tree).status == "merged"
     assert git(folder, "show", "main:a.txt") == "changed"
+
+
+GIVES_UP = """#!/bin/sh
+case " $* " in *" merge --ff-only "*)
+    mkdir deep && printf 'ne' > deep/new.txt && : > empty.txt && rm gone.txt && printf 'chan' > a.txt
+    rm kind && mkdir kind && printf ne > kind/inside
+    echo mine > b.txt
+    echo 'error: unable to write file a.txt' >&2
+    exit 1 ;;
+esac
+exec {git} "$@"
+"""
+
+
+@pytest.mark.parametrize("lacks", ["", "No space left on device"])
+def test_files_of_which_git_wrote_some_are_given_back(
+    folder: Path, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacks: str
+) -> None:
+    """As on a disk that is full: the user has the files as they were, and the merge is done when there is room."""
+    commit(folder, "more", gone__txt="gone\n", kind="a file\n")
+    put(folder, "mine.txt", "mine\n")
+    before = holds(folder)
+    tree = opened(folder, state)
+    for name in ("deep/new.txt", "empty.txt", "a.txt", "b.txt"):
+        put(Path(tree.path), name, "changed\n" if name == "a.txt" else "new\n")
+    (Path(tree.path) / "gone.txt").unlink()
+    (Path(tree.path) / "kind").unlink()
+    put(Path(tree.path), "kind/inside", "new\n")
+    with monkeypatch.context() as patch:
+        put(tmp_path, "bin/git", GIVES_UP.format(git=shutil.which("git")))
+        (tmp_path / "bin" / "git").chmod(0o755)
+        patch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+        patch.setattr(merge, "write_shortage", lambda folder: lacks)
+        if lacks:
+            with pytest.raises(Shortage, match="No space left"):
+                merge_tree(state, tree)
+        else:
+            assert merge_tree(state, tree).reason == "unable to write file a.txt"
+
+    assert {**holds(folder), "b.txt": before["b.txt"]} == before
+    assert (folder / "b.txt").read_text() == "mine\n"  # of a moment ago
+    assert not (folder / "deep").exists()
+    git(folder, "checkout", "--quiet", "b.txt")
+    assert merge_tree(state, tree).status == "merged"
+    assert git(folder, "status", "--porcelain") == "?? mine.txt"
 
 
 def test_a_change_that_keeps_size_and_time_of_a_file_is_merged(folder: Path, state: Path) -> None:

@@ -5,7 +5,10 @@ the branch is checked out, git itself moves it, which keeps the user's changes o
 leaves the branch before or after the merge, and merging again changes nothing.
 """
 
-from contextlib import nullcontext
+import os
+import shlex
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import msgspec
@@ -20,7 +23,8 @@ from coterie.agents.workspace.trees.snapshots import excluded, write_files
 from coterie.agents.workspace.trees.worktree import FOLDER, WorkTree, unlock, with_current_origin, write
 from coterie.base import agent_writes
 from coterie.base.ids import folder_name
-from coterie.errors import GitFailed
+from coterie.base.shortages import write_shortage
+from coterie.errors import GitFailed, Shortage
 
 STRATEGIES = ("squash", "merge", "rebase")
 AGENTS = "agents"
@@ -256,9 +260,64 @@ def _move(origin: Repository, target: str, old: str, new: str, branch: str, writ
     else:
         if found := in_the_way(place, old, new):
             return found
+        before = {name: _stamp(place.top / name) for name in _changed(place, old, new)}
         with agent_writes.noted(Path(writer), [place.top], {}) if writer else nullcontext():
             completed = place.call("merge", "--ff-only", "--no-overwrite-ignore", "--quiet", new, env=_options(branch))
+        if completed.status and origin.commit_of(target) == old:
+            lacks = write_shortage(place.top) or write_shortage(place.own)
+            _take_back(place, new, before)
+            if lacks:
+                raise Shortage(f"the files in {place.top} cannot be written: {lacks}")
     if completed.status == 0:
         return ""
     lines = [line.strip() for line in (completed.err or completed.out).splitlines() if line.strip()]
     return " ".join(lines).removeprefix("error: ") or f"git ended with {completed.status}"
+
+
+def _changed(place: Repository, old: str, new: str) -> list[str]:
+    """The files that differ between two commits."""
+    return place.output("diff-tree", "-r", "-z", "--no-renames", "--name-only", old, new).split("\0")[:-1]
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """What changes when the file *path* is written; None if there is none."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _take_back(place: Repository, new: str, before: Mapping[str, tuple[int, ...] | None]) -> None:
+    """Give the user back the files of which git wrote some for *new*, as on a full disk, and then gave up.
+
+    Git began only since all of them were as the index has them, or absent. One that has anything else by now than the
+    beginning of what git writes stays as it is.
+
+    Raises:
+        GitFailed: If they cannot be written.
+    """
+    written = [name for name, stamp in before.items() if _stamp(place.top / name) != stamp]
+    for path in (place.top / name for name in written if before[name] is None and _is_begun(place, new, name)):
+        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            for folder in path.relative_to(place.top).parents[:-1]:
+                (place.top / folder).rmdir()
+    had = [name for name in written if before[name] is not None and _is_begun(place, new, name)]
+    words = ("checkout-index", "--force", "-z", "--stdin")
+    if had and (done := place.call(*words, stdin="\0".join([*had, ""]))).status:
+        names = shlex.join(["git", "-C", str(place.top), "checkout", "--", *map(readable, had)])
+        raise GitFailed(words, done.status, f"{done.err.strip()}; to have your files as they were: {names}")
+
+
+def _is_begun(place: Repository, new: str, name: str) -> bool:
+    """Whether the file *name* is gone, or has the beginning of what it is to have in the commit *new*."""
+    path = place.top / name
+    try:
+        found = os.readlink(path) if path.is_symlink() else path.read_bytes().decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    wanted = place.call("cat-file", "--filters", f"{new}:{name}")
+    return wanted.status == 0 and wanted.out.startswith(found)
