@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from repositories import commit, git, holds, put, repository, untouched
 
-from coterie.agents.workspace.trees import merge, worktree
+from coterie.agents.workspace.trees import merge, private, worktree
 from coterie.agents.workspace.trees.git import require
 from coterie.agents.workspace.trees.merge import merge_tree
 from coterie.agents.workspace.trees.report import describe, diff
@@ -263,6 +263,28 @@ def test_what_agents_changed_is_merged_where_git_is_to_ask_for_no_status_of_file
     put(Path(tree.path), "a.txt", "changed\n")
     assert merge_tree(state, tree).status == "merged"
     assert git(folder, "show", "main:a.txt") == "changed"
+
+
+@pytest.mark.parametrize("in_private", [False, True])
+def test_files_renamed_in_case_are_merged_where_the_repository_was_copied_from_elsewhere(
+    folder: Path, state: Path, in_private: bool
+) -> None:
+    """Git would see the old one gone, and the new one as the old one."""
+    if (folder / "A.TXT").exists():
+        pytest.skip("this file system does not distinguish case")
+    git(folder, "config", "core.ignoreCase", "true")
+    tree = opened(folder, state)
+    (Path(tree.path) / "a.txt").rename(Path(tree.path) / "A.txt")
+    put(Path(tree.path), "B.txt", "other\n")
+    if in_private:
+        private.enter(tree)
+        place = (f"--git-dir={private.folder_of(tree)}", f"--work-tree={tree.path}")
+        git(Path(tree.path), *place, "add", "--all")
+        git(Path(tree.path), *place, "commit", "--quiet", "--message", "work")
+    done = merge_tree(state, tree)
+    assert done.status == "merged"
+    assert git(folder, "ls-tree", "--name-only", "main").split() == ["A.txt", "B.txt", "b.txt"]
+    assert holds(folder).keys() == {"A.txt", "B.txt", "b.txt"}
 
 
 GIVES_UP = """#!/bin/sh

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from coterie.agents.backends.base import Request
 from coterie.agents.backends.git_variables import without_repository
@@ -86,7 +87,7 @@ def prepared_call(
     env = _environment() | dict(further)
     if words[0] == "fetch":  # from a bundle
         env["GIT_ALLOW_PROTOCOL"] = "file"
-    argv = _argv(words)
+    argv = _argv(words, _of_files(folder))
     reads_files = words[0] not in _WITHOUT_FILES or _READING in words
     if not reads_files or not _names_programs(folder, env):
         yield argv, env
@@ -112,8 +113,21 @@ def prepared_call(
             restore(Path(temporary))
 
 
-def _argv(words: tuple[str, ...]) -> list[str]:
-    settings = [word for key, value in _CONFIG.items() for word in ("-c", f"{key}={value}")]
+def distinguishes_case(top: Path) -> bool:
+    """Whether the file system of the work tree *top* has other files by names in another case; False: unknown."""
+    return os.path.lexists(top / ".git") and not os.path.lexists(top / ".GIT")
+
+
+def _of_files(top: Path) -> dict[str, str]:
+    """The settings that follow from the file system of *top*; those of a copied repository are of another one.
+
+    Where git believes that case does not count, it adds no file that was renamed in case.
+    """
+    return {"core.ignoreCase": "false"} if distinguishes_case(top) else {}
+
+
+def _argv(words: tuple[str, ...], further: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    settings = [word for key, value in (_CONFIG | dict(further)).items() for word in ("-c", f"{key}={value}")]
     return ["git", *settings, words[0], *_OPTIONS.get(words[0], ()), *words[1:]]
 
 

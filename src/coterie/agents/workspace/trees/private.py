@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from coterie.agents.workspace.trees import git
 from coterie.agents.workspace.trees.git import CompletedCall, Repository, lines_of
+from coterie.agents.workspace.trees.git_command import distinguishes_case
 from coterie.agents.workspace.trees.refs import refs_of
 from coterie.agents.workspace.trees.repository_lock import locked
 from coterie.agents.workspace.trees.stamps import files_below, stamp_of, tip_of
@@ -176,9 +177,10 @@ def _settings(own: Repository) -> Iterator[str]:
     """The lines of a private repository's configuration."""
     yield "[core]\n\tbare = false\n"
     fields, version = own.output("config", "--list", "--show-scope", "-z").split("\0"), 0
+    wrong = "core.ignorecase" if distinguishes_case(own.top) else ""
     for scope, entry in zip(fields[::2], fields[1::2], strict=False):
         key, has_value, value = entry.partition("\n")
-        if scope not in ("local", "worktree") or not _COPIED.fullmatch(key):
+        if scope not in ("local", "worktree") or key == wrong or not _COPIED.fullmatch(key):
             continue
         section, _, name = key.rpartition(".")
         section, _, rest = section.partition(".")
