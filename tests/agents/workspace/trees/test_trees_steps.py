@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -369,3 +370,12 @@ with locked(Path({str(common)!r})):
     with repository_lock.locked(common), repository_lock.locked(common):
         assert len(repository_lock.inherited()) == 1
     assert repository_lock.inherited() == ()
+
+
+@pytest.mark.parametrize(("mode", "wanted"), [(0o755, 0o600), (0o2775, 0o660)])
+def test_users_who_share_a_repository_share_its_lock(tmp_path: Path, mode: int, wanted: int) -> None:
+    """Git makes the folders of such a repository so that the group writes them."""
+    tmp_path.chmod(mode)
+    for _ in range(2):
+        with repository_lock.locked(tmp_path):
+            assert stat.S_IMODE((tmp_path / "coterie.lock").stat().st_mode) == wanted

@@ -7,9 +7,10 @@ a half-made work tree or branch.
 import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import IO
@@ -21,6 +22,7 @@ from coterie.errors import GitFailed
 TIMEOUT = 600.0
 """Seconds to wait for the lock."""
 _PAUSE = 0.02
+_OF_GROUP = 0o660
 
 _held: ContextVar[int | None] = ContextVar("held", default=None)
 """The descriptor of the lock that is held in this context."""
@@ -49,15 +51,21 @@ def locked(common: Path) -> Iterator[None]:
 
 
 def _opened(path: Path) -> IO[bytes]:
-    """Open the file at *path*; a link or a folder that an agent left there is removed first."""
-    flags = os.O_RDWR | os.O_CREAT
+    """Open the file at *path*; a link or a folder that an agent left there is removed first.
+
+    In a repository that the users of a group share, they share the lock.
+    """
+    flags, is_shared = os.O_RDWR | os.O_CREAT, path.parent.stat().st_mode & stat.S_IWGRP
     try:
-        fd = files.open_fd(path, flags)
+        fd = files.open_fd(path, flags, private=not is_shared)
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.EISDIR):
             raise
         files.remove(path)
-        fd = files.open_fd(path, flags)
+        fd = files.open_fd(path, flags, private=not is_shared)
+    if is_shared:
+        with suppress(PermissionError):  # another one has made it
+            os.fchmod(fd, _OF_GROUP)
     return open(fd, "r+b")
 
 
