@@ -578,16 +578,20 @@ def test_a_view_keeps_the_beginnings_of_answers() -> None:
     log: Log = []
     for run in ("r", "r/b#1.1"):
         team = plan_of_two() if run == "r" else flow("c -> d")
-        records: list[r.Record] = [r.RunStarted(run=run, engine="flow", plan=to_json(team).decode())]
+        given, plan = {"prompt": LONG, "l": [LONG]}, to_json(team).decode()
+        records: list[r.Record] = [r.RunStarted(run=run, engine="flow", plan=plan, input=given)]
         for name in ("a", "b") if run == "r" else ("c", "d"):
             records.append(r.TurnStarted(turn=f"{name}#1", agent=name))
             records.append(r.TurnFinished(turn=f"{name}#1", attempt=1, text=LONG, outputs={"l": [LONG], "n": 1}))
+        records.append(r.RunFinished(outcome="completed", result={"text": LONG, "outputs": {"b": {"l": [LONG]}}}))
         log += [(run, msgspec.structs.replace(one, seq=n, at=float(n))) for n, one in enumerate(records, 1)]
     short, whole = fold(log, "r"), fold(log, "r", answers=None)
 
     assert short.state() == whole.state()
-    assert len(msgspec.json.encode([one.view.turns for one in short.runs.values()])) < 4 * len(LONG)
+    views = [one.view for one in short.runs.values()]
+    assert len(msgspec.json.encode([(one.input, one.result, one.turns) for one in views])) < 4 * len(LONG)
     heard = [one for known in short.runs.values() for one in known.plan._heard]
+    assert len(msgspec.json.encode(heard)) < 6 * len(LONG)
     assert not any(one.text for one in heard if isinstance(one, r.TurnFinished))
 
 

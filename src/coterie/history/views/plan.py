@@ -13,6 +13,7 @@ from msgspec import Struct
 from coterie.history.engines.flow import FlowEngine
 from coterie.history.journal import records as r
 from coterie.history.views.team import TeamPicture, children_of, team
+from coterie.history.views.words import shortened
 from coterie.team.planning.plan import Plan, from_json
 from coterie.team.topology.events import matches
 
@@ -126,8 +127,8 @@ class PlanView:
             case r.RunStarted(plan=text) | r.ConfigChanged(plan=text) | r.PlanReloaded(plan=text):
                 self._read(text, again=isinstance(record, r.PlanReloaded))
         if self._engine is not None and isinstance(record, _ASKED):
-            heard = msgspec.structs.replace(record, text="") if isinstance(record, r.TurnFinished) else record
-            self._heard.append(heard)  # no arrow depends on a text
+            heard = _heard(record)
+            self._heard.append(heard)
             self._step(heard)
         match record:
             case r.RunReopened():
@@ -281,3 +282,13 @@ class PlanView:
         else:
             node.cost += record.usage.cost
         self.changed[name] = None
+
+
+def _heard(record: r.Record) -> r.Record:
+    """*record* without the long texts on which no arrow depends."""
+    match record:
+        case r.RunStarted():
+            return msgspec.structs.replace(record, input=shortened(record.input), plan="", values=None)
+        case r.TurnFinished():
+            return msgspec.structs.replace(record, text="")
+    return record

@@ -1,7 +1,7 @@
 """The state of a run with its turns and their attempts, folded from its journal."""
 
 from collections.abc import Container, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -9,6 +9,8 @@ from coterie.base.ids import attempt_id
 from coterie.history.journal import records as r
 from coterie.history.views.actors import ActorsView
 from coterie.history.views.words import path_end, shortened
+
+T = TypeVar("T")
 
 NOTED = frozenset(
     {
@@ -183,7 +185,7 @@ class RunView:
         plan: The current plan as JSON; empty in a child run.
         added: The iterations allowed beyond the plan of a loop.
         noted: The records in `NOTED` that are not about a turn, each with the number of turns before it; only with
-            *keeps_notes*, since there may be many. Only the turns in *answers*, by default all, have whole answers.
+            *keeps_notes*, since there may be many. With *answers*, only these turns have whole texts and outputs.
         sets: The starts of mapped nodes, by id; *ended* has those that have ended, and *set_of* the set of each turn
             that works on an item.
         actors: The actors of a supervised system.
@@ -249,7 +251,7 @@ class RunView:
             return
         match record:
             case r.RunStarted():
-                self.id, self.topology, self.input = record.run, record.topology, record.input
+                self.id, self.topology, self.input = record.run, record.topology, self._kept(record.input)
                 self.parent, self.plan, self.cwd = record.parent, record.plan, record.cwd
                 self.started = record.at
             case r.RunOwned():
@@ -262,7 +264,7 @@ class RunView:
                 self.reason, self.finished = record.reason, record.at
             case r.RunFinished():
                 self.state, self.reason, self.finished = record.outcome, record.reason, record.at
-                self.result = record.result
+                self.result = self._kept(record.result)
             case r.RunReopened():
                 self._reopen(record)
             case r.ConfigChanged() | r.PlanReloaded():
@@ -333,9 +335,8 @@ class RunView:
                 attempt._end(record.at, "interrupted", reason=record.reason, usage=record.usage)
                 self._pause(record.turn, record.usage)
             case r.TurnFinished() if turn := self._end(record.turn, "finished", record.at):
-                turn.text, turn.outputs, turn.usage = record.text, record.outputs, turn.usage + record.usage
-                if self._answers is not None and record.turn not in self._answers:
-                    turn.text, turn.outputs = shortened(record.text), shortened(record.outputs)
+                text, outputs = self._kept(record.text, record.turn), self._kept(record.outputs, record.turn)
+                turn.text, turn.outputs, turn.usage = text, outputs, turn.usage + record.usage
                 turn.promise_refused = record.promise_refused
                 if attempt := self._attempt(record.turn, record.attempt):
                     attempt._end(record.at, "finished", usage=record.usage)
@@ -349,6 +350,10 @@ class RunView:
                 turn.reason, turn.usage = record.reason, turn.usage + record.usage
                 if turn.attempts and turn.attempts[-1].finished is None:
                     turn.attempts[-1]._end(record.at, "cancelled", reason=record.reason, usage=record.usage)
+
+    def _kept(self, value: T, turn: str = "") -> T:
+        """What is kept of *value*, which *turn* or the run itself was given or has given."""
+        return value if self._answers is None or turn in self._answers else shortened(value)
 
     def _attempt(self, turn: str, n: int) -> AttemptView | None:
         attempts = self._turns[turn].attempts if turn in self._turns else []
