@@ -152,6 +152,28 @@ async def test_a_page_of_a_feed_at_work_gets_what_came_since(failed: ServedRun) 
     assert (whole and whole.kind, end, state) == ("state", feed.end, decoded(whole))
 
 
+async def test_the_id_of_a_run_of_many_child_runs_is_short(failed: ServedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of the same feed goes on from it; another feed sends the whole state."""
+    monkeypatch.setattr(feeds, "NAMED", 0)
+    journal = failed.runs.file("r2")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:3]))
+    feed, later = RunFeed(failed), RunFeed(failed)
+    first, begin = await feed.state("")
+    journal.write_bytes(b"".join(lines))
+    await feed._look()
+
+    assert first is not None
+    assert first.id.startswith("~")
+    assert await feed.state(first.id) == (None, begin)
+    [change] = feed.after(begin) or []
+    assert await feed.state(change.id) == (None, begin + 1)
+    whole, _ = await later.state(change.id)
+    assert (whole and whole.kind, whole and decoded(whole)) == ("state", merge(decoded(first), decoded(change)))
+    for one in (feed, later):
+        one.close()
+
+
 @pytest.mark.parametrize("is_owned", [True, False])
 async def test_a_run_that_a_process_drives_is_looked_at_more_often(failed: ServedRun, is_owned: bool) -> None:
     """A page shows what its agents do at once; others may rest."""

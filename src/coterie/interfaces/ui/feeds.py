@@ -5,6 +5,7 @@ keeps this event, or the page names none, the page gets the whole state first.
 """
 
 import asyncio
+import secrets
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -34,6 +35,8 @@ EVERY = 0.15
 IDLE = 0.7
 KEPT = 4 << 20
 """Bytes of events that a feed keeps."""
+NAMED = 100
+"""The most runs of a tree whose positions the id of an event names."""
 LONGEST = 1 << 20
 """Bytes of output that a page gets at once, from the end."""
 
@@ -169,6 +172,7 @@ class RunFeed(Feed):
         super().__init__()
         self.place, self.runs, self.run, self._bound = place, place.runs, place.run, bound
         self.live = LiveRun(place.run)
+        self._mark = secrets.token_hex(4)
         self._news: RunStream | None = None
         self._lock = asyncio.Lock()
         self._asked: dict[str, dict[str, Any]] = {}
@@ -199,8 +203,9 @@ class RunFeed(Feed):
 
     @property
     def id(self) -> str:
-        """The position of the tables."""
-        return position_text(self.live.position)
+        """The position of the tables; of very many runs, a short name for it that no later feed knows."""
+        position = self.live.position
+        return position_text(position) if len(position) <= NAMED else f"~{self._mark}.{sum(position.values())}"
 
     async def with_live(self, work: Callable[[LiveRun], T]) -> T:
         """The result of *work*, which has exclusive access to the newest state."""
