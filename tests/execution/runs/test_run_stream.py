@@ -124,7 +124,7 @@ def test_a_reader_of_a_large_run_keeps_no_record(tmp_path: Path) -> None:
     owner.append([RunStarted(seq=1, run="r", engine="flow")])
     for n in range(1200):
         owner.append([TurnFinished(seq=n + 2, turn=f"a#{n}", attempt=1, text=f"{n} " + "abcde" * 1000)])
-    owner.sync()
+    owner.flush()
     owner.give_up()
     owner.lock.release()
     size, stream = store.file("r").stat().st_size, RunStream(Runs(tmp_path), "r")

@@ -34,7 +34,7 @@ def append(writer: JsonlWriter, records: list[Record]) -> None:
     for record in records:
         writer.append([replace(record, seq=writer.last + 1, at=time.time())])
     writer.begin()
-    writer.sync()
+    writer.flush()
 
 
 def test_what_a_dead_owner_was_asked_is_not_open_under_the_next_one(tmp_path: Path) -> None:

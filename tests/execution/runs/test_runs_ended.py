@@ -19,7 +19,7 @@ def write(state_dir: Path, run: str, *said: Record) -> str:
     writer = store.claim(run)
     first = [] if writer.last else [RunStarted(seq=1, run=run, engine="flow")]
     writer.append([*first, *said])
-    writer.sync()
+    writer.flush()
     writer.give_up()
     writer.lock.release()
     return str(store.folder(run))

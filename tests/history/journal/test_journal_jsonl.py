@@ -535,7 +535,7 @@ def test_names_survive_a_power_cut_with_the_first_commit(store: JsonlStore, monk
     (store.root / "runs" / "r1").mkdir(parents=True)  # by an owner that was killed before he saw to the names
     root = store.claim("r1")
     root.append(RECORDS)
-    root.sync()
+    root.flush()
     assert seen == [str(store.root), "runs", "runs/r1"]
     seen.clear()
     (store.folder("r1") / "turns").mkdir()
@@ -543,14 +543,14 @@ def test_names_survive_a_power_cut_with_the_first_commit(store: JsonlStore, monk
         child = store.claim("r1/a#1.1")
         assert seen == []
         child.append(records)
-        child.sync()
+        child.flush()
         close(child)
     names = ["runs/r1", "runs/r1/turns", "runs/r1/turns/a#1.1"]
     assert seen == names
     again = store.claim("r1/a#1.1")
     for seq in (2, 3):
         again.append([owned(seq)])
-        again.sync()
+        again.flush()
     close(root)
     assert seen == names * 2, "the owner before may have been killed between its first commit and the names"
 

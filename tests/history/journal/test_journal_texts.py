@@ -28,7 +28,7 @@ def _journal(store: JsonlStore) -> Path:
     for n in range(TURNS):
         writer.append([TurnFinished(seq=n + 2, turn=f"a#{n}", attempt=1, text=_text(n))])
     writer.append([TurnFinished(seq=TURNS + 2, turn="last#1", attempt=1, text=_text(0))])
-    writer.sync()
+    writer.flush()
     writer.give_up()
     return store.file("r")
 

@@ -27,7 +27,7 @@ def kept(folder: Path, run: str = "run-1", *, stopped: bool = False) -> Path:
     writer = JsonlStore(folder / ".coterie").claim(run)
     last = RunStopped(seq=3, reason="max_turns") if stopped else RunFinished(seq=3, outcome="completed", at=1.0)
     writer.append([RunStarted(seq=1, run=run, engine="flow", cwd=str(folder)), RunOwned(seq=2, epoch=1), last])
-    writer.sync()
+    writer.flush()
     writer.give_up()
     found = folder / ".coterie" / "runs" / run
     index.add(index.Entry(run=run, folder=str(found), cwd=str(folder)))

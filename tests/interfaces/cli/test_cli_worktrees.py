@@ -56,7 +56,7 @@ def ended(
     writer.append([RunStarted(seq=1, run=run, engine="loop"), RunOwned(seq=2, epoch=1), made])
     if finished:
         writer.append([RunFinished(seq=4, outcome="failed")])
-    writer.sync()
+    writer.flush()
     writer.give_up()
     if finished:
         tree = worktree.write(state, replace(tree, status="failed"))
@@ -169,7 +169,7 @@ def test_a_run_without_a_work_tree_is_told_so(folder: Path) -> None:
     assert "no run kept in" in call("worktree", "list")
     writer = JsonlStore(folder / ".coterie").claim("plain")
     writer.append([RunStarted(seq=1, run="plain", engine="flow")])
-    writer.sync()
+    writer.flush()
     writer.give_up()
     assert "has no git work tree" in call("worktree", "show", "plain", status=2)
 
