@@ -142,3 +142,15 @@ def test_the_timer_of_a_child_run_ends_with_the_run(monkeypatch: pytest.MonkeyPa
     Stage(flow("a -> team", team=team)).start()
 
     assert [one is not None and one.cancelled() for one in timers] == [True]
+
+
+def test_a_plan_that_is_read_again_adds_no_secrets() -> None:
+    """A loop may read its plan again in each iteration."""
+    stage = Stage(flow("a -> b", a=AgentPlan(name="a", env={"TOKEN": "s3cret-value"})))
+    stage.start()
+    tree = stage.shell.tree
+    known = len(tree._environments)
+    for _ in range(3):
+        tree.learn_secrets(stage.plan)
+
+    assert len(tree._environments) == known

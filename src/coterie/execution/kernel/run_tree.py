@@ -123,7 +123,8 @@ class RunTree:
     def learn_secrets(self, plan: Plan) -> None:
         """From now on hide secret-looking values of this owner's environment and of the agents' variables in *plan*."""
         self.held = self.ports.held()
-        self._environments += [*environments(plan), self.held]
+        new = [one for one in (*environments(plan), self.held) if one not in self._environments]
+        self._environments += new  # a loop may read its plan again in each iteration
         self.secrets = Secrets(*self._environments)
 
     def pump(self, live: DrivenRun) -> None:
