@@ -16,7 +16,7 @@ import pytest
 from bundles import bundle
 
 from coterie.base.clock import VirtualClock
-from coterie.base.user_code import LAST_CHANCE, EndableCall, calls_for, contained, is_interrupt
+from coterie.base.user_code import LAST_CHANCE, EndableCall, calls_for, contained, is_interrupt, line_and_place
 
 
 @pytest.fixture(autouse=True)
@@ -355,3 +355,45 @@ def test_what_was_abandoned_does_not_keep_its_process(tmp_path: Path) -> None:
     ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "ended\n", "")
+
+
+def fails(kind: str) -> None:
+    """Raise an error in a line of a file that is known."""
+    source = {
+        "itself": "def f():\n    raise KeyError('x')\n",
+        "library": "import json\ndef f():\n    return 1, json.loads('{')\n",
+        "group": "def g():\n    raise KeyError('x')\ndef f():\n    try:\n        g()\n    except KeyError as error:\n"
+        "        raise ExceptionGroup('several', [error])\n",
+        "made": "def f():\n    raise ExceptionGroup('several', [KeyError('x')])\n",
+    }[kind]
+    names: dict[str, Any] = {}
+    exec(compile(source, "/srv/shop/agents/till.py", "exec"), names)
+    names["f"]()
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("itself", "KeyError: 'x' (agents/till.py:2:5)"),
+        ("library", "(agents/till.py:3:15)"),
+        ("group", "KeyError: 'x' (agents/till.py:2:5)"),
+        ("made", "KeyError: 'x' (agents/till.py:2:5)"),
+    ],
+)
+def test_an_error_has_its_place_in_code_of_the_user(kind: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in the library that it called; of a group that of its first error, if that was raised."""
+    monkeypatch.syspath_prepend("/srv/shop")
+    with pytest.raises((ValueError, KeyError, ExceptionGroup)) as raised:
+        fails(kind)
+    assert line_and_place(raised.value).endswith(said)
+
+
+def test_an_error_that_was_not_raised_has_the_place_of_its_cause_or_none() -> None:
+    """Python replaces a `StopIteration` in a coroutine."""
+    assert line_and_place(KeyError("x")) == "KeyError: 'x'"
+    error = RuntimeError("stopped")
+    try:
+        fails("itself")
+    except KeyError as cause:
+        error.__cause__ = cause
+    assert line_and_place(error) == "RuntimeError: stopped (/srv/shop/agents/till.py:2:5)"

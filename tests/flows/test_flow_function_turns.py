@@ -1,6 +1,7 @@
 """A turn of a function: it is called in the run's own task, and however it ends, only the turn ends."""
 
 import asyncio
+import re
 import sys
 from collections.abc import Awaitable
 from contextlib import suppress
@@ -212,6 +213,7 @@ def test_what_a_function_raises_is_a_crash_of_its_turn(
     assert isinstance(found, Failure)
     assert found.kind == "crashed"
     assert found.reason.startswith(f"{function.__name__} crashed: {reason}")
+    assert re.search(r"test_flow_function_turns\.py:\d+:\d+\)$", found.reason)
     assert "actors/functions.py" not in found.log
 
 

@@ -191,6 +191,8 @@ def test_what_programs_do_not_do_fails_their_run_with_the_reason(how: str) -> No
     play = played(teams.wrong, how)
     assert play.ended.status == "failed"
     assert re.search(WRONG[how], play.ended.reason), play.ended.reason
+    is_raised = how not in ("result", "stubborn", "yield")  # the engine refuses what these give it
+    assert bool(re.search(r"program_teams\.py:\d+:\d+\)$", play.ended.reason)) == is_raised
     assert play.asked == ["writer#1"]
 
 
@@ -298,7 +300,10 @@ def test_two_agents_of_one_name_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("given", "words"),
-    [({}, "careful has no value for 'text'; give it with --input text=…"), ({"text": 3}, "does not have its types")],
+    [
+        ({}, "careful has no value for 'text'; give it with --input text=…"),
+        ({"text": 3}, "the input 'text' of careful does not have its type: "),
+    ],
 )
 def test_input_that_a_program_does_not_take_is_refused_before_the_run(given: Any, words: str) -> None:
     """A parameter without a value, or with one of another type."""

@@ -3,9 +3,13 @@
 asyncio is imported late: engines, which run code of users too, do without it.
 """
 
+import os
+import sys
 from collections.abc import Awaitable, Coroutine, Generator
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
+from itertools import islice
+from pathlib import Path
 from types import coroutine
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -20,6 +24,8 @@ LAST_CHANCE = 1.0
 """Seconds that cancelled code has to end; after that it is abandoned."""
 CANCELLED = "it awaited something that had been cancelled"
 """What is said of code that raises a `CancelledError` by itself."""
+_LIBRARIES = (f"{Path(__file__).parents[1]}/", f"{Path(os.__file__).parent}/", "<frozen ")
+"""Where code of this package and of Python lies."""
 _TRIES = 9
 """How often code is closed that ignores that."""
 
@@ -252,6 +258,31 @@ class EndableCall(Generic[T]):
                 raise
             self._outcome = None, error
         return None
+
+
+def line_and_place(error: BaseException) -> str:
+    """As `error_line`, with the place in code of a user that raised *error*, as `(FILE:LINE:COLUMN)`.
+
+    That is the innermost place neither in this package nor in a library. The file is named as Python finds it, without
+    the folder of its path.
+    """
+    place = _place(error)
+    return f"{error_line(error)} ({place})" if place else error_line(error)
+
+
+def _place(error: BaseException) -> str:
+    if isinstance(error, BaseExceptionGroup) and (inner := _place(error.exceptions[0])):
+        return inner
+    trace, place = error.__traceback__, ""
+    while trace is not None:
+        code, file = trace.tb_frame.f_code, trace.tb_frame.f_code.co_filename
+        if not file.startswith(_LIBRARIES) and "site-packages" not in file:
+            column = next(islice(code.co_positions(), trace.tb_lasti // 2, None))[2]
+            folders = [f"{one}/" for one in sys.path if one and file.startswith(f"{one}/")]
+            place = f"{file.removeprefix(max(folders, key=len, default=''))}:{trace.tb_lineno}"
+            place += "" if column is None else f":{column + 1}"
+        trace = trace.tb_next
+    return place or (_place(error.__cause__) if error.__cause__ is not None else "")
 
 
 def error_line(error: BaseException | None) -> str:

@@ -21,7 +21,7 @@ from coterie.agents.actors.plain import plain
 from coterie.agents.backends.attempt_timeout import ABANDONED, InlineAttempt
 from coterie.agents.backends.base import Answer, Failure, OnEvent, Request, Result
 from coterie.agents.backends.models.threads import in_thread
-from coterie.base.user_code import EndableCall, is_cancelled, leaves_loop
+from coterie.base.user_code import EndableCall, is_cancelled, leaves_loop, line_and_place
 from coterie.errors import TurnFailure, error_line
 from coterie.history.journal.records import NO_USAGE
 from coterie.team.topology.typed.functions import PROMPT, QUESTION, Signature, is_context, signature_of, singular
@@ -114,7 +114,7 @@ class FunctionTurn(InlineAttempt):
         except BaseException as error:
             if leaves_loop(error) or (isinstance(error, asyncio.CancelledError) and is_cancelled()):
                 raise
-            reason = f"{self._request.agent.name} crashed: {error_line(error)}"
+            reason = f"{self._request.agent.name} crashed: {line_and_place(error)}"
             result = Failure(kind="crashed", reason=reason, log=trace(error, __file__))
         self._is_cut_off = limit is not None and limit.expired()
         if self._is_cut_off:

@@ -19,8 +19,7 @@ from typing import Any, ClassVar
 from weakref import finalize
 
 from coterie.base.ids import turn_id
-from coterie.base.user_code import close, is_interrupt
-from coterie.errors import error_line
+from coterie.base.user_code import close, is_interrupt, line_and_place
 from coterie.history.engines.commands import Ask, Cancel, Command, Emit, Finish, Note, Reply, Wake
 from coterie.history.engines.questions import (
     AgentFailed,
@@ -343,7 +342,7 @@ def _failed(error: BaseException, noun: str, failed: Collection[str] = ()) -> Fi
     """
     at_fault = tuple(sorted(filter(None, failed)))
     if not isinstance(error, AgentFailed | PatternFailed):
-        return Finish(outcome="failed", reason=f"the {noun} raised {error_line(error)}", at_fault=at_fault)
+        return Finish(outcome="failed", reason=f"the {noun} raised {line_and_place(error)}", at_fault=at_fault)
     result = {"kind": error.kind} if error.kind else None
     return Finish(outcome="failed", reason=str(error), result=result, at_fault=at_fault)
 

@@ -59,7 +59,7 @@ class TypedProgram(TypedFlow[T], Generic[T], frozen=True, kw_only=True):
         Raises:
             ValueError: If a parameter has no value, or one of another type.
         """
-        types, found = self.signature.parameters, dict[str, Any]()
+        types, found, name = self.signature.parameters, dict[str, Any](), ""
         named = [{_word(key): one for key, one in answer["outputs"].items()} for answer in answers]
         try:
             for name, type_ in types.items():
@@ -70,9 +70,10 @@ class TypedProgram(TypedFlow[T], Generic[T], frozen=True, kw_only=True):
                     found[name] = converted(holder[name], type_)
             free = sorted((one for one in types if one not in found), key=lambda one: one in self.signature.optional)
             if free and given.get(PROMPT):
-                found[free[0]] = converted(given[PROMPT], types[free[0]])
+                name = free[0]
+                found[name] = converted(given[PROMPT], types[name])
         except ValueError as error:
-            raise ValueError(f"the input of {self.name} does not have its types: {error_line(error)}") from None
+            raise ValueError(f"the input {name!r} of {self.name} does not have its type: {error_line(error)}") from None
         if missing := [one for one in types if one not in found and one not in self.signature.optional]:
             listed = ", ".join(map(repr, missing))
             raise ValueError(f"{self.name} has no value for {listed}; give it with --input {missing[0]}=…")
