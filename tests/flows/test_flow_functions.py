@@ -157,6 +157,13 @@ def test_an_input_that_nobody_gives_is_named() -> None:
     assert "no agent gives 'depth', which sees_place() reads, nor does the input" in outcome.reason
 
 
+def test_an_input_whose_type_is_not_known_is_named() -> None:
+    """As one that does not have its type; it is no crash, which would be tried again."""
+    outcome = played(flow("half", [agent(functions.reads_half)]), {"half": {"known": 1}})
+
+    assert "(failed): the parameter 'half' does not have its type: NameError: name 'Nowhere'" in outcome.reason
+
+
 def test_an_input_may_have_a_name_like_another_one() -> None:
     """Few letters in common with `prompt`, or with an agent, are no mistake."""
     outcome = played(flow("opts", [agent(functions.opts)]), {"opts": {"depth": 3}})

@@ -59,6 +59,11 @@ MISTAKES: list[tuple[str, Callable[[], Any], str]] = [
     ("budget", lambda: agent("x", model="m", budget=2), "of an agent; did you mean 'cost'"),
     ("an unknown annotation", lambda: agent(functions.unresolved), "an annotation of unresolved() cannot be resolved"),
     (
+        "an unknown annotation in a class",
+        lambda: agent(functions.half),
+        "an annotation of Half cannot be resolved: NameError: name 'Nowhere' is not defined; import it, and not only ",
+    ),
+    (
         "outputs of a function",
         lambda: agent(functions.a, outputs=str),
         "those of its return type: write `def a(…) -> T",

@@ -140,6 +140,20 @@ def star(*args: str) -> str:
     return "".join(args)
 
 
+@dataclass
+class Half:
+    known: int
+    rest: "Nowhere"  # type: ignore[name-defined]  # noqa: F821
+
+
+def half() -> Half:
+    raise AssertionError
+
+
+def reads_half(half: Half) -> str:
+    return ""
+
+
 def unresolved(body: "Missing") -> str:  # type: ignore[name-defined]  # noqa: F821
     return str(body)
 

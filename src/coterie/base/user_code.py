@@ -24,7 +24,7 @@ LAST_CHANCE = 1.0
 """Seconds that cancelled code has to end; after that it is abandoned."""
 CANCELLED = "it awaited something that had been cancelled"
 """What is said of code that raises a `CancelledError` by itself."""
-_LIBRARIES = (f"{Path(__file__).parents[1]}/", f"{Path(os.__file__).parent}/", "<frozen ")
+_LIBRARIES = (f"{Path(__file__).parents[1]}/", f"{Path(os.__file__).parent}/", "<frozen ", "<string>")
 """Where code of this package and of Python lies."""
 _TRIES = 9
 """How often code is closed that ignores that."""

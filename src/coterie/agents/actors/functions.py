@@ -22,7 +22,7 @@ from coterie.agents.backends.attempt_timeout import ABANDONED, InlineAttempt
 from coterie.agents.backends.base import Answer, Failure, OnEvent, Request, Result
 from coterie.agents.backends.models.threads import in_thread
 from coterie.base.user_code import EndableCall, is_cancelled, leaves_loop, line_and_place
-from coterie.errors import TurnFailure, error_line
+from coterie.errors import TurnFailure, UsageError, error_line
 from coterie.history.journal.records import NO_USAGE
 from coterie.team.topology.typed.functions import PROMPT, QUESTION, Signature, is_context, signature_of, singular
 from coterie.team.topology.typed.values import RESULT, as_outputs, converted, fields_of, lost, value_of
@@ -197,7 +197,7 @@ def _given(name: str, type_: Any, context: Mapping[str, Any]) -> tuple[bool, Any
             if found:
                 return True, value
         return (True, converted(values["prompt"], type_)) if name == QUESTION else (False, None)
-    except ValueError as error:
+    except (ValueError, TypeError, NameError, UsageError) as error:
         raise TurnFailure("failed", f"the parameter {name!r} does not have its type: {error_line(error)}") from None
 
 

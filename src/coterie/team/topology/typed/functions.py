@@ -96,6 +96,20 @@ def folder_of(function: Callable[..., Any]) -> str:
     return str(Path(file).resolve().parents[module_of(function).count(".")])
 
 
+def hints_of(annotated: Any) -> dict[str, Any]:
+    """The types that *annotated* gives names: the parameters of a function, or the fields of a class.
+
+    Raises:
+        UsageError: If an annotation cannot be resolved.
+    """
+    try:
+        return get_type_hints(annotated, include_extras=True)
+    except Exception as error:  # an annotation is any expression
+        what = annotated.__name__ if isinstance(annotated, type) else f"{annotated.__name__}()"
+        hint = "; import it, and not only under `if TYPE_CHECKING:`" if isinstance(error, NameError) else ""
+        raise UsageError(f"an annotation of {what} cannot be resolved: {type(error).__name__}: {error}{hint}") from None
+
+
 def signature_of(function: Callable[..., Any]) -> Signature:
     """The types of the parameters and of the result of *function*.
 
@@ -105,10 +119,7 @@ def signature_of(function: Callable[..., Any]) -> Signature:
     name = function.__name__
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise UsageError(f"{name}() yields, and the answer of an agent is what its function returns: return a list")
-    try:
-        hints = get_type_hints(function, include_extras=True)
-    except Exception as error:  # an annotation is any expression
-        raise UsageError(f"an annotation of {name}() cannot be resolved: {type(error).__name__}: {error}") from None
+    hints = hints_of(function)
     parameters, optional = {}, set()
     for one in inspect.signature(function).parameters.values():
         if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD, one.POSITIONAL_ONLY):

@@ -14,13 +14,14 @@ from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
 from pathlib import PurePath
 from types import NoneType, UnionType
-from typing import Any, Literal, NotRequired, Required, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, NotRequired, Required, Union, get_args, get_origin, is_typeddict
 
 import msgspec
 
 from coterie.errors import UsageError
 from coterie.team.topology.conditions import Scalar
 from coterie.team.topology.model import Output
+from coterie.team.topology.typed.functions import hints_of
 
 RESULT = "result"
 """The output of an agent whose type has no fields."""
@@ -87,11 +88,11 @@ def _fields_of_class(type_: Any) -> dict[str, Any] | None:
     if issubclass(type_, msgspec.Struct):
         if type_.__struct_config__.array_like:
             return None
-        hints = get_type_hints(type_, include_extras=True)
+        hints = hints_of(type_)
         return {one.encode_name: hints[one.name] for one in msgspec.structs.fields(type_)}
     is_named_tuple = issubclass(type_, tuple) and hasattr(type_, "_fields")
     if dataclasses.is_dataclass(type_) or is_typeddict(type_) or is_named_tuple:
-        hints = get_type_hints(type_, include_extras=True)
+        hints = hints_of(type_)
         if dataclasses.is_dataclass(type_):  # whose hints include class variables
             return {one.name: hints[one.name] for one in dataclasses.fields(type_)}
         return {
@@ -364,7 +365,7 @@ def required_fields(type_: Any) -> frozenset[str] | None:
             one.name for one in dataclasses.fields(type_) if one.default is missing and one.default_factory is missing
         )
     if is_typeddict(type_):  # whose `__required_keys__` are wrong where annotations are texts
-        marks = {name: get_origin(each) for name, each in get_type_hints(type_, include_extras=True).items()}
+        marks = {name: get_origin(each) for name, each in hints_of(type_).items()}
         known = type_.__required_keys__
         return frozenset(one for one in marks if marks[one] is Required or (one in known and marks[one] != NotRequired))
     if isinstance(type_, type) and hasattr(type_, "_field_defaults"):
