@@ -150,7 +150,7 @@ def check_names(plan: Plan, given: Mapping[str, Any], before: Mapping[str, Any] 
     Raises:
         UsageError: If nothing does, or the name is likely to be that of a parameter.
     """
-    if not plan.has_functions and before is None:
+    if given.keys() <= {PROMPT} or not (plan.has_functions or before is not None):
         return
     readers = InputReaders.of(plan) if plan.has_functions else InputReaders({})
     if not readers.are_known:
