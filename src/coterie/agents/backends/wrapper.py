@@ -6,6 +6,7 @@ by changing its environment. The script stays after the attempt: calls through i
 The folder of an attempt may have any name. Prompts name a link to it, whose path is one word to every shell.
 """
 
+import errno
 import hashlib
 import os
 import sys
@@ -46,14 +47,12 @@ def write(folder: Path, known: dict[str, str]) -> Path:
     script = _SCRIPT.format(start=_start(sys.executable), home=_HOME, known=known, python=sys.executable)
     files.write(path, script.encode(), mode=files.PRIVATE_FOLDER)
     for alias in (f"{folder}/{name}" for name in ALIASES):
-        with suppress(FileNotFoundError):
-            os.unlink(alias)  # of an earlier script
         try:
             os.link(path, alias)
         except OSError as error:
-            if error.errno not in NO_LINKS:
+            if error.errno not in (errno.EEXIST, *NO_LINKS):
                 raise
-            files.write(alias, script.encode(), mode=files.PRIVATE_FOLDER)
+            files.write(alias, script.encode(), mode=files.PRIVATE_FOLDER)  # also in place of an earlier script
     return path
 
 
