@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from coterie.agents.workspace.trees import private
 from coterie.agents.workspace.trees.checkout_state import HEADS, OPERATIONS, CheckoutState, move
 from coterie.agents.workspace.trees.git import Repository, readable
-from coterie.agents.workspace.trees.obstacles import touches
+from coterie.agents.workspace.trees.obstacles import touching
 from coterie.agents.workspace.trees.refs import refs_of
 from coterie.agents.workspace.trees.worktree import free_branch
 from coterie.errors import GitFailed
@@ -93,7 +93,7 @@ class CheckoutUpdate:
         guards: Iterable[str] = (),
     ) -> None:
         self._own, self._git, self._branch, self._began, self.copied = own, git, branch, began, copied
-        self._guards = [name for path in guards for name in _names(own.top, Path(path))]
+        self._is_guarded = touching(name for path in guards for name in _names(own.top, Path(path)))
         self._top, self._message = refs_of(run), f"coterie: run {run}"
         self._scratch = git.with_name("index.look")
 
@@ -199,7 +199,7 @@ class CheckoutUpdate:
         for after in {target.index, target.head} - {""}:
             changes = self._changes(began.index or began.head, after)
             made |= {name for name, raw in changes.items() if _NEW_LINK.match(raw)}
-            guarded = {name: raw for name, raw in changes.items() if touches(name, self._guards)}
+            guarded = {name: raw for name, raw in changes.items() if self._is_guarded(name)}
             if guarded:  # what the user staged, or not, may be committed
                 changes = self._changes(began.head, after)
                 other |= self._unlike_files({name: raw for name, raw in guarded.items() if name in changes})

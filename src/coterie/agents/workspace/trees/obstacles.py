@@ -2,7 +2,7 @@
 
 import os
 import posixpath
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from coterie.agents.workspace.trees.git import Repository, is_sparse, readable
@@ -43,17 +43,23 @@ def shaping_changes(repository: Repository, before: str, after: str, guards: Col
 
 def _guarded(names: Iterable[str], guards: Collection[str]) -> list[str]:
     """Those of *names* that are among *guards* or named like files that runs obey, lie in one, or lead to one."""
-    return [name for name in names if touches(name, guards) or _shapes(name.casefold())]
+    touches = touching(guards)
+    return [name for name in names if touches(name) or _shapes(name.casefold())]
 
 
-def touches(name: str, guards: Iterable[str]) -> bool:
-    """Whether the file or link *name* is one of *guards*, lies in one, or is where one needs a folder.
+def touching(guards: Iterable[str]) -> Callable[[str], bool]:
+    """Tells whether a file or link is one of *guards*, lies in one, or is where one needs a folder.
 
     Some file systems do not distinguish case.
     """
-    wanted = f"{name}/".casefold()
-    folders = (f"{guard}/".casefold() for guard in guards)
-    return any(wanted.startswith(folder) or folder.startswith(wanted) for folder in folders)
+    names = [PurePosixPath(guard.casefold()) for guard in guards]
+    folders, above = tuple(f"{one}/" for one in names), {f"{parent}/" for one in names for parent in one.parents}
+
+    def touches(name: str) -> bool:
+        wanted = f"{name}/".casefold()
+        return wanted in above or wanted.startswith(folders)
+
+    return touches
 
 
 def _shapes(name: str) -> bool:
