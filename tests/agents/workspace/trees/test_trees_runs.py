@@ -628,3 +628,15 @@ def test_a_command_that_prepares_a_tree_has_a_time_limit(
     loop = project(tmp_path / "loop", USES, APART + 'worktree.setup = [["sleep", "3600"]]\n')
     with pytest.raises(UsageError, match=r"worktree\.setup: .*0\.05 s"):
         run(loop)
+
+
+def test_a_file_that_cannot_be_copied_to_a_new_tree_is_named_with_the_reason(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(folder, ".env", "x")
+    put(tmp_path, "bin/cp", "#!/bin/sh\necho cp: no room >&2\nexit 1\n")
+    (tmp_path / "bin" / "cp").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    (tmp_path / "tree").mkdir()
+    with pytest.raises(UsageError, match=r"\.env cannot be copied: cp: no room"):
+        preparation.copy_files(folder, tmp_path / "tree", (".env",))

@@ -83,7 +83,7 @@ def copy_files(origin: Path, top: Path, patterns: tuple[str, ...], *without: Pat
     """Copy what `named_files` finds to the tree *top*, unless that has it; returns what was copied.
 
     Raises:
-        UsageError: If a pattern, or a link in the tree, leads elsewhere.
+        UsageError: If a pattern, or a link in the tree, leads elsewhere, or a file cannot be copied.
     """
     copied = list[str]()
     for source in named_files(origin, patterns, *without):
@@ -96,7 +96,9 @@ def copy_files(origin: Path, top: Path, patterns: tuple[str, ...], *without: Pat
         clones = ("--reflink=auto",) if sys.platform == "linux" else ()
         part = target.with_name(f".{target.name}.coterie")
         subprocess.run(["rm", "-rf", str(part)], check=True)
-        subprocess.run(["cp", "-a", *clones, str(source), str(part)], check=True, capture_output=True)
+        done = subprocess.run(["cp", "-a", *clones, str(source), str(part)], capture_output=True)
+        if done.returncode:
+            raise UsageError(f"{source} cannot be copied: {readable(done.stderr).strip() or done.returncode}")
         part.rename(target)
         copied.append(readable(str(source.relative_to(origin))))
     return tuple(copied)
