@@ -373,6 +373,11 @@ def test_an_input_of_another_name_is_refused_where_a_default_would_count_instead
         played(desk(values.limited), {"tone": "brief"})
 
 
+def test_what_comes_after_the_value_of_a_parameter_need_not_have_its_type() -> None:
+    """The answer of an agent comes before an input of its name."""
+    assert played(after(values.classify, values.sees_kind), {"classify": 5}).result == Kind("tech", None)
+
+
 def test_a_secret_is_no_input() -> None:
     """A journal would have asterisks in its place: of a run and of the team at a node."""
     login = values.logs_in()

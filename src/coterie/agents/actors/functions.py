@@ -187,13 +187,15 @@ def _given(name: str, type_: Any, context: Mapping[str, Any]) -> tuple[bool, Any
         if "item" in context and name in ("item", items if "items" in context else singular(items)):
             return True, converted(context["item"], type_)
         own = [*reversed(context.get("inputs", ())), *context.get("reads", ())]
-        for found, value in (
-            _named(name, type_, values.get("own", {})),
-            _answered(name, type_, own),
-            _named(name, type_, context.get("input", {})),
-            _answered(name, type_, values.get("answers", ())),
-            _named(name, type_, values["input"]),
-        ):
+        sources: tuple[tuple[Callable[[str, Any, Any], tuple[bool, Any]], Any], ...] = (
+            (_named, values.get("own", {})),
+            (_answered, own),
+            (_named, context.get("input", {})),
+            (_answered, values.get("answers", ())),
+            (_named, values["input"]),
+        )
+        for look, where in sources:  # what comes after the first need not have the type
+            found, value = look(name, type_, where)
             if found:
                 return True, value
         return (True, converted(values["prompt"], type_)) if name == QUESTION else (False, None)
