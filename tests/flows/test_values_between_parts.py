@@ -373,9 +373,31 @@ def test_an_input_of_another_name_is_refused_where_a_default_would_count_instead
         played(desk(values.limited), {"tone": "brief"})
 
 
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (
+            {"limit": "abc"},
+            r"'limit' for limited\(\) does not have its type: .*Expected `int`, got `str`; pass {.limit",
+        ),
+        ({"since": "soon"}, r"'since' for limited\(\) does not have its type: .*Invalid RFC3339 encoded date$"),
+    ],
+)
+def test_an_input_of_another_type_is_refused_before_a_turn_is_paid_for(given: Any, why: str) -> None:
+    """In a flow, also of a fork."""
+    team = flow("mixed", [agent("cat", command=["cat"]), agent(values.limited)])
+    with pytest.raises(UsageError, match=why):
+        played(team, given)
+    run = played(team).run
+    with pytest.raises(UsageError, match=why):
+        asyncio.run(coterie.fork(run, input={"prompt": "x", **given}))
+    assert [one.id for one in coterie.runs()] == [run]
+
+
 def test_what_comes_after_the_value_of_a_parameter_need_not_have_its_type() -> None:
     """The answer of an agent comes before an input of its name."""
     assert played(after(values.classify, values.sees_kind), {"classify": 5}).result == Kind("tech", None)
+    assert played(desk(values.numbered), {"prompt": "a text", "task": 3}).result.text == "3"
 
 
 def test_a_secret_is_no_input() -> None:

@@ -273,6 +273,10 @@ def limited(limit: int = 5, since: datetime.date | None = None) -> str:
     return f"{limit} {since!r}"
 
 
+def numbered(task: int) -> str:
+    return str(task)
+
+
 def shows(item: Any) -> Any:
     return item
 

@@ -16,9 +16,10 @@ from coterie.errors import UsageError, error_line
 from coterie.team.planning.pattern import PatternPlan
 from coterie.team.planning.plan import AgentPlan, FlowPlan, Plan
 from coterie.team.topology.model import RUN_INPUT
+from coterie.team.topology.typed.fits import misfit
 from coterie.team.topology.typed.functions import PROMPT, QUESTION, TASK, Signature, is_context, signature_of, singular
 from coterie.team.topology.typed.program import TypedProgram
-from coterie.team.topology.typed.values import RESULT, fields_of, lost
+from coterie.team.topology.typed.values import RESULT, converted, fields_of, lost
 
 
 class InputParameter(Struct, frozen=True):
@@ -26,6 +27,7 @@ class InputParameter(Struct, frozen=True):
 
     Attributes:
         has_default: Whether it gets its default if the input does not have it.
+        is_certain: Whether it gets what the input has, whatever the run does.
         is_item: Whether it reads each item of a list.
     """
 
@@ -33,6 +35,7 @@ class InputParameter(Struct, frozen=True):
     name: str
     type: Any
     has_default: bool = False
+    is_certain: bool = False
     is_item: bool = False
 
 
@@ -40,11 +43,13 @@ class InputReaders(Struct):
     """What reads the input of a run, at any depth.
 
     Attributes:
+        plan: The plan of the run.
         by_name: The parameters that read each value of the input.
         are_all: Whether nothing else does; models, commands and people are shown every value, except by a program.
         are_known: False: code of a user reads it that does not say what, or that is not imported here.
     """
 
+    plan: Plan
     by_name: dict[str, list[InputParameter]]
     are_all: bool = True
     are_known: bool = True
@@ -52,7 +57,7 @@ class InputReaders(Struct):
     @classmethod
     def of(cls, plan: Plan, *, imports: bool = False) -> "InputReaders":
         """Those of runs of *plan*; *imports*: import its functions, as its run does."""
-        found = cls({})
+        found = cls(plan, {})
         if imports:
             importable(plan.folder)
         found._read(plan, imports, is_shown=True)
@@ -87,7 +92,8 @@ class InputReaders(Struct):
                 self.are_known = False
             else:
                 signature = signature_of(function)
-                self._add(agent.name, signature, _answered(plan, agent, signature))
+                is_once = plan is self.plan and plan.flow is not None and agent.name not in plan.flow.maps
+                self._add(agent.name, signature, _answered(plan, agent, signature), is_once=is_once)
                 self._add_items(plan, agent.name, signature)
         elif path or "ask" in agent.options:
             self.are_known = False  # a class gets all of it, in a message
@@ -100,13 +106,22 @@ class InputReaders(Struct):
         signature: Signature,
         answered: Collection[str] = (),
         of_prompt: Sequence[str] = (),
+        *,
+        is_once: bool = False,
     ) -> None:
-        """Add the parameters of *function*; agents give those in *answered*, the prompt may be one *of_prompt*."""
+        """Add the parameters of *function*.
+
+        Args:
+            answered: Those that agents give; the prompt may be one *of_prompt*.
+            is_once: Whether it is a node of the flow of the run, and works on no items.
+        """
         for name, type_ in signature.parameters.items():
             for read in {name, PROMPT} if name in (*of_prompt, TASK, QUESTION) else {name}:
                 if not is_context(type_):
-                    has_default = name in signature.optional and name not in answered
-                    self.by_name.setdefault(read, []).append(InputParameter(function, name, type_, has_default))
+                    is_of_input = name not in answered
+                    has_default = is_of_input and name in signature.optional
+                    found = InputParameter(function, name, type_, has_default, is_of_input and is_once)
+                    self.by_name.setdefault(read, []).append(found)
 
     def _add_items(self, plan: Plan, function: str, signature: Signature) -> None:
         """Add what it reads as an item of a list of the input."""
@@ -138,8 +153,8 @@ def _found(path: str, imports: bool) -> Any:
     return getattr(sys.modules.get(module), name, None)
 
 
-def check_names(plan: Plan, given: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> None:
-    """Check that something in runs of *plan* reads each value of the input *given*.
+def check_read(plan: Plan, given: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> None:
+    """Check that something in runs of *plan* reads each value of the input *given*, and that it has the type.
 
     A value that nothing reads does no harm if no parameter gets its default instead.
 
@@ -148,11 +163,11 @@ def check_names(plan: Plan, given: Mapping[str, Any], before: Mapping[str, Any] 
             show.
 
     Raises:
-        UsageError: If nothing does, or the name is likely to be that of a parameter.
+        UsageError: If nothing does, the name is likely to be that of a parameter, or a function of the flow would fail.
     """
     if given.keys() <= {PROMPT} or not (plan.has_functions or before is not None):
         return
-    readers = InputReaders.of(plan) if plan.has_functions else InputReaders({})
+    readers = InputReaders.of(plan) if plan.has_functions else InputReaders(plan, {})
     if not readers.are_known:
         return
     known = dict.fromkeys((*(before or ()), PROMPT, *readers.by_name))
@@ -166,11 +181,16 @@ def check_names(plan: Plan, given: Mapping[str, Any], before: Mapping[str, Any] 
         hint = did_you_mean(name, likely, LIKELY) if is_free else did_you_mean(name, known)
         if hint or not is_free:
             raise UsageError(f"the run has no input {name!r}; {hint or 'it has ' + ', '.join(known)}")
+    for name, value in given.items():
+        for one in readers.by_name.get(name, ()):
+            is_other = one.name != name and one.name in given  # such as `task`, which the prompt is without a value
+            if one.is_certain and not is_other and (why := _why_unread(value, one)):
+                raise UsageError(f"the input {name!r} for {one.function}() does not have its type: {why}")
 
 
 def check_given(plan: Plan, values: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Check the input of a team that other code asks: see `check_names` and `check_kept`."""
-    check_names(plan, given)
+    """Check the input of a team that other code asks: see `check_read` and `check_kept`."""
+    check_read(plan, given)
     check_kept(plan, values, given)
 
 
@@ -216,6 +236,17 @@ def check_answers_kept(plan: Plan, values: Mapping[str, Any], answers: Mapping[s
         for name, value in values[turn].items():
             if name in given and given[name] != value and (why := _why_lost(value, types.get(name, Any))):
                 raise UsageError(f"the output {name!r} of {turn} {why}")
+
+
+def _why_unread(value: Any, parameter: InputParameter) -> str:
+    try:
+        converted(value, parameter.type)
+    except ValueError as error:
+        is_text = isinstance(value, str) and misfit(str, parameter.type)
+        return error_line(error) + (f"; give it with --input {parameter.name}:=…" if is_text else "")
+    except (TypeError, NameError, UsageError):
+        return ""  # of a type that is not read from JSON: the turn fails
+    return ""
 
 
 def _items(name: str, value: Any) -> Iterator[tuple[str, Any]]:

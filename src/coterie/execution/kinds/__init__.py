@@ -23,7 +23,7 @@ __all__ = [
     "Kind",
     "Observe",
     "Sidecar",
-    "check_names",
+    "check_read",
     "check_start",
     "kind_of",
     "kind_without_imports",
@@ -76,11 +76,11 @@ def check_start(plan: "Plan", given: Mapping[str, Any]) -> None:
         UsageError: If something is missing or invalid, or read by nothing.
     """
     pattern.check_own_patterns(plan)
-    check_names(plan, given)
+    check_read(plan, given)
     kind_of(plan).check_input(given)
 
 
-def check_names(plan: "Plan", given: Mapping[str, Any]) -> None:
+def check_read(plan: "Plan", given: Mapping[str, Any]) -> None:
     """Check that something in runs of *plan* reads each value of the input *given*, if functions read it.
 
     Raises:
@@ -89,4 +89,4 @@ def check_names(plan: "Plan", given: Mapping[str, Any]) -> None:
     if plan.has_functions:
         from coterie.agents.actors import inputs  # few runs have functions
 
-        inputs.check_names(plan, given)
+        inputs.check_read(plan, given)

@@ -526,11 +526,11 @@ async def fork(
     if outputs:
         named = {turn: one if isinstance(one, str | Mapping) else attributes(one) for turn, one in outputs.items()}
         check_answers_kept(runs.plan(run), named, answers)
-    made = forking.fork(
-        run, state_dir=runs.root, at=at, change=lambda recorded: change(recorded, words), given=given, answers=answers
-    )
     limits = how.pop("limits", None) or Limits()
     with errors_for_python():
+        made = forking.fork(
+            run, state_dir=runs.root, at=at, change=lambda plan: change(plan, words), given=given, answers=answers
+        )
         running = launch.resume(made.run, state_dir=runs.root, limits=limits.alone(), **how)
         with wait_for(made.run, is_new=True):
             return _typed(await launch.until_stopped(running), team)

@@ -31,7 +31,7 @@ from coterie.execution.kernel.plan_secrets import read as read_held
 from coterie.execution.kernel.run_exit import RunExit
 from coterie.execution.kernel.shell import Shell
 from coterie.execution.kernel.turns import Turns
-from coterie.execution.kinds import Kind, Observe, check_names, check_start, kind_of
+from coterie.execution.kinds import Kind, Observe, check_read, check_start, kind_of
 from coterie.execution.runs import given_ids, index, run_ids
 from coterie.execution.runs.attempt_folders import AttemptFolders
 from coterie.execution.runs.authority import check_operator
@@ -131,7 +131,7 @@ async def start(
     index.check_readable(state_dir)
     kind, runs = kind_of(plan), runs or Runs(state_dir)
     owner = await _Owner.of(plan, how)
-    check_names(plan, given)  # of functions that have been imported since
+    check_read(plan, given)  # of functions that have been imported since
     _check_name(plan.folder)
     run = run_id or run_ids.choose_id(plan, state_dir)
     with given_ids.claimed(runs.folder(run)):

@@ -16,7 +16,7 @@ from coterie.execution.kernel.kind import MakeKind
 from coterie.execution.kernel.owner import OwnerOptions, RunPorts
 from coterie.execution.kernel.shell import Shell
 from coterie.execution.kernel.turns import Turns
-from coterie.execution.kinds import check_names, kind_without_imports, rehearsed_kind
+from coterie.execution.kinds import check_read, kind_without_imports, rehearsed_kind
 from coterie.execution.runs.outcome import EXIT_COMPLETED, EXIT_FAILED, EXIT_LIMIT, outcome_of
 from coterie.history.journal import records as r
 from coterie.history.journal.memory import MemoryStore
@@ -71,7 +71,7 @@ def rehearse(
     """
     plan, given = without_gates(as_plan(plan)), {"prompt": given} if isinstance(given, str) else dict(given)
     check_agents(script or (), plan)
-    check_names(plan, given)
+    check_read(plan, given)
     clock = VirtualClock()
     store = MemoryStore()
     limits = limits or Limits(max_parallel=None)

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from coterie.agents.actors.inputs import check_names
+from coterie.agents.actors.inputs import check_read
 from coterie.base.diagnostics import did_you_mean
 from coterie.errors import UsageError
 from coterie.history.engines.commands import Reply
@@ -86,7 +86,7 @@ def changes(
     found: dict[int, Record] = {}
     first = records[0]
     if given and isinstance(first, RunStarted):
-        check_names(plan, given, first.input)
+        check_read(plan, given, first.input)
         found[1] = replace(first, input={**first.input, **given})
     for name, answer in (answers or {}).items():
         finished = _turn(records, name, upto)
