@@ -1,9 +1,13 @@
 """What the command line shows of a run on its plan, its costs, its first failure, and of two runs."""
 
 import json
+from pathlib import Path
 
 import pytest
 from command_line import Place
+
+from coterie.execution.runs import repository
+from coterie.interfaces.cli import views
 
 
 def shown(place: Place, *words: str, status: int = 0) -> str:
@@ -92,3 +96,18 @@ def test_the_overview_begins_with_those_that_need_a_person(place: Place) -> None
     assert value["runs"][0]["details"]["attention"] == 1
     assert "human: waits for a person" in text
     assert "1 thing to answer" in text
+
+
+def test_a_journal_is_printed_as_its_file_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In parts, so that a long one is not in memory, and without the padding at its end."""
+    monkeypatch.setattr(repository, "_PART", 10)
+    runs = repository.Runs(tmp_path)
+    runs.folder("r").mkdir(parents=True)
+    text = '  {"seq":1}\n{"seq":2,"text":"é"} \n   \n{"seq":3} \n'
+    runs.file("r").write_text(text + "\t" * 50)
+
+    views.print_journal(runs, "r")
+
+    assert capsys.readouterr().out == text.rstrip() + "\n"

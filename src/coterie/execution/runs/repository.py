@@ -26,6 +26,8 @@ from coterie.history.journal.runs import RunReader
 from coterie.history.journal.writer import JsonlWriter
 
 STATE_DIR = ".coterie"
+_PART = 1 << 20
+"""How many bytes of a journal are shown at once."""
 
 
 class Runs(RunReader):
@@ -80,12 +82,14 @@ class Runs(RunReader):
         """The lines that the attempt with the mark *attempt* has printed, from the byte *begin* of its output."""
         return files.read_lines(self.folder(attempt) / STREAM, begin, 2 * STREAM_MOST)
 
-    def text(self, run: str) -> str:
-        """The journal of *run* as stored in its file, or as a file would store it."""
+    def text(self, run: str) -> Iterator[str]:
+        """The journal of *run* as stored in its file, or as a file would store it, in parts of whole lines."""
         if not self.file(run).exists():
-            return Encoder(sealed=True).encode(list(self.read(run))).decode()
+            yield Encoder(sealed=True).encode(list(self.read(run))).decode()
+            return
         with files.open_private(self.file(run), "rb") as file:
-            return file.read().decode("utf-8", "replace")
+            while part := file.read(_PART):
+                yield (part + file.readline()).decode("utf-8", "replace")
 
     def inbox(self, run: str) -> Path:
         """The folder for messages to the root run *run*."""

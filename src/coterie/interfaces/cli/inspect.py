@@ -61,6 +61,9 @@ def inspect(
         value, shown = views.usage_by(*at, by)
         print_result(as_json, value, lambda: shown)
         return 0
+    if view == "journal" and not as_json and begin == 1 and not limit:
+        views.print_journal(*at)
+        return 0
     if since and view == "live":
         value, shown = views.live(*at, since)
     elif (begin > 1 or limit) and view in views.PAGED:

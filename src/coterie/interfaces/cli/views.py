@@ -23,7 +23,7 @@ from coterie.history.views import live as live_view
 from coterie.history.views import timeline as timeline_view
 from coterie.history.views import usage as usage_view
 from coterie.history.views import why as why_view
-from coterie.interfaces.cli.output import width
+from coterie.interfaces.cli.output import width, write
 from coterie.interfaces.cli.text import plan_run, plans
 from coterie.interfaces.cli.text import runs as text
 from coterie.interfaces.cli.text.outcomes import ending_lines
@@ -90,12 +90,20 @@ def used(found: Mapping[str, usage_view.Totals], by: str) -> Shown:
 
 
 def journal(runs: Runs, run: str, begin: int = 1, most: int | None = None) -> Shown:
-    """The records; as text, the unchanged file, or a page of it as JSON lines."""
+    """The records; as text, a page of them as JSON lines. `print_journal` prints the whole file."""
     records = list(islice(runs.read(run, begin), most))
-    is_whole = begin == 1 and most is None
-    return records, runs.text(run).rstrip() if is_whole else "\n".join(
-        msgspec.json.encode(one).decode() for one in records
-    )
+    return records, "\n".join(msgspec.json.encode(one).decode() for one in records)
+
+
+def print_journal(runs: Runs, run: str) -> None:
+    """Print the unchanged file, without the white space at its end."""
+    held = ""
+    for part in runs.text(run):
+        if shown := part.rstrip():
+            write(held + shown)
+            held = ""
+        held += part[len(shown) :]
+    write("\n")
 
 
 def live(runs: Runs, run: str, since: str = "") -> Shown:
