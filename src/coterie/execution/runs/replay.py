@@ -1,5 +1,6 @@
 """Replay a run: check that the present engines decide as its journal says."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 from msgspec import Struct
@@ -34,17 +35,18 @@ def replay_in(runs: Runs, run: str) -> ReplayReport:
     Raises:
         ReplayMismatch: If an engine disagrees with its journal.
     """
-    folds: dict[str, Fold] = {}
-    open_below: dict[str, str] = {}  # runs that are not over, with the prefix for their phrases
+    records = 0
+    open_below: dict[str, tuple[str, Collection[str]]] = {}
+    """The runs that are not over, with the prefix for their phrases and the turns that are open in them."""
     left: list[str] = []
     for journal in runs.tree(run):
         name, above = journal.run, journal.above
-        folds[name] = fold = Fold(name, kind_of(journal.plan()))
+        fold = Fold(name, kind_of(journal.plan()))
         fold.fold(journal.records)
-        if above is None:
-            open_below[name] = ""
-        elif above.run in open_below and journal.turn in folds[above.run].open:
-            open_below[name] = f"{open_below[above.run]}{name}: "
-        if name in open_below:
-            left += [open_below[name] + phrase(what) for what in fold.todo.values()]
-    return ReplayReport(run=run, records=sum(fold.seq for fold in folds.values()), left=tuple(left))
+        records += fold.seq
+        prefix, turns = open_below.get(above.run, ("", ())) if above is not None else ("", ("",))
+        if journal.turn in turns:
+            prefix += f"{name}: " if above is not None else ""
+            open_below[name] = prefix, {*fold.open}
+            left += [prefix + phrase(what) for what in fold.todo.values()]
+    return ReplayReport(run=run, records=records, left=tuple(left))
