@@ -52,7 +52,7 @@ from coterie.team.planning.system import ActorPlan, SupervisorPlan, SystemPlan
 from coterie.team.topology.conditions import Condition, Operator
 from coterie.team.topology.model import ArrowGroup
 
-LONG = "an answer of many words " * 1_000
+LONG = "\n  an answer of many words " * 1_000
 HISTORIES = sorted((Path(__file__).parents[2] / "histories" / "0.1").glob("*.jsonl"))
 PLAYED = 16
 """Random teams of which the journals are folded beside the histories."""

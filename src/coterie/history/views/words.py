@@ -13,7 +13,7 @@ T = TypeVar("T")
 ANSWERED = "answered, not resumed"
 """The words for a parked run whose questions have answers that no process has read."""
 _LONGEST = 60
-_KEPT = 2_000
+_KEPT = 1_000
 _OUTPUTS = re.compile(r"\n\s*```(?:json)?\s*\{[^`]*\}\s*```$")
 """The block of outputs at the end of an answer, which only the flow needs."""
 
@@ -43,9 +43,13 @@ def answer(outputs: Mapping[str, Any], text: str) -> str:
 
 
 def shortened(value: T) -> T:
-    """The text or the outputs *value* with as much of each text as `answer` shows, and more."""
-    short: T = map_texts(value, lambda text: text if len(text) <= _KEPT else text.strip()[:_KEPT])
+    """The text or the outputs *value* with as much of each text as `answer` and the rows show, and more."""
+    short: T = map_texts(value, _beginning)
     return short
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= _KEPT else text[: _KEPT + len(text) - len(text.lstrip())]
 
 
 def result(value: Any) -> str:
