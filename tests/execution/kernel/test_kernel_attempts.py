@@ -1,5 +1,6 @@
 """What an attempt is given when it starts, and what its run records of it."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ class OwnRepositories(Workspace):
     def attests(self, place: str, agent: AgentPlan) -> bool:
         return True
 
-    async def position(self, place: str, agent: AgentPlan) -> TreePosition | None:
+    async def position(self, place: str, agent: AgentPlan, team: Iterable[Path] = ()) -> TreePosition | None:
         self.seen.add(place)
         return None
 
