@@ -588,6 +588,9 @@ def test_a_view_keeps_the_beginnings_of_answers() -> None:
     short, whole = fold(log, "r"), fold(log, "r", answers=None)
 
     assert short.state() == whole.state()
+    some = short.state(("runs", "nodes"))
+    assert {name: some[name] for name in ("runs", "nodes")} == {name: whole.state()[name] for name in ("runs", "nodes")}
+    assert not some["turns"]
     views = [one.view for one in short.runs.values()]
     assert len(msgspec.json.encode([(one.input, one.result, one.turns) for one in views])) < 4 * len(LONG)
     heard = [one for known in short.runs.values() for one in known.plan._heard]

@@ -11,7 +11,7 @@ A row always replaces the whole row of its key. `coterie.history.views.rows` has
 """
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -106,8 +106,8 @@ class LiveRun:
             for known in self.runs.values():
                 self._mark_all(known)
 
-    def state(self) -> Tables:
-        """All rows; later `changes` are relative to this state."""
+    def state(self, only: Collection[str] = TABLES) -> Tables:
+        """All rows, or *only* those of some tables; later `changes` are relative to this state."""
         self._changed.clear()
         self._moved.clear()
         found: Tables = {"position": dict(self.position), **{table: {} for table in TABLES}}
@@ -117,7 +117,7 @@ class LiveRun:
             self._mark("teams", place, None, team)
         for key, cost in self.costs.items():
             self._mark("costs", key, None, cost)
-        self._rows(found)
+        self._rows(found, only)
         self._asked = self._attention_rows()
         found["attention"] = dict(self._asked)
         return found
@@ -136,9 +136,11 @@ class LiveRun:
         self._asked = asked
         return dict(found)
 
-    def _rows(self, found: Tables) -> None:
+    def _rows(self, found: Tables, only: Collection[str] = TABLES) -> None:
         changed, self._changed = self._changed, {}
         for (table, key), (known, name) in changed.items():
+            if table not in only:
+                continue
             row = rows.MAKERS[table](known, name) if table in rows.MAKERS else name
             if row is not None:
                 found[table][key] = msgspec.to_builtins(row, enc_hook=str)

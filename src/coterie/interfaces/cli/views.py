@@ -119,7 +119,7 @@ def live(runs: Runs, run: str, since: str = "") -> Shown:
 
 def plan(runs: Runs, run: str) -> Shown:
     """The plan with the run on it: nodes with their state, arrows that fired, actors."""
-    tables = _folded(runs, run).state()
+    tables = _folded(runs, run).state(_OF_PLAN)
     shown = "\n".join(filter(None, (plan_run.plan(tables), why_it_stands(runs, run))))
     return {name: tables[name] for name in _OF_PLAN}, shown
 
