@@ -10,7 +10,7 @@ from steps import most_held
 from coterie.errors import JournalUnreadable
 from coterie.history.journal import lines
 from coterie.history.journal.jsonl import JsonlStore
-from coterie.history.journal.lines import LongJournal, rare
+from coterie.history.journal.lines import LongJournal, Reading, rare
 from coterie.history.journal.records import RunStarted, TurnFinished
 from coterie.history.journal.texts import KEPT
 
@@ -54,6 +54,22 @@ def test_an_early_text_is_read_again(tmp_path: Path) -> None:
     _journal(store)
     texts = [one.text for one in store.read("r") if isinstance(one, TurnFinished)]
     assert texts == [*map(_text, range(TURNS)), _text(0)]
+
+
+def test_a_follower_that_waits_holds_no_text(tmp_path: Path) -> None:
+    """It may follow a thousand child runs; a text that comes again is read from the file."""
+    store = JsonlStore(tmp_path)
+    writer = store.claim("r")
+    reading = Reading(store.file("r"))
+    for n in range(1, 4):
+        writer.append([RunStarted(seq=1, run="r", engine="flow")] if n == 1 else [])
+        writer.append([TurnFinished(seq=n + 1, turn=f"a#{n}", attempt=1, text=_text(0))])
+        writer.flush()
+        found = [one.text for one in reading.news() if isinstance(one, TurnFinished)]
+        assert found == [_text(0)]
+        assert len([*reading.decoder.texts]) == 1
+        assert reading.decoder.texts._kept == {}
+    writer.give_up()
 
 
 def test_a_text_that_changed_while_the_journal_is_read_is_refused(tmp_path: Path) -> None:

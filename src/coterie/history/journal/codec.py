@@ -207,7 +207,7 @@ class Decoder:
         try:
             yield from self._read(file)
         finally:
-            self.texts.file = None
+            self.texts.close()
 
     def _read(self, file: BinaryIO) -> Iterator[Record]:
         while chunk := file.read(_CHUNK):

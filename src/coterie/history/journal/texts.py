@@ -39,6 +39,12 @@ class Texts:
                 return
             self._size -= len(self._kept.pop(oldest))
 
+    def close(self) -> None:
+        """Drop the texts that can be read again, since nothing is read now: who follows a run may wait for hours."""
+        self.file = None
+        self._kept = {hash: text for hash, text in self._kept.items() if self._at[hash] < self.start}
+        self._size = sum(map(len, self._kept.values()))
+
     def get(self, hash: str) -> str | None:
         """The text, if it is in memory."""
         return self._kept.get(hash)
