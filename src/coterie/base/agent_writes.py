@@ -133,6 +133,11 @@ def end(id: Path) -> None:
         _note(Writes(id=one, ended=1))
 
 
+def is_open(id: Path) -> bool:
+    """Whether an attempt in the folder *id*, or its gates, are not noted as ended."""
+    return any(Path(one).is_relative_to(id) for one in _read().open)
+
+
 def trust(path: Path, content: bytes | None = None) -> list[Path]:
     """Let the present content of *path* count, even if an agent wrote it, and return the files: several in a folder.
 

@@ -12,10 +12,14 @@ from fake_models import FakeModels, Say
 
 import coterie
 from coterie.agents.backends.models.steps import STEPS
+from coterie.base import agent_writes
 from coterie.errors import RunIsFinished
-from coterie.execution.runs import launch
+from coterie.execution.runs import launch, removal
 from coterie.execution.runs.attempt_folders import AttemptFolders
 from coterie.execution.runs.removal import prune
+from coterie.execution.runs.repository import Runs
+from coterie.history.journal.jsonl import JsonlStore
+from coterie.history.journal.records import RunStarted
 
 PAID: list[int] = []
 API = "anthropic"
@@ -126,3 +130,27 @@ def test_a_completed_run_keeps_no_conversation_of_a_failed_team(
 
     assert (ended.status, PAID) == ("completed", [1, 1])
     assert conversations(tmp_path) == []
+
+
+@pytest.mark.parametrize("is_alive", [False, True])
+def test_a_killed_attempt_of_a_removed_run_writes_no_more(
+    is_alive: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the user changes later is the user's, unless a process of the attempt is still there."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
+    monkeypatch.setattr(removal, "attempts_live", lambda runs, run: is_alive)
+    (project := tmp_path / "project").mkdir()
+    store = JsonlStore(project / ".coterie")
+    owner = store.claim("r")
+    owner.append([RunStarted(seq=1, run="r", engine="flow")])
+    owner.flush()
+    owner.give_up()
+    attempt = store.folder("r") / "turns/a#1.1"
+    with monkeypatch.context() as patch, agent_writes.noted(attempt, [project], {}):
+        patch.setattr(agent_writes, "_note", lambda one: None)  # its owner is killed
+    assert agent_writes.is_open(attempt)
+
+    removal.remove(Runs(project / ".coterie"), "r")
+    (later := project / "later").write_text("x")
+
+    assert agent_writes.writer_of(later) == (str(attempt) if is_alive else "")

@@ -16,13 +16,14 @@ from coterie.agents.workspace.trees import worktree
 from coterie.agents.workspace.trees.git import Repository, find
 from coterie.agents.workspace.trees.snapshots import forget
 from coterie.agents.workspace.trees.worktree import WorkTree
-from coterie.base import files
+from coterie.base import agent_writes, files
 from coterie.base.ids import child_run_id, folder_name
 from coterie.errors import CoterieError, NoSuchRun, UsageError
 from coterie.execution.runs import ended, index
 from coterie.execution.runs.attempt_folders import clear_attempt
 from coterie.execution.runs.authority import check_operator
 from coterie.execution.runs.given_ids import keep_id
+from coterie.execution.runs.messages.dispatch import attempts_live
 from coterie.execution.runs.messages.doorbell import CONTROL, socket_path
 from coterie.execution.runs.repository import Runs, run_in
 from coterie.execution.runs.threads import latest
@@ -56,12 +57,22 @@ def remove(runs: Runs, run: str) -> None:
     if tree is not None and not tree.removed:
         raise UsageError(f"run {run!r} has a git work tree; `coterie worktree clean {run}` removes it first")
     repository = None if index.is_shared(run) else _repository(runs, run, tree)
+    is_over = _is_over(runs, run)
     keep_id(run, runs.root)
-    _discard(run, runs.folder(run))
+    _discard(run, folder := runs.folder(run))
+    if is_over:  # or the user's later changes would count as those of agents that a kill has ended
+        agent_writes.end(folder.absolute())
     clear_removed(runs.root)
     if repository is not None:
         with suppress(CoterieError):
             forget(repository, run)
+
+
+def _is_over(runs: Runs, run: str) -> bool:
+    """Whether attempts of *run* are noted as writing whose processes have ended."""
+    with suppress(OSError, CoterieError):
+        return agent_writes.is_open(runs.folder(run).absolute()) and not attempts_live(runs, run)
+    return False
 
 
 def _discard(run: str, folder: Path) -> None:

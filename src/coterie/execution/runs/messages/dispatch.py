@@ -103,12 +103,12 @@ def _untimely(runs: RunReader, run: str, message: RunMessage) -> str:
     """Return why an operator may not send *message* now; empty if it is allowed."""
     if message.kind == "permit" and not runs.is_owned(run):
         return f"no process is running it, so no attempt waits: `coterie resume {run}` tries it again"
-    if message.kind == "answer" and not runs.is_owned(run) and _attempts_live(runs, run):
+    if message.kind == "answer" and not runs.is_owned(run) and attempts_live(runs, run):
         return f"an attempt of the run is still alive: end it with `coterie resume {run}`, then answer"
     return ""
 
 
-def _attempts_live(runs: RunReader, run: str) -> bool:
+def attempts_live(runs: RunReader, run: str) -> bool:
     """Whether a process of an attempt of *run* is alive although the run has no owner."""
     records = (record for _, record in runs.history(run))
     launched = [
