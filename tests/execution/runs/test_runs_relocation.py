@@ -13,7 +13,7 @@ from coterie.agents.workspace.trees.git import require
 from coterie.agents.workspace.trees.merge import merge_tree
 from coterie.agents.workspace.trees.report import diff
 from coterie.errors import UsageError
-from coterie.execution.runs import index, launch
+from coterie.execution.runs import index, launch, statistics
 from coterie.execution.runs.fork import fork
 from coterie.execution.runs.outcome import Outcome
 from coterie.execution.runs.repository import Runs
@@ -66,6 +66,18 @@ def test_a_copied_run_goes_on_in_the_copy(tmp_path: Path, monkeypatch: pytest.Mo
     assert owned.warnings == (f"the project was copied from {old}; the run goes on in {new}",)
     assert resumed(run, old / ".coterie").status == "completed"
     assert where(old) == [str(old)]
+
+
+def test_a_copied_run_is_listed_with_the_folder_in_which_it_would_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The original with its own."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    begun(old, Path(".coterie"), monkeypatch)
+    shutil.copytree(old, new)
+    for project in (old, new):
+        [listed] = statistics.newest(project / ".coterie", 9)
+        assert (listed.state, listed.cwd) == ("stopped: max_turns", str(project))
 
 
 def test_a_moved_run_is_resumed_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ class RunStats(Struct, frozen=True, kw_only=True):
     Attributes:
         state: Its state, or `unreadable`; *reason* says why it failed.
         folder: The folder with its files.
-        cwd: The working directory of its agents.
+        cwd: The working directory of its agents; in a copy of their project, or a moved one, the present one.
         turns: The turns of agents, including those of child runs.
         seconds: How long it was owned.
     """
@@ -89,7 +89,7 @@ def run_stats(location: RunLocation, entry: Entry) -> RunStats:
             time.apply(record)
             iterations += isinstance(record, r.IterationStarted)
             if isinstance(record, r.RunStarted):
-                prompt, cwd = task_of((), record.input), record.cwd
+                prompt, cwd = task_of((), record.input), runs.relocation((record,)).path(record.cwd)
             if isinstance(record, r.TurnFinished | r.AttemptFailed | r.TurnCancelled) and record.usage.turns:
                 children.add(record.turn)
     except (OSError, CoterieError):
