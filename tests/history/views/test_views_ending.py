@@ -69,7 +69,7 @@ def facts(*records: r.Record) -> EndFacts:
         ([r.RunStopped(reason="interrupted", by="person")], (), "a person stopped it", "coterie resume r1"),
         ([r.RunStopped(reason="interrupted", by="process")], (), "a signal to its process", "coterie resume r1"),
         ([r.RunStopped(reason="quota until x", until=60.0)], (), "until 1970-01-01T00:01:00Z", "--when-open r1"),
-        ([r.RunStopped(reason="shortage: the disk is full")], (), "lacks the disk is full", "coterie resume r1"),
+        ([r.RunStopped(reason="shortage: the disk is full")], (), "ran short: the disk is full", "coterie resume r1"),
         ([r.RunFinished(outcome="failed", reason="a#1 failed")], (), "a#1 failed", "coterie inspect r1"),
         ([r.RunFinished(outcome="failed", reason=r.MERGE_CONFLICT)], (), "could not be merged", "coterie inspect r1"),
         (

@@ -159,7 +159,7 @@ def test_a_run_that_waits_for_a_quota_says_how_it_goes_on_by_itself() -> None:
     ]
     short = Outcome(run="r1", status="stopped", reason="shortage: no space left")
     assert outcomes.next_steps(short, "").splitlines()[:2] == [
-        "the machine lacks no space left",
+        "the machine ran short: no space left",
         "continue with (once resources are available again):",
     ]
 

@@ -147,7 +147,7 @@ class EndFacts:
             case _ if reason.startswith("quota until "):  # as older journals have it, without the time as a number
                 return _resume(run, f"it waits for the {reason}", option=" --try-now")
             case _ if reason.startswith("shortage: "):
-                text = f"the machine lacks {reason.removeprefix('shortage: ')}"
+                text = f"the machine ran short: {reason.removeprefix('shortage: ')}"
                 return _resume(run, text, "continue with (once resources are available again)")
         return _resume(run, f"it stopped: {reason}")
 
