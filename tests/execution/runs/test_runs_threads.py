@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +226,33 @@ def test_two_that_begin_at_the_same_moment_do_not_both_follow_one_run(talk: Talk
     ended = asyncio.run(main())
     assert sorted(getattr(one, "status", type(one).__name__) for one in ended) == ["ThreadBusy", "completed"]
     assert len([*Thread(talk.runs, "t").newest()]) == 1
+
+
+def test_a_message_that_is_cancelled_before_it_begins_lets_go_of_the_thread(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service cancels a request that takes long; the next message is not held up by it."""
+    reached, go_on, append = threading.Event(), threading.Event(), Thread._append
+
+    def slow(thread: Thread, run: str) -> None:
+        if not reached.is_set():
+            reached.set()
+            go_on.wait(60)
+        append(thread, run)
+
+    monkeypatch.setattr(Thread, "_append", slow)
+
+    async def main() -> None:
+        given = {"state_dir": talk.runs.root, "thread": "t"}
+        first = asyncio.create_task(coterie.run(team(), "a", **given))
+        await asyncio.to_thread(reached.wait, 60)
+        first.cancel()
+        await asyncio.wait([first])
+        assert first.cancelled()
+        go_on.set()
+
+    asyncio.run(main())
+    assert talk.send("b").status == "completed"
 
 
 def test_a_turn_does_not_wait_for_the_run_that_it_is_part_of(talk: Talk) -> None:

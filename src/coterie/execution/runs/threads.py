@@ -13,6 +13,7 @@ import json
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterator
+from contextvars import copy_context
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -84,6 +85,12 @@ class OpenThread(Struct, frozen=True):
 
     start: ThreadStart
     lock: RunLock
+
+
+def _let_go(opening: "asyncio.Future[OpenThread]") -> None:
+    """Release the thread that *opening* has opened for a caller that has gone."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().lock.release()
 
 
 class ThreadRow(Struct, frozen=True, kw_only=True):
@@ -189,8 +196,12 @@ class Thread:
         """
         told = ""
         while True:
+            opening = asyncio.get_running_loop().run_in_executor(None, copy_context().run, self._open, run, plan, asked)
             try:
-                return await asyncio.to_thread(self._open, run, plan, asked)
+                return await asyncio.shield(opening)
+            except asyncio.CancelledError:  # no thread can be cancelled: what it locks is let go
+                opening.add_done_callback(_let_go)
+                raise
             except ThreadBusy as busy:
                 if not asked.waits and not (asked.waits_if_driven and busy.is_driven):
                     raise
