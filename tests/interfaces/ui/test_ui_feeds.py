@@ -74,18 +74,41 @@ async def test_a_page_goes_on_wherever_it_was_in_a_run(failed: ServedRun) -> Non
         feed = RunFeed(failed)
         first, _ = await feed.state("")
         feed.close()
-        assert (first and first.kind, first and first.id) == ("state", str(n))
+        assert first is not None
+        assert (first.kind, first.id.partition("@")[0]) == ("state", str(n))
         states.append(decoded(first))
     for n, state in enumerate(states, 1):
         feed = RunFeed(failed)
-        event, number = await feed.state(str(n))
+        event, number = await feed.state(f"{n}@of-another-server.7")
         feed.close()
-        assert (event and event.kind, event and event.id, number) == ("changes", str(len(lines)), 0)
+        assert event is not None
+        assert (event.kind, event.id.partition("@")[0], number) == ("changes", str(len(lines)), 0)
         assert merge(state, decoded(event)) == states[-1]
     feed = RunFeed(failed)
-    await feed.state("")
-    assert await feed.state(str(len(lines))) == (None, 0)
+    whole, _ = await feed.state("")
+    assert whole is not None
+    assert await feed.state(whole.id) == (None, 0)
     feed.close()
+
+
+async def test_a_page_that_was_away_when_a_run_was_killed_learns_it(failed: ServedRun) -> None:
+    """A killed process leaves no record; a hidden tab has left the stream, and comes back within seconds."""
+    journal = failed.runs.file("r2")
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:3]))
+    owner = failed.runs.store.claim("r2")  # type: ignore[attr-defined]
+    feed = RunFeed(failed)
+    first, _ = await feed.state("")
+    assert first is not None
+    await owner.close()
+    await feed._look()
+    event, number = await feed.state(first.id)
+    missed = [decoded(one) for one in (*([event] if event else ()), *(feed.after(number) or ()))]
+    feed.close()
+    state = decoded(first)
+    for one in missed:
+        state = merge(state, one)
+    assert not state["here"]["run"]["owned"]
+    assert state["runs"]["r2"]["state"] == "cut off"
 
 
 async def test_a_page_that_is_loaded_again_while_a_run_is_read_shows_it_once(
@@ -136,11 +159,12 @@ async def test_a_page_of_a_feed_at_work_gets_what_came_since(failed: ServedRun) 
     journal.write_bytes(b"".join(lines[:3]))
     feed = RunFeed(failed)
     first, begin = await feed.state("")
-    state, ids = decoded(first), ["3"]
+    assert first is not None
+    state, ids = decoded(first), [first.id]
     for n in range(4, len(lines) + 1):
         journal.write_bytes(b"".join(lines[:n]))
         await feed._look()
-        ids.append(str(n))
+        ids.append(feed.id)
     for number, id in enumerate(ids):
         assert await feed.state(id) == (None, begin + number)
     changes = feed.after(begin) or []
@@ -164,7 +188,7 @@ async def test_the_id_of_a_run_of_many_child_runs_is_short(failed: ServedRun, mo
     await feed._look()
 
     assert first is not None
-    assert first.id.startswith("~")
+    assert first.id.startswith("@")
     assert await feed.state(first.id) == (None, begin)
     [change] = feed.after(begin) or []
     assert await feed.state(change.id) == (None, begin + 1)
@@ -275,7 +299,7 @@ async def test_news_that_one_page_finds_wake_the_others(failed: ServedRun) -> No
         journal.write_bytes(b"".join(lines[:n]))
         await ask()
         assert wake.is_set()
-        assert feed.id == str(n)
+        assert feed.id.startswith(f"{n}@")
     feed.close()
 
 
@@ -304,7 +328,7 @@ async def test_a_page_that_is_too_slow_gets_the_whole_state(failed: ServedRun, m
         room.set()
         await soon(lambda: len(sent) == 2)
         reading.cancel()
-    kinds = [line.split(b"\n")[:2] for line in sent]
+    kinds = [line.partition(b"@")[0].split(b"\n") for line in sent]
     assert kinds == [[b"event: state", b"id: 3"], [b"event: state", b"id: %d" % len(lines)]]
 
 

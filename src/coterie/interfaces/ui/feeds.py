@@ -172,13 +172,13 @@ class RunFeed(Feed):
         super().__init__()
         self.place, self.runs, self.run, self._bound = place, place.runs, place.run, bound
         self.live = LiveRun(place.run)
-        self._mark = secrets.token_hex(4)
         self._news: RunStream | None = None
         self._lock = asyncio.Lock()
         self._asked: dict[str, dict[str, Any]] = {}
         self._here: dict[str, Any] = {}
         self._stands: tuple[Any, Standing] | None = None
         self._proved: tuple[Plan, int | None] | None = None
+        self._mark, self._changed = secrets.token_hex(4), 0
 
     async def state(self, last: str) -> tuple[FeedEvent | None, int]:
         """The tables, or their changes since the position *last*."""
@@ -203,9 +203,13 @@ class RunFeed(Feed):
 
     @property
     def id(self) -> str:
-        """The position of the tables; of very many runs, a short name for it that no later feed knows."""
+        """The position of the tables, and how often they changed here: also without a record, as when a run is killed.
+
+        So a page that was away at that moment has another id than the one that saw it. The position of very many runs
+        is left out, and no later feed knows it.
+        """
         position = self.live.position
-        return position_text(position) if len(position) <= NAMED else f"~{self._mark}.{sum(position.values())}"
+        return f"{position_text(position) if len(position) <= NAMED else ''}@{self._mark}.{self._changed}"
 
     async def with_live(self, work: Callable[[LiveRun], T]) -> T:
         """The result of *work*, which has exclusive access to the newest state."""
@@ -225,7 +229,7 @@ class RunFeed(Feed):
         self.live, self._news = LiveRun(self.run), RunStream(self.runs, self.run, text=False)  # anew after a failure
         position: Position = {}
         with suppress(UsageError):  # a browser may send anything as the last id that it knows
-            position = read_position(last, self.run)
+            position = read_position(last.partition("@")[0], self.run)
         later: list[RunRecord] = []
         for run, record in self._news.records():
             if not position or record.seq <= position.get(run, 0):
@@ -259,6 +263,7 @@ class RunFeed(Feed):
         for run, record in self._news.records():
             self.live.apply(run, record)
         if changes := self._changes():
+            self._changed += 1
             self.put(self._event("changes", changes))
 
     def _changes(self, *, whole: bool = False) -> Tables:
@@ -288,7 +293,7 @@ class RunFeed(Feed):
         answers = 0
         with suppress(OSError):
             answers = self.runs.inbox(self.run).stat().st_mtime_ns
-        sign = (self.id, self.runs.is_owned(self.run), answers)
+        sign = (sum(self.live.position.values()), self.runs.is_owned(self.run), answers)
         if self._stands is None or self._stands[0] != sign or sign[1]:
             self._stands = sign, standing(self.runs, self.live)
         stands: dict[str, Any] = msgspec.to_builtins(self._stands[1])
