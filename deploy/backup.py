@@ -47,7 +47,7 @@ def back_up(state_dir: Path, target: Path) -> None:
     try:
         with open(number, "wb") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            with tarfile.open(fileobj=file, mode="w:gz") as archive:
+            with tarfile.open(fileobj=file, mode="w:gz", dereference=True) as archive:  # each name has its content
                 add(archive, state_dir, state_dir / "runs")
             file.flush()
             os.fsync(file.fileno())

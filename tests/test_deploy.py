@@ -114,6 +114,20 @@ def test_the_part_of_a_killed_backup_is_never_an_archive_and_goes_with_the_next(
         assert "runs/r1/journal.jsonl" in archive.getnames()
 
 
+def test_a_file_with_several_names_is_restored_with_each(tmp_path: Path) -> None:
+    """As the command that an attempt calls; a link to an earlier name is no file of an archive."""
+    run = tmp_path / "runs" / "one"
+    run.mkdir(parents=True)
+    (run / "emit").write_text("the command")
+    (run / "tool").hardlink_to(run / "emit")
+    archive, home = str(tmp_path / "a.tar.gz"), tmp_path / "home"
+    assert deploy("backup.py", str(tmp_path), archive) == (0, "")
+    assert deploy("restore.py", archive, str(home))[0] == 0
+
+    for name in ("emit", "tool"):
+        assert (home / "runs" / "one" / name).read_text() == "the command"
+
+
 def test_a_backup_holds_no_link_and_nothing_of_the_owner(tmp_path: Path) -> None:
     """What a link in a run's folder leads to is not part of the run."""
     run = tmp_path / "runs" / "one"
