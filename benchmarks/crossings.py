@@ -116,6 +116,8 @@ WHY = {
     "coterie.execution.runs.local_turns": "asks the backend of the agent for the attempt",
     "coterie.execution.runs.removal": "clears what a removal of runs that was killed has left",
     "coterie.execution.runs.api": "is the function that a program calls",
+    "coterie.execution.runs.mutual_waits": "checks that no turn waits for the run that it is a part of",
+    "coterie.agents.backends.models.key": "tells that no turn calls the program",
     "coterie.execution.runs.authority": "checks that no attempt of another run resumes this one",
     "coterie.execution.runs.attempt_folders": "keeps the files of the attempt in a folder",
     "coterie.execution.kernel.approver_calls": "lets a program answer what the attempt needs a person for",

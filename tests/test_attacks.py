@@ -750,6 +750,8 @@ def test_an_agent_prints_its_token(team: Attacked) -> None:
     assert said.strip() == "***"
     token = Tokens.of(team.run).attempt(team.run.name, "attacker#1", 1, 1)
     kept = [path for path in team.run.rglob("*") if path.is_file() and token.encode() in path.read_bytes()]
-    assert [path.name for path in kept if not path.is_symlink()] == ["autoloops"]
-    for path in (team.run / "secret", team.run / "turns/attacker#1.1/autoloops"):
+    wrapper = team.run / "turns/attacker#1.1/autoloops"
+    assert kept
+    assert all(path.samefile(wrapper) for path in kept)
+    for path in (team.run / "secret", wrapper):
         assert path.stat().st_mode & 0o077 == 0
